@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from onnx_systemds.model.ir import Array, Graph, Node
 from onnx_systemds.model.walk import names_read
 
@@ -45,18 +47,24 @@ class GraphEditor:
         self.nodes[position] = node
 
     def number(self, name: str) -> float | None:
-        """A constant of one element, None for other values."""
+        """A constant of rank 0, None for other values: one of a higher rank might give a result that rank."""
         content = self.initializers.get(name)
-        if content is None or content.size != 1 or content.dtype.kind != "f":
+        if content is None or content.shape != () or content.dtype.kind != "f":
             return None
         return float(content.item())
 
-    def with_weights(self, conv: Node, filters: Array, bias: Array, **changes: Any) -> Node:
-        """A Conv with other weights."""
+    def with_weights(self, conv: Node, filters: Array, bias: Array, **changes: Any) -> Node | None:
+        """A Conv with other weights; None where its type is too narrow for these."""
         dtype = self.initializers[conv.inputs[1]].dtype
         node = replace(conv, **changes)
         names = f"{node.outputs[0]}/filters", f"{node.outputs[0]}/bias"
-        self.initializers |= dict(zip(names, (filters.astype(dtype), bias.astype(dtype))))
+        with np.errstate(all="ignore"):
+            held = filters.astype(dtype), bias.astype(dtype)
+            lost = np.abs(held[0] - filters).reshape(len(filters), -1).max(1, initial=0)
+            most = np.finfo(dtype).eps * np.abs(filters).reshape(len(filters), -1).max(1, initial=0)
+        if not (np.all(lost <= most) and np.isfinite(held[1]).all()):
+            return None
+        self.initializers |= dict(zip(names, held))
         return replace(node, inputs=(node.inputs[0], *names))
 
     def graph(self) -> Graph:

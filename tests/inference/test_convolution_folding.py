@@ -18,7 +18,8 @@ NUMBERS = np.random.default_rng(0)
 X = NUMBERS.normal(size=(2, 4, 6, 5)).astype(np.float32)
 CONSTANTS = {
     "W": NUMBERS.normal(size=(6, 4, 3, 2)), "D": NUMBERS.normal(size=(4, 1, 3, 2)), "b": NUMBERS.normal(size=6),
-    "two": 2.5, "list": [0.7], "zero": 0.0, "infinite": np.inf, "three": 3.0, "six": [6.0], "sixth": 1 / 6, "nought": 0.0,
+    "two": 2.5, "list": [0.7], "zero": 0.0, "infinite": np.inf, "three": 3.0, "six": 6.0, "sixth": 1 / 6, "nought": 0.0,
+    "slight": 1e-42, "six in brackets": [[[[[6.0]]]]],
     "channels": NUMBERS.normal(size=(6, 1, 1)), "whole": NUMBERS.normal(size=(1, 6, 1, 1)), "row": NUMBERS.normal(size=5),
     "V": NUMBERS.normal(size=(6, 5)), "T": NUMBERS.normal(size=(5, 6)), "k": NUMBERS.normal(size=(1, 6)), "root": 1.41421354, "reciprocal": 0.70710677, "one": 1.0, "half": 0.5,
     "double": 2.0, "bend": 0.044715, "slope": (2 / np.pi) ** 0.5,
@@ -75,10 +76,21 @@ def test_a_chain_after_a_depthwise_convolution() -> None:
 
 @pytest.mark.parametrize("after", [
     ("Add", "c", "row"), ("Mul", "c", "lines"), ("Div", "c", "zero"), ("Mul", "c", "infinite"), ("Sub", "two", "c"),
-    ("Div", "two", "c"), ("Add", "c", "c"), ("Add", "c", "five"),
+    ("Div", "two", "c"), ("Add", "c", "c"), ("Add", "c", "five"), ("Mul", "c", "slight"),
 ])  # fmt: skip
 def test_what_does_not_fold_after(after: tuple[str, ...]) -> None:
     assert "y = bias_add(conv2d(" not in check([CONV, node(*after, to="y")], rtol=1e-2)
+
+
+def test_weights_of_float16_stay_where_others_are_too_large() -> None:
+    nodes = [node("Conv", "x", "w", to="c"), node("Mul", "c", "k", to="y")]
+    wide = [numpy_helper.from_array(np.full(dims, 300, np.float16), name) for name, dims in (("w", (1, 1, 1, 1)), ("k", ()))]
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT16, ["n", 1, 1, 2])] for name in "xy"]
+    graph = helper.make_graph(nodes, "folded", *ports, wide)
+    script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8))
+    with ScoringFunction(script) as function:
+        found = function({"x": np.full((1, 1, 1, 2), 2**-7, np.float16)})
+    np.testing.assert_array_equal(found["y"], np.full((1, 1, 1, 2), 90000 / 128, np.float16))
 
 
 def test_a_result_that_others_read_does_not_fold() -> None:
@@ -153,6 +165,7 @@ def test_other_things_than_a_hard_swish() -> None:
     check([node("Relu", "X", to="r"), node("Add", "r", "three", to="a"), node("Clip", "a", "nought", "three", to="c"),
            node("Mul", "X", "c", to="m"), node("Div", "m", "six", to="y")])  # fmt: skip
     check([*HARD_SWISHES["divided last"][:-1], node("Div", "m", "three", to="y")])
+    check([*HARD_SWISHES["divided last"][:-1], node("Div", "m", "six in brackets", to="y")])
 
 
 PROBABILITY = [node("Erf", "d", to="e"), node("Add", "e", "one", to="a")]

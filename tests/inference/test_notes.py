@@ -55,6 +55,10 @@ MODELS = {
         { l, p = ai.onnx.ml.LinearClassifier <coefficients = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], intercepts = [1.0, 2.0, 3.0],
           classlabels_ints = [0, 1, 2], post_transform = "LOGISTIC"> (X)
           Y = ai.onnx.ml.Normalizer <norm = "L1"> (p) }""",
+    "row-normalization, gives no softmax": """g (float[2, 2] X) => (float[1, 2] Y)
+        { l, p = ai.onnx.ml.LinearClassifier <coefficients = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], intercepts = [1.0, 2.0, 3.0],
+          classlabels_ints = [5, 6, 7], post_transform = "SOFTMAX"> (X)
+          Y = ai.onnx.ml.Normalizer <norm = "L1"> (l) }""",
     "direction-joining": """g (float[3, 2, 1] X, float[2, 1, 1] W, float[2, 1, 1] R) => (float[3, 2, 2, 1] T)
         { y = RNN <hidden_size = 1, direction = "bidirectional"> (X, W, R) T = Transpose <perm = [0, 2, 1, 3]> (y) }""",
     "direction-joining, other nodes": """g (float[3, 2, 1] X, float[2, 1, 1] W, float[2, 1, 1] R)

@@ -119,12 +119,23 @@ def test_the_same_numbers() -> None:
 
 
 def test_casts_that_change_something_stay() -> None:
-    text = """(float[N] X, int64[N] I) => (float[N] Y, float[N] Z, int64[1] S)
+    text = """(float[N] X, int64[N] I) => (float[N] Y, float[N] Z, int64[1] S, int64[N] W)
         { a = Cast <to = 1> (X) b = Cast <to = 11> (a) c = Relu (b) d = Cast <to = 11> (c) Y = Cast <to = 1> (d)
-          e = Cast <to = 1> (I) f = Neg (e) g = Cast <to = 1> (f) Z = Cast <to = 1> (g) s = Shape (X) S = Cast <to = 7> (s) }"""
+          e = Cast <to = 1> (I) f = Neg (e) g = Cast <to = 1> (f) Z = Cast <to = 1> (g) s = Shape (X) S = Cast <to = 7> (s)
+          h = Scan <num_scan_inputs = 1, body = roots (int64 i) => (float r) { k = Cast <to = 1> (i) r = Sqrt (k) }> (I)
+          l = Cast <to = 7> (h) W = Neg (l) }"""
     found = simplify(load_model(parsed(text)).graph, Notes())
     casts = [(node.inputs[0], node.attributes["to"]) for node in found.nodes if node.op_type == "Cast"]
-    assert casts == [("X", 11), ("c", 1), ("I", 1), ("f", 1), ("s", 7)]
+    assert casts == [("X", 11), ("c", 1), ("I", 1), ("f", 1), ("s", 7), ("h", 7)]
+
+
+def test_slopes_of_channels_stay_with_them() -> None:
+    """Up to opset 6 PRelu has a slope for each number along the second axis, not along the last."""
+    text = f"""(float[N, 2, 2, 2] X) => (float[N, 2, 2, 2] Y) <float[2] s = {{2, 3}}>
+        {{ a = Transpose {THERE} (X) b = PRelu (a, s) Y = Transpose {BACK} (b) }}"""
+    model = onnx.parser.parse_model(f'<ir_version: 3, opset_import: ["" : 6]> g {text}')
+    graph = simplify(load_model(model).graph, Notes())
+    assert [node.op_type for node in graph.nodes] == ["Transpose", "PRelu", "Transpose"]
 
 
 @pytest.mark.parametrize("node", ["a = Transpose <perm = [1, 0]> (W) V = Transpose <perm = [1, 0]> (a)", "V = Cast <to = 1> (W)"])

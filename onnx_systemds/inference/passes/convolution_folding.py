@@ -2,7 +2,8 @@
 
 That is BatchNormalization, and Mul, Div, Add or Sub with constants: scales go into the filters, shifts into the bias.
 A Gemm by rows of weights (transB) takes what comes after it as a Conv does.
-Condition: the weights are constant, nothing else reads what is in between, and a shift of the input meets no padding.
+Condition: the weights are constant and their type holds the new ones, nothing else reads what is in between, and a
+shift of the input meets no padding.
 Reason: the script computes nothing for it.
 """
 
@@ -67,8 +68,12 @@ def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> Non
         if affine is None:
             continue
         factor, shift = affine
-        filters = filters.astype(np.float64) * factor.reshape(-1, *[1] * (filters.ndim - 1))
-        folded = editor.with_weights(made[1], filters, bias * factor + shift, outputs=node.outputs[:1])
+        with np.errstate(all="ignore"):
+            filters = filters.astype(np.float64) * factor.reshape(-1, *[1] * (filters.ndim - 1))
+            bias = bias * factor + shift
+        folded = editor.with_weights(made[1], filters, bias, outputs=node.outputs[:1])
+        if folded is None:
+            continue
         editor.put(position, folded, [made[0]])
         notes.fired(RULE, node, f"into the {folded.op_type} before it")
         return
@@ -90,7 +95,7 @@ def _note_left(editor: GraphEditor, node: Node, notes: Notes) -> None:
         elif node.op_type == "BatchNormalization":
             reason = "it trains, or its statistics are not constant"
         else:
-            reason = "it does not change each channel of the Conv before it by one finite number"
+            reason = "it does not change each channel of the Conv before it by one number that its weights can take"
         notes.left(RULE, node, reason)
 
 
@@ -116,7 +121,11 @@ def _fold_into_next(editor: GraphEditor, position: int, notes: Notes) -> bool:
         filters = filters.astype(np.float64)
         bias = bias + filters.sum(tuple(range(1, filters.ndim))) * shift
         inputs = (node.inputs[data], *conv.inputs[1:])
-        editor.put(position, editor.with_weights(conv, filters * factor, bias, inputs=inputs), [made[0]])
+        folded = editor.with_weights(conv, filters * factor, bias, inputs=inputs)
+        if folded is None:
+            notes.left(RULE, node, "the Conv after it has a type that is too narrow for such weights")
+            continue
+        editor.put(position, folded, [made[0]])
         notes.fired(RULE, node, "into the Conv after it")
         return True
     return False
@@ -158,5 +167,6 @@ def _normalization(editor: GraphEditor, norm: Node) -> tuple[Array, Array] | Non
         return None
     scale, shift, mean, variance = (editor.initializers[name].astype(np.float64) for name in norm.inputs[1:])
     epsilon = norm.attributes.get("epsilon", default_attribute("", "BatchNormalization", norm.version, "epsilon"))
-    factor = scale / np.sqrt(variance + epsilon)
-    return factor, shift - mean * factor
+    with np.errstate(all="ignore"):  # what is infinite then is not folded
+        factor = scale / np.sqrt(variance + epsilon)
+        return factor, shift - mean * factor

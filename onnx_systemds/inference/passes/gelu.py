@@ -72,11 +72,11 @@ class _Product:
         if node.op_type == "Mul":
             self.take_value(other)
         else:
-            self.number /= _number(self.editor, other) or math.nan
+            self.number /= self.editor.number(other) or math.nan
 
     def take_value(self, name: str) -> None:
         """Multiply by a value, or by the factors of which it is made."""
-        number = _number(self.editor, name)
+        number = self.editor.number(name)
         made = self.editor.made_for(name)
         if number is not None:
             self.number *= number
@@ -108,7 +108,7 @@ def _approximation(product: _Product, x: str, other: str) -> str | None:
     total = product.step(other, "Add")
     if total is not None:
         for name, one in (total.inputs, total.inputs[::-1]):
-            if _number(product.editor, one) != 1:
+            if product.editor.number(one) != 1:
                 continue
             erf = product.step(name, "Erf")
             if erf is not None and _is_scaled(product.scaled(erf.inputs[0]), math.sqrt(0.5), [x]):
@@ -135,7 +135,7 @@ def _is_bent(product: _Product, name: str, x: str) -> bool:
 
 
 def _is_cube(product: _Product, power: Node) -> bool:
-    return _number(product.editor, power.inputs[1]) == 3
+    return product.editor.number(power.inputs[1]) == 3
 
 
 def _is_scaled(scaled: tuple[float, list[str]], number: float, factors: list[str]) -> bool:
@@ -144,8 +144,3 @@ def _is_scaled(scaled: tuple[float, list[str]], number: float, factors: list[str
 
 def _is_close(number: float, other: float) -> bool:
     return math.isclose(number, other, rel_tol=_TOLERANCE)
-
-
-def _number(editor: GraphEditor, name: str) -> float | None:
-    """A constant of rank 0, None for other values."""
-    return editor.number(name) if name in editor.initializers and editor.initializers[name].ndim == 0 else None

@@ -1,7 +1,7 @@
 """x * Clip(x + 3, 0, 6) / 6 becomes HardSwish: so exporters write it before opset 14, and some still do.
 
 The division may come before or after the product, and may be a product with 1/6. Condition: no other node reads what is
-in between. Reason: one pass over the elements in place of four.
+in between, and constants have rank 0. Reason: one pass over the elements in place of four.
 """
 
 from __future__ import annotations

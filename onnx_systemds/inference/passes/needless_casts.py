@@ -65,5 +65,7 @@ def _input_of_the_same_type(domain: str, op_type: str, version: int) -> int | No
     schema = find_schema(domain, op_type, version)
     if schema is None or not schema.outputs:
         return None
+    if not schema.outputs[0].is_homogeneous:  # of a Scan, say
+        return None
     types = [given.type_str for given in schema.inputs]
     return types.index(schema.outputs[0].type_str) if schema.outputs[0].type_str in types else None

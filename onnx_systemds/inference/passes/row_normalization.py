@@ -26,7 +26,7 @@ def drop_row_normalization(graph: Graph, notes: Notes) -> Graph:
         classifier = editor.producer(node.inputs[0])
         if classifier is None or classifier.identity != (_ML, "LinearClassifier"):
             continue
-        if _is_softmax(classifier):
+        if _is_softmax(classifier) and node.inputs[0] in classifier.outputs[1:]:  # not its labels
             identity = replace(node, domain="", op_type="Identity", attributes={}, version=1)
             editor.put(position, identity, [])
             notes.fired(RULE, node, "its rows have the sum 1 already")

@@ -139,7 +139,7 @@ class _Sinking:
                 return None
             elif content.size == 1:
                 inputs.append(name)
-            elif node.op_type in _BY_SCALES:
+            elif node.op_type in _BY_SCALES or (node.op_type == "PRelu" and node.version < 7):  # of channels
                 return None
             else:
                 inputs.append(f"{node.outputs[0]}/transposed{place}")
