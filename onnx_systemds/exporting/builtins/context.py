@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +25,7 @@ class Context:
 
     iterative: whether what takes many steps is exported. dropped: notes on statements that the model leaves out.
     written: what the branches of If around the current place write, None for the body of a Loop. files: what has been
-    written, by path. call: evaluates another function by name, with values.
+    written, by path.
     """
 
     g: Operators
@@ -35,7 +34,6 @@ class Context:
     dropped: list[str] = field(default_factory=list)
     written: list[dict[str, Value] | None] = field(default_factory=list)
     files: dict[str, Value] = field(default_factory=dict)
-    call: Callable[..., Value] = field(default=lambda *_: _no_calls())
 
     # From values to tensors
 
@@ -139,7 +137,3 @@ class Context:
         note = f"{self.g.place}: {what}"
         if note not in self.dropped:
             self.dropped.append(note)
-
-
-def _no_calls() -> Value:
-    raise UnsupportedCase("functions cannot be called from here")

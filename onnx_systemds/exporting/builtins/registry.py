@@ -28,7 +28,6 @@ from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.registration import Places
 
-Result = "Value | tuple[Value, ...] | None"
 _BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
 
 

@@ -48,13 +48,6 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
         return _dispatched(evaluator, node, found, positional, named)
 
 
-def call_by_name(evaluator: Evaluator, name: str, values: Sequence[Value]) -> Value:
-    """Return the first result of the builtin or function `name` for values, from the current place."""
-    node = tree.Call(name)
-    found = evaluator.modules.find(node, evaluator.frame.module)
-    return _dispatched(evaluator, node, found, values, {})[0]
-
-
 def _dispatched(
     evaluator: Evaluator,
     node: tree.Call,

@@ -7,7 +7,7 @@ that the modules of the kinds evaluate their parts through it, whatever these ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,11 +41,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class Rules:
-    """How each kind of expression is evaluated, how each kind of statement is run, and how a function is called."""
+    """How each kind of expression is evaluated, and how each kind of statement is run."""
 
     expressions: Mapping[type, Callable[[Evaluator, Any], Value]]
     statements: Mapping[type, Callable[[Evaluator, Any, Live], None]]
-    call: Callable[[Evaluator, str, Sequence[Value]], Value]
 
 
 class Evaluator:
@@ -64,7 +63,7 @@ class Evaluator:
         self.modules = modules
         self.arguments = dict(arguments)
         self.reasons = Reasons()
-        self.context = Context(graph, interface, call=lambda name, *values: rules.call(self, name, values))
+        self.context = Context(graph, interface)
         self.main, self.frame = module, Frame(module)
         self.target = ""
         self.outline = outline

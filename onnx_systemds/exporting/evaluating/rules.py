@@ -32,5 +32,4 @@ RULES = Rules(
         tree.For: loops.run_for,
         tree.While: loops.run_while,
     },
-    call=calls.call_by_name,
 )
