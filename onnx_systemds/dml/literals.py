@@ -22,7 +22,7 @@ import numpy as np
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
 
-_CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
+CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
 _LARGEST_INT = 2**63 - 1
 _LARGEST_EXACT_INT = 2**53
 _ESCAPES = {'"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
@@ -53,7 +53,7 @@ def number_of(expression: tree.Expression) -> float | None:
     if isinstance(expression, (tree.IntLiteral, tree.DoubleLiteral)):
         return float(expression.value)
     if isinstance(expression, tree.Constant):
-        return _CONSTANTS[expression.name]
+        return CONSTANTS[expression.name]
     if isinstance(expression, tree.Unary) and expression.operator != "!":
         number = number_of(expression.operand)
         return -number if number is not None and expression.operator == "-" else number

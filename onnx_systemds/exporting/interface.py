@@ -17,10 +17,8 @@ from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.exporting.values import (  # fmt: skip
-    BOOLEAN,
-    DOUBLE,
     INTEGER,
-    STRING,
+    TYPES,
     FrameValue,
     ListValue,
     Matrix,
@@ -31,7 +29,6 @@ from onnx_systemds.exporting.values import (  # fmt: skip
 from onnx_systemds.inference.dims import Dim, product, symbol
 
 _KINDS = {"double": FLOAT, "float": FLOAT, "int": INT, "integer": INT, "boolean": BOOL, "bool": BOOL, "string": TEXT}
-_TYPES = {FLOAT: DOUBLE, INT: INTEGER, BOOL: BOOLEAN, TEXT: STRING}
 _SPEC = re.compile(r"\s*(\w+)\s*(?:\[([^\]]*)\])?\s*")
 
 
@@ -155,7 +152,7 @@ class Interface:
         tensor = self.graph.input(name, spec.kind, ())
         if spec.kind == INT:
             return Scalar(INTEGER, self.graph.integer_symbol(tensor, name))
-        return Scalar(_TYPES[spec.kind], tensor)
+        return Scalar(TYPES[spec.kind], tensor)
 
     def read(
         self, path: str, variable: str, dims: tuple[Dim | None, Dim | None], data_type: str, value_type: str

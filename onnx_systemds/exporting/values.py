@@ -14,10 +14,13 @@ from typing import Union
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting import limits
-from onnx_systemds.exporting.graph.nodes import Array, Tensor
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Array, Tensor
 from onnx_systemds.inference.dims import Dim, Expression
 
 INTEGER, DOUBLE, BOOLEAN, STRING = "int", "double", "boolean", "string"
+KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL, STRING: TEXT}
+"""Of the tensors of scalars, by their types."""
+TYPES = {kind: name for name, kind in KINDS.items()}
 Content = Union[bool, int, float, str, Expression, Tensor]
 
 

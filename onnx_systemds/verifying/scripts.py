@@ -99,7 +99,7 @@ def _run(
             continue  # its default serves
         content = contents[name] if name in contents else bindings[name]
         if isinstance(content, str | bool | int | float):
-            given.append(f"{name}={_literal(content)}")
+            given.append(f"{name}={string_text(content) if isinstance(content, str) else literal(content)}")
             continue
         if isinstance(content, Mapping | list | tuple):
             raise UnsupportedCase(f"the parameter {name} is a list: only numbers can be verified")
@@ -126,12 +126,6 @@ def _run(
     finally:
         prepared.close()
     return {name: computed[identifier] for name, identifier in results.items()}
-
-
-def _literal(content: str | bool | int | float) -> str:
-    if isinstance(content, bool):
-        return "TRUE" if content else "FALSE"
-    return string_text(content) if isinstance(content, str) else literal(content)
 
 
 def _as_parameter(parameter: tree.Parameter, matrix: str) -> str:

@@ -8,15 +8,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Tensor
+from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
-from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value, unfolded
+from onnx_systemds.exporting.values import (  # fmt: skip
+    DOUBLE,
+    INTEGER,
+    KINDS,
+    STRING,
+    TYPES,
+    ListValue,
+    Matrix,
+    Scalar,
+    Value,
+    unfolded,
+)
 from onnx_systemds.inference.dims import Dim, Dims, Expression, product
 
 _BEYOND_INT64 = 2.0**63
-_KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL, STRING: TEXT}
-_TYPES = {kind: name for name, kind in _KINDS.items()}
 
 
 @dataclass
@@ -48,7 +57,7 @@ class Context:
         if isinstance(value.content, Expression):
             found = self.g.reshape(self.g.size_tensor(value.content), ())
             return self.g.floating(found) if value.type == DOUBLE else found
-        return self.g.constant(np.array(value.content), _KINDS[value.type])
+        return self.g.constant(np.array(value.content), KINDS[value.type])
 
     def floats(self, value: Value) -> Tensor:
         """Return a scalar (rank 0) or a matrix (its own dims) as floats."""
@@ -103,10 +112,10 @@ class Context:
         """Return a tensor of one element as a scalar."""
         tensor = self.g.reshape(tensor, ())
         if tensor.constant is not None:
-            return Scalar(_TYPES[tensor.kind], tensor.constant.item())
+            return Scalar(TYPES[tensor.kind], tensor.constant.item())
         if tensor.kind == INT:
             return Scalar(INTEGER, self.g.integer_symbol(tensor))
-        return Scalar(_TYPES[tensor.kind], tensor)
+        return Scalar(TYPES[tensor.kind], tensor)
 
     def integer(self, value: Value) -> Dim:
         """Return a scalar as an integer, known or computed by the model; cut off after the point."""

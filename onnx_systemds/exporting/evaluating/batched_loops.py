@@ -158,7 +158,7 @@ def _operands(graph: Operators, op: str, end: Tensor, state: Tensor) -> list[Ten
     node = end.node
     if end is state:
         return []
-    is_number = _is_one(end.dims) and _is_one(state.dims)
+    is_number = end.is_single and state.is_single
     if node is None or not (end.dims == state.dims or is_number):
         return None
     if node.op == "Identity" or (node.op == "Reshape" and is_number):
@@ -176,11 +176,6 @@ def _operands(graph: Operators, op: str, end: Tensor, state: Tensor) -> list[Ten
     return None
 
 
-def _is_one(dims: Dims) -> bool:
-    """Whether a tensor of these dims is a single number."""
-    return all(dim == 1 for dim in dims)
-
-
 def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor) -> list[Tensor] | None:
     """Return what an If gives that chooses between the operands of its branches; what has none changes nothing."""
     node = end.node
@@ -191,17 +186,18 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
     if None in chains or not every:
         return None if None in chains else []
     kinds, forms = {part.kind for part in every}, {part.dims for part in every}
-    kind, dims = every[0].kind, every[0].dims if len(forms) == 1 else end.dims
-    if op not in _NEUTRAL or len(kinds) > 1 or not (kind == FLOAT or _is_one(dims)):
+    kind, whole = every[0].kind, every[0] if len(forms) == 1 else end
+    if op not in _NEUTRAL or len(kinds) > 1 or not (kind == FLOAT or whole.is_single):
         return None
     branches = []
     for body, chain in zip(bodies, chains):
         with graph.subgraph(body.scope):
             neutral = graph.constant(_NEUTRAL[op], kind)
             part = functools.reduce(functools.partial(graph.binary, op), chain) if chain else neutral
-            branches.append(SubGraph(body.scope, (), tuple(graph.own([graph.expand(part, dims)]))))
+            branches.append(SubGraph(body.scope, (), tuple(graph.own([graph.expand(part, whole.dims)]))))
+    then, otherwise = branches
     with graph.subgraph(node.scope):
-        made = graph.nodes("If", list(node.inputs), [(kind, dims)], then_branch=branches[0], else_branch=branches[1])
+        made = graph.nodes("If", list(node.inputs), [(kind, whole.dims)], then_branch=then, else_branch=otherwise)
     return list(made)
 
 

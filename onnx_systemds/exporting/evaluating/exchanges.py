@@ -17,7 +17,6 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batching
-from onnx_systemds.inference.dims import Dims
 
 _TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
 
@@ -135,7 +134,7 @@ class Exchanges:
         for op, value, state in ((node.op, one, other), (_TURNED[node.op], other, one)):
             exchange = self._own.get(state)
             if exchange is not None and exchange.conditions == own.conditions and state.kind == FLOAT:
-                if _bare(exchange.value) is not value or not _is_one(state.dims):
+                if _bare(exchange.value) is not value or not state.is_single:
                     raise UnsupportedCase("a trip of this loop compares with what the one before it has left")
                 return _Search(state, op, value)
         return None
@@ -149,7 +148,7 @@ def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
         condition, then, _, branch = ways
         branches.append((condition, branch))
         end = _bare(then)
-    alike = end.kind == state.kind and (end.dims == state.dims or (_is_one(end.dims) and _is_one(state.dims)))
+    alike = end.kind == state.kind and (end.dims == state.dims or (end.is_single and state.is_single))
     return _Exchange(tuple(branches), end) if branches and alike else None
 
 
@@ -161,7 +160,7 @@ def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
     condition, *chosen = [tensor for tensor in node.inputs if tensor is not None]
     if node.op == "Where":
         then, otherwise = chosen
-        return (condition, then, otherwise, None) if _is_one(condition.dims) and _is_one(end.dims) else None
+        return (condition, then, otherwise, None) if condition.is_single and end.is_single else None
     place, (branch, other) = list(node.outputs).index(end), node.subgraphs()
     return condition, branch.outputs[place], other.outputs[place], branch
 
@@ -179,12 +178,7 @@ def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
 def _bare(tensor: Tensor) -> Tensor:
     """Return what a tensor is another name of, or the same number with other dims."""
     while (node := tensor.node) is not None and node.inputs and (source := node.inputs[0]) is not None:
-        if node.op != "Identity" and not (node.op == "Reshape" and _is_one(source.dims) and _is_one(tensor.dims)):
+        if node.op != "Identity" and not (node.op == "Reshape" and source.is_single and tensor.is_single):
             break
         tensor = source
     return tensor
-
-
-def _is_one(dims: Dims) -> bool:
-    """Whether a tensor of these dims is a single number."""
-    return all(dim == 1 for dim in dims)

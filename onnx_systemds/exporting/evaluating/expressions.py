@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import CONSTANTS
 from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins import operators
 from onnx_systemds.exporting.builtins.registry import BUILTINS
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.values import ListValue, Scalar, Value, known_scalar
-
-_CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
 
 
 def literal(
@@ -25,7 +23,7 @@ def literal(
 
 def constant(_: Evaluator, node: tree.Constant) -> Scalar:
     """Return ``Inf``, ``NaN`` or ``pi``."""
-    return known_scalar(_CONSTANTS[node.name])
+    return known_scalar(CONSTANTS[node.name])
 
 
 def variable(evaluator: Evaluator, node: tree.Name) -> Value:

@@ -15,12 +15,11 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import (
-    BOOLEAN,
     DOUBLE,
-    INTEGER,
+    KINDS,
     STRING,
     FrameValue,
     ListValue,
@@ -30,8 +29,6 @@ from onnx_systemds.exporting.values import (
     Value,
 )
 from onnx_systemds.inference.dims import Dim, Dims, Expression
-
-_KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL}
 
 
 @dataclass(eq=False)
@@ -113,7 +110,7 @@ class Template:
         if self.items is not None:
             return [output for item in self.items for output in item.outputs(graph)]
         if self.dims is None:
-            return [(_KINDS[self.type], ())]
+            return [(KINDS[self.type], ())]
         if self.view is not None and None not in self.dims:
             return [(FLOAT, self.view)]
         bases = ("rows", "cols")
@@ -134,8 +131,8 @@ class Template:
             return [t for form, item in zip(self.items, items) for t in form.tensors(context, item)]
         if self.dims is None:
             if value is None:
-                return [context.g.constant(np.zeros(()), _KINDS[self.type])]
-            return [context.g.cast(context.tensor(value), _KINDS[self.type])]
+                return [context.g.constant(np.zeros(()), KINDS[self.type])]
+            return [context.g.cast(context.tensor(value), KINDS[self.type])]
         if isinstance(value, FrameValue):
             return [joined(context, value)]
         if self.cells:

@@ -53,6 +53,11 @@ class Tensor:
         """Number of axes."""
         return len(self.dims)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it has one element."""
+        return all(dim == 1 for dim in self.dims)
+
 
 @dataclass(frozen=True)
 class Range:
