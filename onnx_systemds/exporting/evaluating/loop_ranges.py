@@ -1,8 +1,9 @@
-"""Which numbers a for loop runs over: `loop_range`."""
+"""Which numbers a loop runs over: `Trips`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
@@ -13,17 +14,25 @@ from onnx_systemds.exporting.values import Matrix
 from onnx_systemds.inference.dims import Dim
 
 
-def loop_range(evaluator: Evaluator, statement: tree.For) -> tuple[Dim, Dim, Dim]:
-    """Return start, step and number of the trips of a loop. Raises UnsupportedCase for an unknown step."""
+class Trips(NamedTuple):
+    """The numbers that a loop runs over; those of a while count its trips, of which there is no known number."""
+
+    start: Dim = 0
+    step: Dim = 1
+    times: Dim | None = None
+
+
+def loop_range(evaluator: Evaluator, statement: tree.For) -> Trips:
+    """Return the numbers of a for loop. Raises UnsupportedCase for an unknown step."""
     bounds, context = statement.range, evaluator.context
     start, stop = (context.integer(end) for end in [evaluator.value(end) for end in (bounds.start, bounds.stop)])
     if bounds.step is not None:
         step = context.integer(evaluator.value(bounds.step))
         if step == 0 or not isinstance(step, int):
             raise UnsupportedCase("the step of a loop must be known and not 0")
-        return start, step, (stop - start + step) // step
+        return Trips(start, step, (stop - start + step) // step)
     towards = 1 if _cannot_fall(evaluator, statement, start, stop) else direction(context, start, stop)
-    return start, towards, distance(start, stop, towards)
+    return Trips(start, towards, distance(start, stop, towards))
 
 
 def _cannot_fall(evaluator: Evaluator, statement: tree.For, start: Dim, stop: Dim) -> bool:

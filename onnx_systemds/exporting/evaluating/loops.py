@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
@@ -13,7 +14,7 @@ from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_r
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
-from onnx_systemds.exporting.evaluating.loop_ranges import loop_range
+from onnx_systemds.exporting.evaluating.loop_ranges import Trips, loop_range
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
@@ -35,37 +36,36 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
     """Run the body for each value of the loop variable."""
     evaluator.enter_line(statement)
     with evaluator.at(statement.range):
-        start, step, trips = loop_range(evaluator, statement)
-    if isinstance(trips, int) and isinstance(step, int):
-        if trips <= 1:
-            _unroll(evaluator, statement, start, step, trips)
+        trips = loop_range(evaluator, statement)
+    if isinstance(trips.times, int) and isinstance(trips.step, int):
+        if trips.times <= 1:
+            _unroll(evaluator, statement, trips)
         else:
-            _run_known(evaluator, statement, live, start, step, trips)
+            _run_known(evaluator, statement, live, trips, trips.times)
         return
-    failure = _try_loop(evaluator, statement, live, start, step, trips)
+    failure = _try_loop(evaluator, statement, live, trips)
     if failure is not None:
         raise failure
 
 
-def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, start: Dim, step: int, trips: int) -> None:
+def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, trips: Trips, times: int) -> None:
     """Run a loop of known trips: all at once, else unrolled if that is short, else as a Loop."""
     steps = evaluator.steps
     if evaluator.may_batch(statement):
-        if _try_loop(evaluator, statement, live, start, step, trips, form=_BATCHED) is None:
+        if _try_loop(evaluator, statement, live, trips, _BATCHED) is None:
             return
         evaluator.forget_steps(steps)
         evaluator.unbatched(statement)
-    if trips * _size(statement.body) > UNROLLED:
-        failure = _try_loop(evaluator, statement, live, start, step, trips, form=_STRICT)
+    if times * _size(statement.body) > UNROLLED:
+        failure = _try_loop(evaluator, statement, live, trips, _STRICT)
         if failure is None:
             return
-        if trips * _size(statement.body) > UNROLLED_IF_NEEDED:
+        if times * _size(statement.body) > UNROLLED_IF_NEEDED:
             raise failure
     before, made = dict(evaluator.frame.variables), len(evaluator.graph.scope.nodes)
-    _unroll(evaluator, statement, start, step, trips)
-    if trips > FEW_TRIPS and len(evaluator.graph.scope.nodes) - made > MOST_NODES and not _tells(evaluator, statement):
-        _roll_up(evaluator, before, lambda: _try_loop(
-            evaluator, statement, live, start, step, trips, form=_STRICT))  # fmt: skip
+    _unroll(evaluator, statement, trips)
+    if times > FEW_TRIPS and len(evaluator.graph.scope.nodes) - made > MOST_NODES and not _tells(evaluator, statement):
+        _roll_up(evaluator, before, lambda: _try_loop(evaluator, statement, live, trips, _STRICT))
 
 
 def _tells(evaluator: Evaluator, statement: tree.For) -> bool:
@@ -93,10 +93,11 @@ def _restore(evaluator: Evaluator, variables: Variables) -> None:
     evaluator.frame.variables.update(variables)
 
 
-def _unroll(evaluator: Evaluator, statement: tree.For, start: Dim, step: int, trips: int) -> None:
-    for trip in range(trips):
+def _unroll(evaluator: Evaluator, statement: tree.For, trips: Trips) -> None:
+    assert isinstance(trips.times, int)
+    for trip in range(trips.times):
         evaluator.step(statement)
-        evaluator.frame.variables[statement.variable] = integer(start + trip * step)
+        evaluator.frame.variables[statement.variable] = integer(trips.start + trip * trips.step)
         execute(evaluator, statement.body, lambda: scopes.Names(scopes.assigned(statement.body)))
 
 
@@ -125,19 +126,13 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     _restore(evaluator, before)
     evaluator.reasons.errors[:] = reasons
     evaluator.forget_steps(steps)
-    failure = _try_loop(evaluator, statement, live, 0, 1, None)
+    failure = _try_loop(evaluator, statement, live, Trips())
     if failure is not None:
         raise failure
 
 
 def _try_loop(
-    evaluator: Evaluator,
-    statement: tree.For | tree.While,
-    live: Live,
-    start: Dim,
-    step: Dim,
-    trips: Dim | None,
-    form: str = "",
+    evaluator: Evaluator, statement: tree.For | tree.While, live: Live, trips: Trips, form: str = ""
 ) -> TranspileError | None:
     """Write a Loop, or what does the same for all trips at once; return why it is not possible, and leave everything
     as it was.
@@ -148,7 +143,7 @@ def _try_loop(
     reasons = list(evaluator.reasons.errors)
     try:
         with evaluator.at(statement):
-            _Loop(evaluator, statement, live(), start, step, trips, form).run()
+            _Loop(evaluator, statement, live(), trips, form).run()
     except BudgetExceeded:
         raise
     except TranspileError as error:
@@ -167,13 +162,12 @@ class _Loop:
     """Writes one Loop. What its runs hand on is found by trying: first as what goes in, then ever more general."""
 
     def __init__(
-        self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, start: Dim, step: Dim,
-        trips: Dim | None, form: str,
-    ) -> None:  # fmt: skip
+        self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, trips: Trips, form: str
+    ) -> None:
         self.evaluator = evaluator
         self.graph = evaluator.graph
         self.statement = statement
-        self.start, self.step, self.trips = start, step, trips
+        self.start, self.step, self.trips = trips
         self.live = scopes.live_in_loop(statement, live)
         self.variables = evaluator.frame.variables
         self.poisons: dict[str, Poison] = {}
@@ -339,11 +333,12 @@ class _Loop:
             self.variables[self.statement.variable] = Scalar("int", last)
 
 
-class _Attempt:
+class _Attempt(NamedTuple):
     """A body that was evaluated: its scope, its inputs, and what the variables hold at its end."""
 
-    def __init__(
-        self, scope: Scope, counter: Tensor, going: Tensor, states: list[Tensor], condition: Tensor, ends: Variables
-    ) -> None:
-        self.scope, self.counter, self.going = scope, counter, going
-        self.states, self.condition, self.ends = states, condition, ends
+    scope: Scope
+    counter: Tensor
+    going: Tensor
+    states: list[Tensor]
+    condition: Tensor
+    ends: Variables
