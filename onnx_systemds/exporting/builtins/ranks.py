@@ -23,11 +23,11 @@ def _sorted(ctx: Context, key: Tensor) -> Tensor:
     return ascending(ctx, key, 0)[0]
 
 
-def ascending(ctx: Context, x: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """Return the elements along an axis in order, and their places."""
+def ascending(ctx: Context, x: Tensor, axis: int, *, turned: bool = False) -> tuple[Tensor, ...]:
+    """Return the elements along an axis in order, or (turned) the largest first, and their places."""
     g = ctx.g
     outputs = [(FLOAT, x.dims), (INT, x.dims)]
-    return g.nodes("TopK", [x, g.size_tensor(x.dims[axis])], outputs, axis=axis, largest=0, sorted=1)
+    return g.nodes("TopK", [x, g.size_tensor(x.dims[axis])], outputs, axis=axis, largest=int(turned), sorted=1)
 
 
 @builtin("quantile")

@@ -7,6 +7,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.elementwise import equal_or_nan
+from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import Matrix, Scalar, Value, unfolded
@@ -73,10 +74,7 @@ def _order(ctx: Context, target: Matrix, columns: list[int], decreasing: bool) -
     for column in reversed(columns):
         keys = g.reshape(g.slice(x, 1, column - 1, column), (target.rows,))
         moved = keys if places is None else g.gather(keys, places, 0)
-        _, found = g.nodes(
-            "TopK", [moved, g.size_tensor(target.rows)], [(FLOAT, (target.rows,)), (INT, (target.rows,))],
-            axis=0, largest=int(decreasing), sorted=1,
-        )  # fmt: skip
+        _, found = ascending(ctx, moved, 0, turned=decreasing)
         places = found if places is None else g.gather(places, found, 0)
     assert places is not None
     return places

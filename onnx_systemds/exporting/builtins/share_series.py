@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_systemds.exporting.builtins.share_formulas import Calculator, Shares
 from onnx_systemds.exporting.builtins.spelled_out import polynomial
-from onnx_systemds.exporting.graph.nodes import BOOL, INT, WIDE, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import WIDE, Tensor
 
 _MOST_STEPS = 100_000
 _UNCHANGED, _NEAR = 1e-15, 1e-10
@@ -185,10 +185,4 @@ def _until(
             if not going.constant:
                 break
         return start
-    with g.subgraph() as scope:
-        k, going = g.state(INT, (), "k"), g.state(BOOL, (), "going")
-        states = [g.state(WIDE, ()) for _ in start]
-        outputs = g.own(step(g.cast(k, WIDE), *states))
-    body = SubGraph(scope, (k, going, *states), tuple(outputs))
-    kinds = [(WIDE, ()) for _ in start]
-    return g.nodes("Loop", [g.constant(_MOST_STEPS), g.constant(True), *start], kinds, body=body)
+    return g.loop(g.constant(_MOST_STEPS), start, lambda k, _, *states: step(g.cast(k, WIDE), *states))

@@ -12,7 +12,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Array, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Array, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, minimum
 
@@ -201,15 +201,8 @@ def _eliminated(ctx: Context, rows: Tensor, k: Tensor, scaled: Tensor, places: T
 
 def looped(ctx: Context, count: Dim, start: list[Tensor], step: Callable[..., list[Tensor]]) -> tuple[Tensor, ...]:
     """Return what `count` runs of a step make of tensors: it takes the number of the run and the tensors."""
-    g = ctx.g
-    with g.subgraph() as scope:
-        k, going = g.state(INT, (), "k"), g.state(BOOL, (), "going")
-        states = [g.state(tensor.kind, tensor.dims, tensor.hint) for tensor in start]
-        outputs = g.own([going, *step(k, *states)])
-    body = SubGraph(scope, (k, going, *states), tuple(outputs))
-    trips = g.reshape(g.size_tensor(count), ())
-    kinds = [(tensor.kind, tensor.dims) for tensor in start]
-    return g.nodes("Loop", [trips, g.constant(True), *start], kinds, body=body)
+    trips = ctx.g.reshape(ctx.g.size_tensor(count), ())
+    return ctx.g.loop(trips, start, lambda k, going, *states: [going, *step(k, *states)])
 
 
 refuse("sqrtMatrixJava", reason="ONNX has no operator that decomposes a matrix", hint="bind the root")

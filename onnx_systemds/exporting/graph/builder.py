@@ -7,7 +7,7 @@ left out in the end (`model_writer`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.graph.folding import fold
 from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
+    BOOL,
     FLOAT,
     INT,
     Array,
@@ -321,6 +322,21 @@ class GraphBuilder:
             yield scope
         finally:
             self.scope = outer
+
+    def loop(
+        self, trips: Tensor, start: Sequence[Tensor], step: Callable[..., Sequence[Tensor]]
+    ) -> tuple[Tensor, ...]:
+        """Return what at most `trips` (int, rank 0) runs of a step make of tensors, by a Loop.
+
+        step: takes the number of the run from 0 on (int), whether there is one (bool), and the tensors; gives whether
+        there is another one, and the tensors.
+        """
+        with self.subgraph() as scope:
+            taken = [self.state(INT, (), "k"), self.state(BOOL, (), "going")]
+            taken += [self.state(tensor.kind, tensor.dims, tensor.hint) for tensor in start]
+            body = SubGraph(scope, tuple(taken), tuple(self.own(step(*taken))))
+        kinds = [(tensor.kind, tensor.dims) for tensor in start]
+        return self.nodes("Loop", [trips, self.constant(True), *start], kinds, body=body)
 
     def own(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return tensors that nodes of the current scope make, each one once, copying where needed."""
