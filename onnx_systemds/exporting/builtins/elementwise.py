@@ -11,7 +11,7 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
-from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, refuse
+from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
 from onnx_systemds.exporting.values import (  # fmt: skip
@@ -38,30 +38,25 @@ def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
     return ctx.g.unary(op, x) if spelled is None else spelled(ctx.g, x)
 
 
-def _register_unary() -> None:
-    """Register the builtins of one matrix or scalar that are one operator of ONNX; `log` takes a base, too."""
-    for op, name in UNARY_BUILTINS.items():
-        if op == "Log":
-            continue
+def _register_unary(op: str, *names: str) -> None:
+    """Register a builtin of one matrix or scalar that is one operator of ONNX."""
 
-        @builtin(name)
-        def function(ctx: Context, target: Value, op: str = op) -> Value:
-            if isinstance(target, Scalar) and target.dim is not None and op in _ROUNDING:
-                return _double(target.dim)
-            quotient = _size_quotient(ctx, op, target) if op in _ROUNDING else None
-            if quotient is not None:
-                return _double(quotient)
-            if isinstance(target, Scalar) and isinstance(target.known, (bool, int)) and op in ("Abs", "Sign"):
-                return known_scalar(abs(target.known) if op == "Abs" else float(np.sign(int(target.known))))
-            if isinstance(target, Scalar) and target.type == INTEGER and op == "Abs":
-                size = ctx.integer(target)
-                negated = -1 * size
-                return Scalar(INTEGER, size if dims.is_non_negative(size) else dims.maximum(size, negated))
-            return mapped(ctx, lambda x: _of_elements(ctx, op, x), target)
+    @builtin(*names)
+    def function(ctx: Context, target: Value) -> Value:
+        if isinstance(target, Scalar) and target.dim is not None and op in _ROUNDING:
+            return _double(target.dim)
+        quotient = _size_quotient(ctx, op, target) if op in _ROUNDING else None
+        if quotient is not None:
+            return _double(quotient)
+        if isinstance(target, Scalar) and isinstance(target.known, (bool, int)) and op in ("Abs", "Sign"):
+            return known_scalar(abs(target.known) if op == "Abs" else float(np.sign(int(target.known))))
+        if isinstance(target, Scalar) and target.type == INTEGER and op == "Abs":
+            size = ctx.integer(target)
+            negated = -1 * size
+            return Scalar(INTEGER, size if dims.is_non_negative(size) else dims.maximum(size, negated))
+        return mapped(ctx, lambda x: _of_elements(ctx, op, x), target)
 
-        function.__doc__ = f"{op} of each element."
-        registered = BUILTINS[name]
-        BUILTINS[name] = Builtin(name, registered.function, registered.parameters[:1])
+    function.__doc__ = f"{op} of each element."
 
 
 def _double(whole: dims.Dim) -> Scalar:
@@ -86,8 +81,9 @@ def _size_quotient(ctx: Context, op: str, value: Value) -> dims.Dim | None:
     return (size + int(number) - 1 if op == "Ceil" else size) // int(number)
 
 
-_register_unary()
-BUILTINS["ceiling"] = BUILTINS["ceil"]
+for _op, _name in UNARY_BUILTINS.items():
+    if _op != "Log":  # which takes a base, too
+        _register_unary(_op, _name, *(["ceiling"] if _op == "Ceil" else []))
 
 
 @builtin("log")

@@ -17,18 +17,19 @@ _GELU_SINCE = 20
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def _register_fitted() -> None:
-    """Register the functions of one matrix that are one operator in float32."""
-    for name, op, since in (("gelu", "Gelu", _GELU_SINCE), ("erf", "Erf", 0), ("softplus", "Softplus", 0)):
+def _register_fitted(name: str, op: str, since: int = 0) -> None:
+    """Register a function of one matrix that is one operator in float32, from a version on."""
 
-        @template_function(name)
-        def function(ctx: Context, X: Matrix, op: str = op, since: int = since) -> Value | None:
-            if ctx.g.dtype == "float64" or ctx.g.opset < since:
-                return None
-            return Matrix(ctx.g.unary(op, ctx.g.floating(X.tensor)), X.rows, X.cols)
+    @template_function(name)
+    def function(ctx: Context, X: Matrix) -> Value | None:
+        if ctx.g.dtype == "float64" or ctx.g.opset < since:
+            return None
+        return Matrix(ctx.g.unary(op, ctx.g.floating(X.tensor)), X.rows, X.cols)
 
 
-_register_fitted()
+_register_fitted("gelu", "Gelu", _GELU_SINCE)
+_register_fitted("erf", "Erf")
+_register_fitted("softplus", "Softplus")
 
 
 @template_function("round_half_even")

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor, made_by
 from onnx_systemds.exporting.limits import estimated_elements
 from onnx_systemds.exporting.passes.dataflow import fed_back, given_back
+from onnx_systemds.exporting.passes.fusing import pairs
 
 
 @dataclass(frozen=True)
@@ -94,23 +95,11 @@ def _of_constant(content: Array) -> Magnitude:
     return Magnitude(largest, largest < _LARGEST_WHOLE and bool((np.floor(finite) == finite).all()))
 
 
-def _first(_: Node, given: Sequence[Magnitude]) -> Magnitude:
-    return given[0]
-
-
 def _any_of(node: Node, given: Sequence[Magnitude]) -> Magnitude:
     """Return that of the inputs of the kind of the result."""
     kind = node.outputs[0].kind
     own = [each for each, tensor in zip(given, node.inputs) if tensor is not None and tensor.kind == kind]
     return Magnitude(max(each.largest for each in own), all(each.whole for each in own))
-
-
-def _rounded(_: Node, given: Sequence[Magnitude]) -> Magnitude:
-    return Magnitude(given[0].largest)
-
-
-def _sign(_: Node, given: Sequence[Magnitude]) -> Magnitude:
-    return Magnitude(1.0)
 
 
 def _clipped(_: Node, given: Sequence[Magnitude]) -> Magnitude:
@@ -129,10 +118,7 @@ def _difference(node: Node, given: Sequence[Magnitude]) -> Magnitude:
 
 def remainder_divisor(node: Node) -> Array | None:
     """Return the number `b` where a Sub is ``a - floor(a / b) * b``, or with a quotient that is cut off."""
-    product = None if node.inputs[1] is None else node.inputs[1].node
-    if product is None or product.op != "Mul":
-        return None
-    for cut, b in (product.inputs, product.inputs[::-1]):
+    for cut, b in pairs(made_by(node.inputs[1], "Mul")):
         quotient = _cut_quotient(cut)
         if quotient is not None and b is not None and b.constant is not None and quotient.inputs == (node.inputs[0], b):
             return b.constant
@@ -141,35 +127,22 @@ def remainder_divisor(node: Node) -> Array | None:
 
 def _cut_quotient(x: Tensor | None) -> Node | None:
     """Return the Div whose result, without its fraction, a tensor is."""
-    node = None if x is None else x.node
-    if node is not None and node.op == "Mul":
-        node = next((part.node for part in node.inputs if part is not None and part.node is not None
-                     and part.node.op == "Floor"), None)  # fmt: skip
-    source = None if node is None or node.op != "Floor" else whole_quotient(node) or node.inputs[0]
-    made = source.node if isinstance(source, Tensor) else source
-    return made if made is not None and made.op == "Div" else None
+    product = made_by(x, "Mul")
+    floors = [made_by(part, "Floor") for part in ((x,) if product is None else product.inputs)]
+    floor = next(filter(None, floors), None)
+    return None if floor is None else whole_quotient(floor) or made_by(floor.inputs[0], "Div")
 
 
 def whole_quotient(node: Node) -> Node | None:
     """Return the Div whose absolute value a Floor rounds: integer division cuts off so."""
-    inner = node.inputs[0].node if node.op == "Floor" and node.inputs[0] is not None else None
-    source = inner.inputs[0] if inner is not None and inner.op == "Abs" else None
-    made = None if source is None else source.node
-    return made if made is not None and made.op == "Div" else None
-
-
-def _product(_: Node, given: Sequence[Magnitude]) -> Magnitude:
-    return Magnitude(given[0].largest * given[1].largest, given[0].whole and given[1].whole)
+    inner = made_by(node.inputs[0], "Abs") if node.op == "Floor" else None
+    return None if inner is None else made_by(inner.inputs[0], "Div")
 
 
 def _quotient(node: Node, given: Sequence[Magnitude]) -> Magnitude:
     divisor = node.inputs[1].constant if node.inputs[1] is not None else None
     least = 1.0 if divisor is None or not divisor.size else float(np.abs(divisor).min()) or 1.0
     return Magnitude(given[0].largest / least, node.outputs[0].kind == INT)
-
-
-def _remainder(_: Node, given: Sequence[Magnitude]) -> Magnitude:
-    return Magnitude(given[1].largest, given[0].whole and given[1].whole)
 
 
 def _power(_: Node, given: Sequence[Magnitude]) -> Magnitude:
@@ -197,26 +170,23 @@ def _matrix_product(node: Node, given: Sequence[Magnitude]) -> Magnitude:
     return Magnitude(found + sum(each.largest for each in given[2:]), all(each.whole for each in given))
 
 
-def _bits(_: Node, given: Sequence[Magnitude]) -> Magnitude:
-    return Magnitude(2 * max(each.largest for each in given))
-
-
 _MOVES = ("Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice",
           "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze")  # fmt: skip
 RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys((*_MOVES, "Abs", "Neg", "ReduceMax", "ReduceMin", "Relu"), _first),
+    **dict.fromkeys((*_MOVES, "Abs", "Neg", "ReduceMax", "ReduceMin", "Relu"), lambda _, given: given[0]),
     **dict.fromkeys(("Concat", "Max", "Min", "Pad", "ScatterElements", "ScatterND", "Where"), _any_of),
-    **dict.fromkeys(("Ceil", "Floor", "Round"), _rounded),
+    **dict.fromkeys(("Ceil", "Floor", "Round"), lambda _, given: Magnitude(given[0].largest)),
     **dict.fromkeys(("ReduceSum", "CumSum"), _added_up),
     **dict.fromkeys(("MatMul", "Gemm"), _matrix_product),
-    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), _bits),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"),
+                    lambda _, given: Magnitude(2 * max(each.largest for each in given))),
     "Add": _sum,
     "Clip": _clipped,
     "Div": _quotient,
-    "Mod": _remainder,
-    "Mul": _product,
+    "Mod": lambda _, given: Magnitude(given[1].largest, given[0].whole and given[1].whole),
+    "Mul": lambda _, given: Magnitude(given[0].largest * given[1].largest, given[0].whole and given[1].whole),
     "Pow": _power,
-    "Sign": _sign,
+    "Sign": lambda _, __: Magnitude(1.0),
     "Sub": _difference,
 }  # fmt: skip
 """How the magnitude of a result follows from those of the inputs."""

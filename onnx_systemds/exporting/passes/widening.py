@@ -14,7 +14,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by
 from onnx_systemds.exporting.passes.dataflow import Edge, all_nodes, edges_of, fed_back, reached
 from onnx_systemds.exporting.passes.magnitudes import (  # fmt: skip
     RULES,
@@ -68,9 +68,8 @@ def _rounds(node: Node) -> bool:
 
 def _divides_whole(node: Node) -> bool:
     """Whether a node is certainly about whole numbers, of inputs, too: a quotient or remainder of such, or bits."""
-    if node.op == "Cast" and node.outputs[0].kind == INT and node.inputs[0] is not None:
-        source = node.inputs[0].node
-        return source is not None and source.op == "Clip"
+    if node.op == "Cast" and node.outputs[0].kind == INT:
+        return made_by(node.inputs[0], "Clip") is not None
     return node.op == "Mod" or whole_quotient(node) is not None or (
         node.op == "Sub" and remainder_divisor(node) is not None)  # fmt: skip
 
