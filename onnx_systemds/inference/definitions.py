@@ -112,15 +112,13 @@ def function_graph(node: Node, function: Function) -> Graph:
     return Graph(function.name, function.doc_string, inputs, outputs, {}, nodes, {})
 
 
-def inline_graph(node: Node, graph: Graph, prefix: str) -> tuple[Node, ...]:
-    """The nodes of a node's sub-graph without inputs, put where the node stands; names made inside are prefixed."""
-    return inline_body(node, graph, prefix, (), node.outputs)
-
-
 def inline_body(
     node: Node, graph: Graph, prefix: str, inputs: Sequence[str], outputs: Sequence[str]
 ) -> tuple[Node, ...]:
-    """The nodes of a node's sub-graph for the given names of inputs and outputs ("": not wanted)."""
+    """The nodes of a node's sub-graph for the given names of inputs and outputs ("": not wanted).
+
+    They are put where the node stands; names made inside are prefixed.
+    """
     own = [name for inner in graph.nodes for name in inner.outputs] + list(graph.initializers)
     names = {name: f"{prefix}/{name}" if name else "" for name in own}
     names.update({given.name: name for given, name in zip(graph.inputs, inputs)})

@@ -6,12 +6,11 @@ as in any model. Their shapes are inferred as usual, so an expander may leave si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.model import protos
@@ -52,21 +51,13 @@ class Expansion(NodeFacts):
         """Write a node of the given outputs ("": not wanted); returns their names."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
-        self._write(op_type, domain, inputs, tuple(outputs), attributes)
-        return tuple(outputs)
-
-    def _write(
-        self, op_type: str, domain: str, inputs: tuple[str, ...], outputs: tuple[str, ...],
-        attributes: Mapping[str, Attribute],
-    ) -> None:  # fmt: skip
-        made = self.node.inner(op_type, inputs, outputs, attributes, 1 if domain == CONTRIB else OPSET)
+        made = self.node.inner(op_type, inputs, tuple(outputs), attributes, 1 if domain == CONTRIB else OPSET)
         self.nodes.append(replace(made, domain=domain) if domain else made)
+        return made.outputs
 
     def cast(self, name: str, dtype: str, to: str = "") -> str:
         """A value in another element type."""
-        target = to or self.fresh("Cast")
-        self._write("Cast", "", (name,), (target,), {"to": int(onnx.TensorProto.DataType.Value(dtype.upper()))})
-        return target
+        return self.emit_several("Cast", [to or self.fresh("Cast")], name, to=protos.element_type(dtype))[0]
 
     def fresh(self, hint: str) -> str:
         """A new name of a value."""

@@ -36,17 +36,12 @@ class Tape:
         """Names of the outputs of a new node."""
         base = f"{self.prefix}/{op_type}{len(self.nodes)}"
         outputs = tuple(base if position == 0 else f"{base}_{position}" for position in range(count))
-        self._add(op_type, inputs, outputs, attributes)
+        self.nodes.append(self.caller.inner(op_type, inputs, outputs, attributes, OPSET))
         return outputs
 
     def copy(self, name: str, output: str) -> None:
         """Give a value a second name."""
-        self._add("Identity", (name,), (output,), {})
-
-    def _add(
-        self, op_type: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Attribute]
-    ) -> None:
-        self.nodes.append(self.caller.inner(op_type, inputs, outputs, attributes, OPSET))
+        self.nodes.append(self.caller.inner("Identity", (name,), (output,), {}, OPSET))
 
     def number(self, value: float, dtype: str) -> str:
         """A constant of rank 0."""

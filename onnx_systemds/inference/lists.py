@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import ShapeUnknown, UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, substitute, symbol, symbols
-from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import OptionalType, SequenceType, TensorType, Type
 
@@ -98,6 +98,11 @@ def local_dims(element: Value | None, local: set[str]) -> Value | None:
     return replace(element, dims=dims)
 
 
+def outer_list(value: Value, element: Value | None, local: set[str]) -> Value:
+    """A list that leaves a sub-graph: its items are not known by name, nor are sizes of the sub-graph."""
+    return list_value(local_dims(element, local), optional=isinstance(value.type, OptionalType))
+
+
 def same_element(one: Value | None, other: Value | None) -> bool:
     """Whether the same is known of two lists' items."""
     if one is None or other is None:
@@ -118,11 +123,5 @@ def item_value(facts: NodeFacts, element: Value | None) -> Value:
         return element
     if element.dims is None:
         raise ShapeUnknown("the rank of the items of the sequence is unknown", hint="declare their shape")
-    name = facts.node.outputs[0]
-    sizes: dict[str, Dim] = {f"{_MARK}item{axis}": symbol(f"?{name}_dim{axis}") for axis in range(len(element.dims))}
-    return Value(element.dtype, own_dims(element.dims, sizes))
-
-
-def own_dims(dims: Dims, sizes: dict[str, Dim]) -> Dims:
-    """Dims of one item with sizes for those that vary."""
-    return tuple(substitute(size, sizes) if is_varying(size) else size for size in dims)
+    sizes = {f"{_MARK}item{axis}": unknown_size(facts, 0, axis) for axis in range(len(element.dims))}
+    return Value(element.dtype, tuple(substitute(size, sizes) for size in element.dims))

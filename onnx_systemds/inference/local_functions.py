@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_systemds.inference.definitions import function_graph
-from onnx_systemds.inference.dims import symbol, symbols
-from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.dims import symbols
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.lists import list_value, local_dims
+from onnx_systemds.inference.lists import outer_list
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
-from onnx_systemds.model.ir import Function, OptionalType
+from onnx_systemds.model.ir import Function
 
 SMALLEST = 4
 """Nodes, constants aside, from which on a function is called."""
@@ -56,12 +56,11 @@ def _outer(facts: InferenceFacts, position: int, typed: TypedGraph) -> Value:
     value = typed.values[typed.outputs[position]]
     local = typed.own_sizes
     if value.is_list:
-        return list_value(local_dims(value.element, local), optional=isinstance(value.type, OptionalType))
+        return outer_list(value, value.element, local)
     if value.elements is not None and local.intersection(symbols(value.elements.ravel().tolist())):
         value = replace(value, elements=None)
     if value.dims is None:
         return value
-    name = facts.node.outputs[position]
-    dims = tuple(symbol(f"?{name}_dim{axis}") if local.intersection(symbols(size)) else size
+    dims = tuple(unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size
                  for axis, size in enumerate(value.dims))  # fmt: skip
     return replace(value, dims=dims)

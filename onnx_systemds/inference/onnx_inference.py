@@ -11,14 +11,14 @@ import onnx
 import onnx.shape_inference
 
 from onnx_systemds.errors import ShapeUnknown, UnsupportedOperator
-from onnx_systemds.inference.dims import Dim, Dims, symbol
-from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.inference.facts import NodeFacts, find_schema, unknown_size
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.registry import Identity, find, operator_generators, refused_operators, shape_rules
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
-from onnx_systemds.model.ir import OptionalType, SequenceType, TensorType, Type
+from onnx_systemds.model.ir import ML, OptionalType, SequenceType, TensorType, Type
 
 
 def unsupported(facts: NodeFacts) -> UnsupportedOperator:
@@ -39,7 +39,7 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
     if known:
         return UnsupportedOperator("the operator has no shape rule, and ONNX does not infer its outputs",
                                    hint="register a rule beside its generator, by @shape_rule")  # fmt: skip
-    if node.domain in ("", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"):
+    if node.domain in ("", ML, "ai.onnx.preview.training", "ai.onnx.preview"):
         if find_schema(node.domain, node.op_type, node.version) is None:
             return UnsupportedOperator("ONNX has no such operator in this opset version")
         return UnsupportedOperator("the operator is not supported yet", hint="see: onnx-systemds operators")
@@ -83,9 +83,9 @@ def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
         raise ShapeUnknown(f"ONNX's shape inference refuses it: {str(error).splitlines()[0]}") from error
     outputs = []
-    for name in node.outputs:
+    for position, name in enumerate(node.outputs):
         type_ = protos.type_from_proto(inferred[name]) if name in inferred else None
-        outputs.append(_decode(type_, named, name))
+        outputs.append(_decode(facts, position, type_, named))
     return tuple(outputs)
 
 
@@ -103,7 +103,7 @@ def _encode(dims: Dims | None, named: dict[str, Dim]) -> tuple[int | str | None,
     return tuple(encoded)
 
 
-def _decode(type_: Type | None, named: Mapping[str, Dim], name: str) -> Value:
+def _decode(facts: NodeFacts, position: int, type_: Type | None, named: Mapping[str, Dim]) -> Value:
     if isinstance(type_, (SequenceType, OptionalType)):
         return declared_list(type_)
     if not isinstance(type_, TensorType):
@@ -111,7 +111,7 @@ def _decode(type_: Type | None, named: Mapping[str, Dim], name: str) -> Value:
     if type_.dims is None:
         return Value(type_.dtype, None)
     dims = tuple(
-        dim if isinstance(dim, int) else named.get(str(dim), symbol(f"?{name}_dim{axis}"))
+        dim if isinstance(dim, int) else named.get(str(dim), unknown_size(facts, position, axis))
         for axis, dim in enumerate(type_.dims)
     )
     return Value(type_.dtype, dims)

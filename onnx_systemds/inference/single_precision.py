@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onnx_systemds.inference.typed_graph import TypedGraph, carried, given_back
+from onnx_systemds.model.ir import ML
 
-_ML = "ai.onnx.ml"
-TREES = frozenset((_ML, name) for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
+TREES = frozenset((ML, name) for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
 # results are elements of the inputs, up to their sign, or constants
 MOVES = frozenset([
     *(("", name) for name in (
@@ -22,16 +22,16 @@ MOVES = frozenset([
         "Gather", "GatherElements", "GatherND", "Identity", "Max", "Min", "Neg", "OneHot", "Pad", "ReduceMax",
         "ReduceMin", "Relu", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth",
         "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where")),
-    *((_ML, name) for name in ("ArrayFeatureExtractor", "FeatureVectorizer", "Imputer")),
+    *((ML, name) for name in ("ArrayFeatureExtractor", "FeatureVectorizer", "Imputer")),
 ])  # fmt: skip
 # results are in FP32 whatever the inputs are
 _EXACT = frozenset([
     *(("", name) for name in ("Cast", "Ceil", "Constant", "Floor", "Round", "Sign")),
-    *((_ML, name) for name in ("Binarizer", "DictVectorizer", "LabelEncoder", "OneHotEncoder")),
+    *((ML, name) for name in ("Binarizer", "DictVectorizer", "LabelEncoder", "OneHotEncoder")),
 ])  # fmt: skip
 # rounded once from exact operands: these have to be in FP32, too
 _ROUNDED_ONCE = frozenset([
-    (_ML, "Scaler"), *(("", name) for name in ("Add", "Div", "Mul", "Reciprocal", "Sqrt", "Sub"))
+    (ML, "Scaler"), *(("", name) for name in ("Add", "Div", "Mul", "Reciprocal", "Sqrt", "Sub"))
 ])
 
 

@@ -19,6 +19,7 @@ FINITE_DTYPES = frozenset(
     ["bool", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 )
 INTEGER_DTYPES = FINITE_DTYPES - {"bool"}
+FLOAT_DTYPES = frozenset(["float", "double", "float16", "bfloat16"])
 DML_INTEGERS = INTEGER_DTYPES - {"uint64"}
 """Those that an integer of DML holds, which has 64 bits and a sign."""
 

@@ -35,7 +35,7 @@ from onnx_systemds.inference.integer_spans import (
 from onnx_systemds.inference.registry import find, integer_rules
 from onnx_systemds.inference.typed_graph import TypedGraph, carried, given_back
 from onnx_systemds.inference.values import Value
-from onnx_systemds.model.ir import Array, Node
+from onnx_systemds.model.ir import ML, Array, Node
 
 TYPES = {"int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
 """Smallest and largest number of the types that this is about."""
@@ -43,7 +43,6 @@ EXACTLY = 1 << 66  # a need: of any size, but not rounded
 NOWHERE = 1 << 70  # a need: the value only gets to outputs, where rounded ones are refused
 
 _WHY = "DML computes in FP64, where integers are exact up to 2^53"
-_ML = "ai.onnx.ml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +323,7 @@ def check_held(name: str, array: Array) -> None:
 def check_constants(node: NodeFacts) -> None:
     """Raise UnsupportedCase where an operator computes with a constant beyond 2^53, or has one for an attribute."""
     op_type = node.node.op_type
-    if node.node.domain == _ML or op_type in ("ConstantOfShape", "TfIdfVectorizer"):
+    if node.node.domain == ML or op_type in ("ConstantOfShape", "TfIdfVectorizer"):
         for name, attribute in node.node.attributes.items():
             numbers = attribute if isinstance(attribute, np.ndarray) else _integers(attribute)
             if not is_held(numbers) or (op_type != "ConstantOfShape" and content_span(numbers).reach > LIMIT):

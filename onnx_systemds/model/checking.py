@@ -10,9 +10,9 @@ from onnx import TensorProto
 
 from onnx_systemds.errors import InvalidModel, escaped
 from onnx_systemds.model.from_protobuf import Trace
-from onnx_systemds.model.ir import Function, FunctionKey
+from onnx_systemds.model.ir import ML, Function, FunctionKey
 
-_CHECKED_DOMAINS = frozenset({"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
+_CHECKED_DOMAINS = frozenset({"", ML, "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
 _UNCHECKED_DOMAIN = "onnx_systemds.unchecked"
 _LONGEST_COMPLAINT = 1500
 _OLDEST_RULES = 4  # from this IR version on initializers need not be inputs; older ones are judged by it, if they
@@ -21,7 +21,7 @@ _OLDEST_RULES = 4  # from this IR version on initializers need not be inputs; ol
 
 def newest_opset(domain: str) -> int | None:
     """Return the newest opset version of a domain that the installed onnx knows, None for foreign domains."""
-    return {"": onnx.defs.onnx_opset_version(), "ai.onnx.ml": onnx.defs.onnx_ml_opset_version()}.get(domain)
+    return {"": onnx.defs.onnx_opset_version(), ML: onnx.defs.onnx_ml_opset_version()}.get(domain)
 
 
 def check_skeleton(

@@ -23,7 +23,7 @@ _AI_ONNX = "ai.onnx"
 implied_imports: Mapping[str, int] = {
     "com.microsoft": 1,
     "com.microsoft.nchwc": 1,
-    "ai.onnx.ml": onnx.defs.onnx_ml_opset_version(),
+    ir.ML: onnx.defs.onnx_ml_opset_version(),
     "ai.onnx.training": 1,
     "ai.onnx.preview": 1,
     "ai.onnx.preview.training": 1,

@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+ML = "ai.onnx.ml"
+"""The domain of operators of classical machine learning."""
+
 Dtype = str
 Array = np.ndarray[Any, np.dtype[Any]]
 FunctionKey = tuple[str, str, str]  # of a model's own function: domain, op_type, overload

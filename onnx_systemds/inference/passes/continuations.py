@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml.literals import message_literal
 from onnx_systemds.errors import ConstantNeeded, InvalidModel, Reasons, ShapeUnknown, UnsupportedCase, quoted
-from onnx_systemds.inference.definitions import inline_graph
+from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -48,7 +48,7 @@ def continue_in_branches(
     for name in BRANCHES:
         branch = node.attributes[name]
         assert isinstance(branch, Graph)
-        nodes = (*inline_graph(node, branch, f"If{context.next_expansion()}"), *dependent)
+        nodes = (*inline_body(node, branch, f"If{context.next_expansion()}", (), node.outputs), *dependent)
         branches[name] = Graph(branch.name, branch.doc_string, (), results, {}, nodes, graph.value_info)
     names = tuple(output.name for output in results)
     whole = replace(node, outputs=names, attributes={**node.attributes, **branches, CONTINUED: 1})

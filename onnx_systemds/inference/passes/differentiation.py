@@ -17,14 +17,13 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward, Tape, flat
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.registry import find, gradients
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model.ir import Function, Graph, Node
 from onnx_systemds.model.walk import names_read
 
 RULE = "differentiation"
 NEEDS = ("Gradient",)
 GRADIENT = ("ai.onnx.preview.training", "Gradient")
-_FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
 
 
 def differentiate(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
@@ -44,7 +43,7 @@ def differentiate(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, 
             raise InvalidModel(f"{quoted(str(name))} is no value known before the Gradient node")
     if len(names) != len(node.inputs):
         raise InvalidModel(f"{len(names)} tensors are named in xs and zs, {len(node.inputs)} are given")
-    if facts.values[y].dtype not in _FLOATS:
+    if facts.values[y].dtype not in FLOAT_DTYPES:
         raise UnsupportedCase(f"{quoted(y)} is no tensor of floating-point numbers")
     if y not in wanted and not any(y in other.outputs for other in before):
         raise UnsupportedCase(f"{quoted(y)} is not computed in the graph of the Gradient node")
@@ -94,8 +93,8 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
 
 def _is_smooth(node: Node, values: Mapping[str, Value]) -> bool:
     """Whether a derivative may pass: from a floating-point input to such an output."""
-    given = any(values[name].dtype in _FLOATS for name in node.inputs if name)
-    return given and any(values[name].dtype in _FLOATS for name in node.outputs if name)
+    given = any(values[name].dtype in FLOAT_DTYPES for name in node.inputs if name)
+    return given and any(values[name].dtype in FLOAT_DTYPES for name in node.outputs if name)
 
 
 def _copied(
@@ -136,7 +135,7 @@ def _differentiated(
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
         step = Backward(node, facts.values, facts.graph_name, tape, given, active)
         for name, derivative in zip(node.inputs, rule(step)):
-            if derivative and name in active and facts.values[name].dtype in _FLOATS:
+            if derivative and name in active and facts.values[name].dtype in FLOAT_DTYPES:
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):
         if output:

@@ -16,7 +16,7 @@ from onnx import TensorProto
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
-from onnx_systemds.inference.passes.requantization import known_scale
+from onnx_systemds.inference.passes.requantization import QUANTIZING, known_scale
 from onnx_systemds.model.ir import Node
 
 RULE = "elementwise-sinking"
@@ -25,8 +25,7 @@ _LARGE_TABLE = 1024
 """Places along the axis of a Gather, of which it is taken to choose fewer, where it is not known how many it takes."""
 _MEANS = ("AveragePool", "GlobalAveragePool")
 NEEDS = (*_MOVEMENTS, *_MEANS, "Gather", "MaxPool")
-_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
-_RISING = ("Relu", "Clip", *_QUANTIZING)  # the latter by a positive scale
+_RISING = ("Relu", "Clip", *QUANTIZING)  # the latter by a positive scale
 
 
 def sink_elementwise(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
@@ -80,7 +79,7 @@ def _obstacle(facts: NodeFacts, made: Node) -> str:
     """Why a node does not go before the one that makes its input, "" where it does."""
     node = facts.node
     if node.op_type == "MaxPool":
-        if made.op_type in _QUANTIZING and not (known_scale(facts, made) or 0) > 0:
+        if made.op_type in QUANTIZING and not (known_scale(facts, made) or 0) > 0:
             return f"the scale of the {made.op_type} before it is not one known positive number"
         return "its indices are used" if any(node.outputs[1:]) else ""
     dims = [facts.values[name].dims for name in made.inputs[1:] if name]

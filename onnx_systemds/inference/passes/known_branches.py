@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_systemds.inference.definitions import inline_graph
+from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.passes.continuations import CONTINUED
 from onnx_systemds.model.ir import Node
@@ -29,4 +29,4 @@ def choose_known_branch(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
         return None
     name = "then_branch" if condition.ravel()[0] else "else_branch"
     context.notes.fired(RULE, node, f"its {name}")
-    return inline_graph(node, facts.graph_attribute(name), f"If{context.next_expansion()}")
+    return inline_body(node, facts.graph_attribute(name), f"If{context.next_expansion()}", (), node.outputs)

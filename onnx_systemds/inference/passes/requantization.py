@@ -15,7 +15,7 @@ from onnx_systemds.model.ir import Node
 
 RULE = "requantization"
 NEEDS = ("QuantizeLinear",)
-_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
+QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 
 
 def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
@@ -39,7 +39,7 @@ def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
 
 def known_scale(facts: NodeFacts, node: Node) -> float | None:
     """The one known scale of a quantising or dequantising node."""
-    return _number(facts, node.inputs[1]) if node.op_type in _QUANTIZING else None
+    return _number(facts, node.inputs[1]) if node.op_type in QUANTIZING else None
 
 
 def _zero(facts: NodeFacts, node: Node) -> float | None:

@@ -10,21 +10,20 @@ from dataclasses import replace
 
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.graph_editor import GraphEditor
-from onnx_systemds.model.ir import Graph, Node
+from onnx_systemds.model.ir import ML, Graph, Node
 
 RULE = "row-normalization"
 NEEDS = ("Normalizer",)
-_ML = "ai.onnx.ml"
 
 
 def drop_row_normalization(graph: Graph, notes: Notes) -> Graph:
     """The L1 Normalizer of a softmax is an Identity."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
-        if node.identity != (_ML, "Normalizer") or node.attributes.get("norm", "MAX") != "L1":
+        if node.identity != (ML, "Normalizer") or node.attributes.get("norm", "MAX") != "L1":
             continue
         classifier = editor.producer(node.inputs[0])
-        if classifier is None or classifier.identity != (_ML, "LinearClassifier"):
+        if classifier is None or classifier.identity != (ML, "LinearClassifier"):
             continue
         if _is_softmax(classifier) and node.inputs[0] in classifier.outputs[1:]:  # not its labels
             identity = replace(node, domain="", op_type="Identity", attributes={}, version=1)

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.values import FLOAT_DTYPES
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Node
 
 RULE = "transposed-products"
 NEEDS = ("MatMul",)
-_FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
 
 
 def transpose_in_product(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
     """The product that transposes, and what is left to do before it; None where the MatMul stays."""
     node = facts.node
-    if node.identity != ("", "MatMul") or facts.dtype(0) not in _FLOATS:
+    if node.identity != ("", "MatMul") or facts.dtype(0) not in FLOAT_DTYPES:
         return None
     if facts.value(1).dims is None or facts.rank(1) < 3:
         return None

@@ -10,7 +10,7 @@ from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, may_be_zero, product, symbol, symbols
 from onnx_systemds.inference.facts import unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.lists import joined, list_value, local_dims, same_element
+from onnx_systemds.inference.lists import joined, list_value, local_dims, outer_list, same_element
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import OptionalType
@@ -35,11 +35,6 @@ def check_counts(facts: InferenceFacts, name: str, taken: int, given: int) -> No
 def output_values(graph: TypedGraph) -> list[Value]:
     """The outputs of a typed sub-graph."""
     return [graph.values[name] for name in graph.outputs]
-
-
-def outer_list(value: Value, element: Value | None, local: set[str]) -> Value:
-    """A list that leaves a sub-graph: its items are not known by name, nor are sizes of the sub-graph."""
-    return list_value(local_dims(element, local), optional=isinstance(value.type, OptionalType))
 
 
 def joined_dims(facts: InferenceFacts, position: int, one: Dims, other: Dims) -> Dims:

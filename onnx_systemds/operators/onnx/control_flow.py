@@ -11,7 +11,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, is_of_run, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.lists import joined
+from onnx_systemds.inference.lists import joined, outer_list
 from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.passes.continuations import BRANCHES, CONTINUED, impossible, possible_branches
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
@@ -33,7 +33,6 @@ from onnx_systemds.operators.onnx.carried_values import (
     iteration,
     joined_dims,
     outer_dims,
-    outer_list,
     output_values,
     start_text,
     started,
