@@ -19,10 +19,8 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import TranspileError, escaped, quoted
-from onnx_systemds.model.ir import MapType, OptionalType, SequenceType, TensorType, Type
+from onnx_systemds.model.ir import Array, MapType, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.model.protos import integer_range, numpy_dtype
-
-Tensor = np.ndarray[Any, np.dtype[Any]]
 
 _EXACT = 2**53  # up to here the engine, which knows doubles only, holds every integer
 _ROUNDED = frozenset(["double", "float", "float16", "bfloat16"])
@@ -83,7 +81,7 @@ def given_map(name: str, given: Any, type_: MapType) -> dict[Any, Any]:
     return dict(zip(keys, given_tensor(f"{name}/values", list(given.values()), type_.value.dtype).tolist()))
 
 
-def given_tensor(name: str, given: Any, dtype: str) -> Tensor:
+def given_tensor(name: str, given: Any, dtype: str) -> Array:
     """An array of the ONNX element type ``dtype``, texts as objects; the rule is told above. Raises InvalidInput."""
     array = _array(name, given)
     if dtype == "string":
@@ -112,7 +110,7 @@ def given_tensor(name: str, given: Any, dtype: str) -> Tensor:
     return converted
 
 
-def _array(name: str, given: Any) -> Tensor:
+def _array(name: str, given: Any) -> Array:
     if given is None:
         raise InvalidInput(f"input {quoted(name)} is None")
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
@@ -123,7 +121,7 @@ def _array(name: str, given: Any) -> Tensor:
         raise InvalidInput(f"input {quoted(name)} is no array: {escaped(str(error))}") from error
 
 
-def _texts(name: str, array: Tensor) -> Tensor:
+def _texts(name: str, array: Array) -> Array:
     """Strings as objects; bytes are decoded."""
     if array.dtype.kind == "U" or (array.size == 0 and array.dtype.kind not in "cmM"):
         return array.astype(object)
@@ -142,7 +140,7 @@ def _texts(name: str, array: Tensor) -> Tensor:
     return found
 
 
-def _as_integers(name: str, array: Tensor, wanted: np.dtype[Any], dtype: str) -> Tensor:
+def _as_integers(name: str, array: Array, wanted: np.dtype[Any], dtype: str) -> Array:
     lowest, highest = integer_range(dtype)
     numbers = array if array.dtype.kind in "iu" else array.astype(np.int64)
     for value in (numbers.min(), numbers.max()) if array.size else ():

@@ -17,9 +17,9 @@ from onnx_systemds.operators.support.broadcasting import gather_rows_text
 Labels = Union[tuple[int, ...], tuple[str, ...]]
 
 
-def class_labels(node: NodeFacts) -> Labels:
-    """The labels in the attributes: texts where there are any, else integers; none is ()."""
-    return tuple(node.attribute("classlabels_strings") or ()) or tuple(node.attribute("classlabels_ints") or ())
+def class_labels(node: NodeFacts, integers: str = "classlabels_ints") -> Labels:
+    """The labels in the attributes: texts where there are any, else those of the attribute ``integers``; none is ()."""
+    return tuple(node.attribute("classlabels_strings") or ()) or tuple(node.attribute(integers) or ())
 
 
 def labels_dtype(labels: Labels) -> str:

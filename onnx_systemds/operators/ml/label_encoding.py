@@ -12,14 +12,13 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model import protos
+from onnx_systemds.model.ir import ML, Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.ml.feature_scaling import ML
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
-Column = np.ndarray[Any, np.dtype[Any]]
 LONGEST_RUN = 16  # entries of a table without gaps for each of its keys
 
 
@@ -28,7 +27,7 @@ takes_text("LabelEncoder", "CategoryMapper", domain=ML)
 looks_up_text("LabelEncoder", "CategoryMapper", domain=ML)
 
 
-def _column(node: NodeFacts, side: str) -> tuple[Column, str]:
+def _column(node: NodeFacts, side: str) -> tuple[Array, str]:
     """The keys or the values, and their element type."""
     for kind, dtype in (("strings", "string"), ("int64s", "int64"), ("floats", "float")):
         found = node.attribute(f"{side}_{kind}")
@@ -81,7 +80,7 @@ def category_mapper(node: NodeView) -> Fragment:
     return _between(node, texts, np.array(node.attribute("cats_int64s") or (), dtype=np.int64))
 
 
-def _between(node: NodeView, texts: Column, integers: Column) -> Fragment:
+def _between(node: NodeView, texts: Array, integers: Array) -> Fragment:
     if not len(texts) or len(texts) != len(integers):
         raise UnsupportedCase(f"{len(texts)} texts for {len(integers)} integers")
     if node.dtype("X") == "string":
@@ -101,7 +100,7 @@ def label_encoder(node: NodeView) -> Fragment:
     return _looked_up(node, keys, values, _default(node, values_dtype), last=node.version >= 4)
 
 
-def _looked_up(node: NodeView, given: Column, results: Column, otherwise: Any, *, last: bool) -> Fragment:
+def _looked_up(node: NodeView, given: Array, results: Array, otherwise: Any, *, last: bool) -> Fragment:
     """The input's elements looked up in a table; what is text stands for itself by its code."""
     keys = _numbers(node, given)
     [default], values = _numbers(node, np.array([otherwise], results.dtype)), _numbers(node, results)
@@ -119,7 +118,7 @@ def _looked_up(node: NodeView, given: Column, results: Column, otherwise: Any, *
     return node.result(text, View(size, 1), before=[f"{place} = {_place_text(node, x, keys)}"])
 
 
-def _numbers(node: NodeView, column: Column) -> Column:
+def _numbers(node: NodeView, column: Array) -> Array:
     return (node.texts.codes(column) if column.dtype == object else column).astype(np.float64)
 
 
@@ -128,7 +127,7 @@ def _is_whole(node: NodeFacts) -> bool:
     return node.dtype("X") in INTEGER_DTYPES or node.dtype("X") == "string"
 
 
-def _unique(keys: Column, values: Column, *, last: bool) -> tuple[Column, Column]:
+def _unique(keys: Array, values: Array, *, last: bool) -> tuple[Array, Array]:
     """The table without repeated keys; NaN equals NaN."""
     table: dict[Any, int] = {}
     for position, key in enumerate(keys.tolist()):
@@ -139,7 +138,7 @@ def _unique(keys: Column, values: Column, *, last: bool) -> tuple[Column, Column
     return keys[kept], values[kept]
 
 
-def _without_gaps(keys: Column, values: Column, default: float) -> tuple[Column, Column]:
+def _without_gaps(keys: Array, values: Array, default: float) -> tuple[Array, Array]:
     """The table for all integers from the smallest key to the largest: it is read by position instead of searched."""
     every = np.arange(keys.min(), keys.max() + 1)
     filled = np.full(every.shape, default)
@@ -147,7 +146,7 @@ def _without_gaps(keys: Column, values: Column, default: float) -> tuple[Column,
     return every, filled
 
 
-def _place_text(node: NodeView, x: str, keys: Column) -> str:
+def _place_text(node: NodeView, x: str, keys: Array) -> str:
     """Text of the place (from 1) of each element among the keys, 0 where it is none."""
     count = len(keys)
     if _is_whole(node) and bool((keys == keys[0] + np.arange(count)).all()):

@@ -18,7 +18,8 @@ COMPLEMENT = "complement"
 MIRRORED = "mirrored"
 """One column of scores s becomes -s, s (add_second_class 2 and 3); LOGISTIC: the logistic of both."""
 
-TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+"""In the order in which TreeEnsemble numbers them."""
 
 
 def transformed_scores(

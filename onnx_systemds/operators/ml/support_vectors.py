@@ -14,11 +14,12 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import ML
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.class_labels import Labels, class_labels, label_result, labels_dtype
-from onnx_systemds.operators.ml.feature_scaling import ML, row_operand, sample_count
+from onnx_systemds.operators.ml.feature_scaling import row_operand, sample_count
 from onnx_systemds.operators.ml.linear_models import linear_scores, sample_rows
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, NO_SECOND_CLASS, transformed_scores
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first

@@ -16,18 +16,18 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import ML, Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.ml.class_labels import label_result
+from onnx_systemds.operators.ml.class_labels import Labels, class_labels, label_result, labels_dtype
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
-from onnx_systemds.operators.ml.trees import FLOAT, ML, attributes_of, count_rows, data_view, walk, walked, with_base
+from onnx_systemds.operators.ml.trees import FLOAT, count_rows, data_view, walk, walked, with_base
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import (
     ALWAYS,
     NEVER,
     SOMETIMES,
-    Array,
     Ensemble,
     base_values,
     listed_ensemble,
@@ -38,29 +38,27 @@ from onnx_systemds.operators.support.tree_tables import leaf_presence, leaf_weig
 batch_rule("TreeEnsembleClassifier", domain=ML)(mixes_all_but_first)
 
 
-def class_labels(node: NodeFacts) -> tuple[tuple[int, ...] | tuple[str, ...], str]:
-    """The labels in the order of the classes, and their element type. Raises UnsupportedCase when there are none."""
-    texts, numbers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
-    if texts:
-        return tuple(texts), "string"
-    if numbers:
-        return tuple(numbers), "int64"
-    raise UnsupportedCase("there are no class labels")
+def _labels(node: NodeFacts) -> Labels:
+    """The labels in the order of the classes. Raises UnsupportedCase when there are none."""
+    labels = class_labels(node, "classlabels_int64s")
+    if not labels:
+        raise UnsupportedCase("there are no class labels")
+    return labels
 
 
 @shape_rule("TreeEnsembleClassifier", domain=ML)
 def classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A label per row, and a row of scores with a column per class."""
-    labels, dtype = class_labels(node)
+    labels = _labels(node)
     rows = count_rows(node)
-    return node.tensor((rows,), dtype), node.tensor((rows, len(labels)), "float")
+    return node.tensor((rows,), labels_dtype(labels)), node.tensor((rows, len(labels)), "float")
 
 
 @generator("TreeEnsembleClassifier", since=(1, 3), domain=ML)
 def tree_ensemble_classifier(node: NodeView) -> Fragment:
     """Sums of the weights by class, and the label; version 3 added thresholds and weights of type double."""
-    attributes = attributes_of(node)
-    labels, _ = class_labels(node)
+    attributes = node.node.attributes
+    labels = _labels(node)
     ensemble = listed_ensemble(attributes, "class", len(labels))
     base = base_values(attributes)
     if base.size not in ((0, len(labels)) if len(labels) > 2 else (0, 1, len(labels))):
@@ -131,9 +129,9 @@ def _rounded(node: NodeView, text: str) -> str:
 
 def _label_output(node: NodeView, scored: _Scored) -> Fragment:
     """The labels of classes by their number; ``direct``: the number itself is the label of an integer type."""
-    labels, dtype = class_labels(node)
+    labels = _labels(node)
     rows = data_view(node).rows
-    if dtype == "string":
+    if labels_dtype(labels) == "string":
         return label_result(node, scored.index, labels, rows)
     if scored.direct or labels == tuple(range(len(labels))):
         return node.result(scored.index, View(rows, 1))
@@ -152,7 +150,7 @@ def _label_output(node: NodeView, scored: _Scored) -> Fragment:
 
 def _one_class(node: NodeView, sums: _Sums, transform: str) -> _Scored:
     """The label is 1 or 0, whatever the class is called."""
-    if class_labels(node)[1] == "string":
+    if labels_dtype(_labels(node)) == "string":
         raise UnsupportedCase("a single class with a text for a label")
     scores = node.temporary("scores")
     text = with_base(node, sums.name, sums.base)

@@ -16,21 +16,21 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, Value
+from onnx_systemds.model.ir import ML, Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.ml.post_transforms import transformed_scores
+from onnx_systemds.operators.ml.post_transforms import TRANSFORMS, transformed_scores
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
-from onnx_systemds.operators.support.ensembles import Array, Ensemble, base_values, listed_ensemble, split_ensemble
+from onnx_systemds.operators.support.ensembles import Ensemble, base_values, listed_ensemble, split_ensemble
 from onnx_systemds.operators.support.tree_tables import LARGEST, Tables, all_ways, leaf_weights, node_tables
 
-ML = "ai.onnx.ml"
 batch_rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)(mixes_all_but_first)
 FLOAT = FLOAT_FORMATS["float"].rounding()
 """Arguments of round_to_float for 32-bit floats."""
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
-TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+"""In the order in which TreeEnsemble numbers them."""
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------
@@ -79,11 +79,6 @@ class Walk:
     statements: list[str]
     data: str
     tables: Tables
-
-
-def attributes_of(node: NodeView) -> Mapping[str, Any]:
-    """The attributes written at the node."""
-    return node.node.attributes
 
 
 def walk(node: NodeView, ensemble: Ensemble) -> Walk:
@@ -139,7 +134,7 @@ def with_base(node: NodeView, text: str, base: Array) -> str:
 @generator("TreeEnsembleRegressor", since=(1, 3), domain=ML)
 def tree_ensemble_regressor(node: NodeView) -> Fragment:
     """Weights of the leaves, aggregated by target; version 3 added thresholds and weights of type double."""
-    attributes = attributes_of(node)
+    attributes = node.node.attributes
     targets = int(node.attribute("n_targets") or 0)
     ensemble = listed_ensemble(attributes, "target", targets)
     return _regression(
@@ -154,7 +149,7 @@ def tree_ensemble(node: NodeView) -> Fragment:
     if not 0 <= function < len(FUNCTIONS) or not 0 <= transform < len(TRANSFORMS):
         raise UnsupportedCase("aggregate_function or post_transform is no known number")
     return _regression(
-        node, split_ensemble(attributes_of(node)), FUNCTIONS[function], np.zeros(0), TRANSFORMS[transform]
+        node, split_ensemble(node.node.attributes), FUNCTIONS[function], np.zeros(0), TRANSFORMS[transform]
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
@@ -12,12 +10,11 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import check_table
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.windows import Image, padded, per_axis
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _pads(node: NodeFacts, rank: int) -> tuple[int, ...]:

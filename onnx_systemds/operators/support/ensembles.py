@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from onnx_systemds.model.ir import Array
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)

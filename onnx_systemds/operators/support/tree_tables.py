@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.operators.support.ensembles import EQ, GTE, LEAF, LEQ, LT, MEMBER, NEQ, Array, Ensemble
+from onnx_systemds.model.ir import Array
+from onnx_systemds.operators.support.ensembles import EQ, GTE, LEAF, LEQ, LT, MEMBER, NEQ, Ensemble
 
 LARGEST = float(np.finfo(np.float64).max)
 SPARSE_ROWS = 32
