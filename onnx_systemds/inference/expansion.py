@@ -84,6 +84,14 @@ class Expansion(NodeFacts):
         """The integers from 0, or ``start``, up to but without ``limit``."""
         return self.emit("Range", start or self.known(0), limit, self.known(1))
 
+    def channels_first(self, name: str, rank: int) -> str:
+        """Images whose channels lie last, with the channels after the batch."""
+        return self.emit("Transpose", name, perm=(0, rank - 1, *range(1, rank - 1)))
+
+    def channels_last(self, name: str, rank: int, to: str = "") -> str:
+        """Images whose channels come after the batch, with the channels last."""
+        return self.emit("Transpose", name, to=to, perm=(0, *range(2, rank), 1))
+
     def unsqueeze(self, name: str, *axes: int) -> str:
         """A value with new axes of size 1."""
         return self.emit("Unsqueeze", name, self.known(axes))

@@ -263,6 +263,11 @@ class NodeView(NodeFacts):
         self._imports.setdefault(function)
         return f"{function}({_written(arguments)})"
 
+    def call_on(self, function: str, x: str, *arguments: object, single: bool) -> str:
+        """A call of a function of the matrix ``x``; ``single``: that is a scalar, and so is the result."""
+        called = self.call(function, f"as.matrix({x})" if single else x, *arguments)
+        return f"as.scalar({called})" if single else called
+
     def layer(self, name: str, *arguments: object) -> str:
         """A call of ``forward`` of a layer, ``nn/layers/<name>.dml``."""
         self._layers.setdefault(name)

@@ -77,10 +77,9 @@ def bias_softmax(node: Expansion) -> None:
 def nhwc_max_pool(node: Expansion) -> None:
     """MaxPool of images whose channels lie after the places."""
     rank = node.rank("x")
-    first = node.emit("Transpose", node.input("x"), perm=(0, rank - 1, *range(1, rank - 1)))
+    first = node.channels_first(node.input("x"), rank)
     attributes = node.attributes("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-    pooled = node.emit("MaxPool", first, **attributes)
-    node.emit("Transpose", pooled, to=node.output(), perm=(0, *range(2, rank), 1))
+    node.channels_last(node.emit("MaxPool", first, **attributes), rank, to=node.output())
 
 
 @expander("Unique", domain=CONTRIB)
@@ -103,10 +102,9 @@ def grid_sample(node: Expansion) -> None:
 def nhwc_conv(node: Expansion) -> None:
     """Conv of images whose channels lie after the places; so they do in the weight."""
     rank = node.rank("X")
-    first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
     attributes = node.attributes("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    given = [node.emit("Transpose", node.input(position), perm=first) for position in (0, 1)]
-    node.emit("Transpose", node.emit("Conv", *given, node.input("B"), **attributes), to=node.output(), perm=last)
+    given = [node.channels_first(node.input(position), rank) for position in (0, 1)]
+    node.channels_last(node.emit("Conv", *given, node.input("B"), **attributes), rank, to=node.output())
 
 
 @expander("UnfoldTensor", domain=CONTRIB)

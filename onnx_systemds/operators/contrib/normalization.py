@@ -115,7 +115,7 @@ def _by_groups(node: Expansion, x: str, rank: int) -> None:
     if wide != dtype:
         x = node.cast(x, wide)
     if last:
-        x = node.emit("Transpose", x, perm=(0, rank - 1, *range(1, rank - 1)))
+        x = node.channels_first(x, rank)
     y = node.emit("GroupNormalization", x, node.input("gamma"), node.input("beta"),
                   num_groups=int(node.attribute("groups")), epsilon=node.attribute("epsilon"))  # fmt: skip
     if node.attribute("activation"):
@@ -123,7 +123,7 @@ def _by_groups(node: Expansion, x: str, rank: int) -> None:
     if wide != dtype:
         y = node.cast(y, dtype)
     if last:
-        node.emit("Transpose", y, to=node.output(), perm=(0, *range(2, rank), 1))
+        node.channels_last(y, rank, to=node.output())
     else:
         node.give(y)
 

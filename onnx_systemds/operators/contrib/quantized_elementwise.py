@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
@@ -21,6 +20,7 @@ from onnx_systemds.operators.api.layout import SCALAR, View, around
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
+from onnx_systemds.operators.onnx.joining import concatenated
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, applied, requantized, saturated, single
 from onnx_systemds.operators.onnx.softmax import Columns, flattened, normalized_along
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
@@ -172,30 +172,16 @@ def qlinear_where(node: NodeView) -> Fragment:
 
 @shape_rule("QLinearConcat", domain=CONTRIB)
 def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """The sizes along the axis add up; along the others a known size wins over an expression."""
-    dims = list(node.dims(2))
-    axis = _axis(node)
-    for position in range(5, node.input_count, 3):
-        for here, dim in enumerate(node.dims(position)):
-            if here == axis:
-                dims[here] = dims[here] + dim
-            elif isinstance(dim, int):
-                dims[here] = dim
+    """The inputs' dims, joined; the type is that of the result's zero point."""
+    dims = concatenated(node, range(2, node.input_count, 3), node.axis(rank=node.rank(2)))
     return (node.tensor(dims, node.dtype("Y_zero_point")),)
-
-
-def _axis(node: NodeFacts) -> int:
-    axis = node.attribute("axis")
-    if axis is None:
-        raise UnsupportedCase("QLinearConcat without an axis")
-    return node.normalize_axis(int(axis), node.rank(2))
 
 
 @generator("QLinearConcat", since=1, domain=CONTRIB)
 def qlinear_concat(node: NodeView) -> Fragment:
     """Inputs come in threes (numbers, scale, zero point) after the result's scale and zero point."""
     steps = Parameters(node)
-    axis, dims = _axis(node), node.output_dims()
+    axis, dims = node.axis(rank=node.rank(2)), node.output_dims()
     prefix, _, suffix = around(dims, axis)
     goal = (steps.number(0), steps.number(1))
     parts = []

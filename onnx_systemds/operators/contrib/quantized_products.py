@@ -50,10 +50,9 @@ def qlinear_conv(node: Expansion) -> None:
     if not node.attribute("channels_last"):
         node.emit("QLinearConv", image, *others, to=node.output(), **attributes)
         return
-    last = node.rank("x") - 1
-    image = node.emit("Transpose", image, perm=(0, last, *range(1, last)))
-    result = node.emit("QLinearConv", image, *others, **attributes)
-    node.emit("Transpose", result, to=node.output(), perm=(0, *range(2, last + 1), 1))
+    rank = node.rank("x")
+    result = node.emit("QLinearConv", node.channels_first(image, rank), *others, **attributes)
+    node.channels_last(result, rank, to=node.output())
 
 
 @expander("MatMulInteger16", domain=CONTRIB)

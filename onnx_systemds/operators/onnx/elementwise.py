@@ -112,9 +112,7 @@ def unary(node: NodeView, expression: Callable[[str], str], *, logical: bool = F
 
 def of_matrix(node: NodeView, function: str, x: str, *arguments: object) -> str:
     """A call of a library function of a matrix for what `unary` computes with, which may be a scalar."""
-    if is_single(node):
-        return f"as.scalar({node.call(function, f'as.matrix({x})', *arguments)})"
-    return node.call(function, x, *arguments)
+    return node.call_on(function, x, *arguments, single=is_single(node))
 
 
 def as_layer(

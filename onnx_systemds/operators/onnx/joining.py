@@ -51,10 +51,15 @@ integer_rule("Split")(lambda node: Moves(is_parted=True))
 
 @shape_rule("Concat")
 def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The inputs' dims, joined."""
+    return (node.tensor(concatenated(node, range(node.input_count), node.axis(default=1))),)  # that of opset 1
+
+
+def concatenated(node: NodeFacts, positions: Sequence[int], axis: int) -> Dims:
     """The sizes along the axis add up; along the others a known size wins over an expression."""
-    axis = node.axis(default=1)  # that of opset 1
-    dims = list(node.dims(0))
-    for position in range(1, node.input_count):
+    first, *others = positions
+    dims = list(node.dims(first))
+    for position in others:
         other = node.dims(position)
         if len(other) != len(dims):
             raise UnsupportedCase(f"inputs of rank {len(dims)} and {len(other)} are joined")
@@ -62,9 +67,9 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
             if here == axis:
                 dims[here] = dims[here] + dim
             elif dim != dims[here]:
-                node.assume_same_size((0, here), (position, here))
+                node.assume_same_size((first, here), (position, here))
                 dims[here] = dim if isinstance(dim, int) else dims[here]
-    return (node.tensor(dims),)
+    return tuple(dims)
 
 
 @batch_rule("Concat")

@@ -22,8 +22,4 @@ def is_computed(node: NodeView) -> bool:
 
 def as_float(node: NodeView, x: str, *, single: bool) -> str:
     """Text of the first input (given as ``x``; ``single``: a DML scalar) as FP32 holds it."""
-    if not is_computed(node):
-        return x
-    if single:
-        return f"as.scalar({node.call('nearest_float', f'as.matrix({x})')})"
-    return node.call("nearest_float", x)
+    return node.call_on("nearest_float", x, single=single) if is_computed(node) else x

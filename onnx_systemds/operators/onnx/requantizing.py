@@ -69,7 +69,7 @@ class Parameters:
 
     def _computed(self, text: str) -> Number:
         name = self.node.temporary("step")
-        self.statements.append(f"{name} = as.scalar({self.node.call('single_precision', f'as.matrix({text})')})")
+        self.statements.append(f"{name} = {self.node.call_on('single_precision', text, single=True)}")
         return Number(name)
 
 
@@ -80,10 +80,7 @@ def single(node: NodeView, operand: Operand) -> Operand:
 
 def applied(node: NodeView, function: str, operand: Operand, *arguments: object) -> Operand:
     """A library function of an operand."""
-    if operand.kind == SINGLE:
-        text = node.call(function, f"as.matrix({operand.text})", *arguments)
-        return Operand(f"as.scalar({text})", SINGLE)
-    return Operand(node.call(function, operand.text, *arguments), operand.kind)
+    return Operand(node.call_on(function, operand.text, *arguments, single=operand.kind == SINGLE), operand.kind)
 
 
 def saturated(text: str, dtype: str) -> str:
