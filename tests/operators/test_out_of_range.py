@@ -76,6 +76,19 @@ def test_more_indices_than_rows() -> None:
     _refused(text, {"x": ROWS[:2], "i": np.zeros((3, 3), np.int64)}, words)
 
 
+@pytest.mark.parametrize(("text", "words"), [
+    ("g (float[2,2] x, int64[2,3] i) => (float[2,3] y) { y = GatherElements <axis = 0> (x, i) }",
+     'axis 1 of "i" is 3, axis 1 of "x" is 2'),
+    ("g (float[2,2] x) => (float[2,3] y) { k = Constant <value_ints = [3]> () y, z = TopK (x, k) }",
+     'k is 3, axis 1 of "x" is 2'),
+    ("g (float[2,2] x, bool[3] c) => (float[n,2] y) { y = Compress <axis = 0> (x, c) }",
+     "the number of conditions is 3, that of elements is 2"),
+])  # fmt: skip
+def test_more_than_there_is(text: str, words: str) -> None:
+    with pytest.raises(UnsupportedCase, match=words):
+        import_model(onnx.parser.parse_model(HEAD + text))
+
+
 def test_an_expansion_to_fewer_elements() -> None:
     text = "g (float[n,3] x, int64[2] s) => (float[a,b] y) { y = Expand(x, s) }"
     _refused(text, {"x": ROWS, "s": np.array([2, 3])}, "an axis is 3, the shape has 2; the script takes them to be equal")

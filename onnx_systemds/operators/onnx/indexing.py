@@ -209,9 +209,8 @@ def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
         raise InvalidModel(f"indices of rank {node.rank('indices')} into data of rank {node.rank('data')}")
     own, wanted, axis = node.dims("data"), node.dims("indices"), node.axis()
     for place, (size, count) in enumerate(zip(own, wanted)):
-        if place != axis and not (isinstance(size, int) and isinstance(count, int)) and not not_negative(size - count):
-            words = node.axis_words("indices", place), node.axis_words("data", place)
-            node.assume(count, Relation.AT_MOST, size, *words)
+        if place != axis:
+            node.assume_at_most(count, size, node.axis_words("indices", place), node.axis_words("data", place))
     return (node.tensor(node.dims("indices")),)
 
 
@@ -312,11 +311,7 @@ def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
     flat = node.attribute("axis") is None
     dims, axis = list(node.dims("input")), 0 if flat else node.axis()
     length, whole = node.size("condition"), node.size("input") if flat else dims[axis]
-    if isinstance(length, int) and isinstance(whole, int):
-        if length > whole:
-            raise InvalidModel(f"a condition of {length} elements for {whole} of the input")
-    elif length != whole:
-        node.assume(length, Relation.AT_MOST, whole, "the number of conditions", "that of elements")
+    node.assume_at_most(length, whole, "the number of conditions", "that of elements")
     if flat:
         return (node.tensor((count,)),)
     dims[axis] = 0 if whole == 0 else count

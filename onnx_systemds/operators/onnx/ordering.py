@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, may_be_zero, not_negative, product
+from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Span
@@ -142,10 +142,7 @@ def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis has k elements."""
     dims, axis = list(node.dims("X")), node.axis()
     count = top_k_count(node)
-    if not not_negative(dims[axis] - count):
-        if isinstance(count, int) and isinstance(dims[axis], int):
-            raise InvalidModel(f"k is {count}, the axis has {dims[axis]} elements")
-        node.assume(count, Relation.AT_MOST, dims[axis], "k", node.axis_words("X", axis))
+    node.assume_at_most(count, dims[axis], "k", node.axis_words("X", axis))
     dims[axis] = count
     return node.tensor(dims), node.tensor(dims, "int64")
 
