@@ -79,6 +79,8 @@ def test_more_indices_than_rows() -> None:
 @pytest.mark.parametrize(("text", "words"), [
     ("g (float[2,2] x, int64[2,3] i) => (float[2,3] y) { y = GatherElements <axis = 0> (x, i) }",
      'axis 1 of "i" is 3, axis 1 of "x" is 2'),
+    ("g (float[2,2] x, int64[2,3] i, float[2,3] u) => (float[2,2] y) { y = ScatterElements <axis = 0> (x, i, u) }",
+     'axis 1 of "i" is 3, axis 1 of "x" is 2'),
     ("g (float[2,2] x) => (float[2,3] y) { k = Constant <value_ints = [3]> () y, z = TopK (x, k) }",
      'k is 3, axis 1 of "x" is 2'),
     ("g (float[2,2] x, bool[3] c) => (float[n,2] y) { y = Compress <axis = 0> (x, c) }",

@@ -33,9 +33,9 @@ def split_heads(node: Expansion, x: str, count: int, size: int) -> str:
     return node.emit("Transpose", node.reshape(x, 0, 0, count, size), perm=(0, 2, 1, 3))
 
 
-def join_heads(node: Expansion, x: str, width: int, to: str) -> None:
-    """[B, heads, S, size] as [B, S, width]."""
-    node.reshape(node.emit("Transpose", x, perm=(0, 2, 1, 3)), 0, 0, width, to=to)
+def join_heads(node: Expansion, x: str, width: int) -> None:
+    """[B, heads, S, size] as the output [B, S, width]."""
+    node.reshape(node.emit("Transpose", x, perm=(0, 2, 1, 3)), 0, 0, width, to=node.output())
 
 
 def scale_of(node: Expansion, head_size: int) -> float:
@@ -138,7 +138,7 @@ def attention(node: Expansion) -> None:
         node.emit("Concat", *both, axis=0, to=node.output(1))
     heads = Heads(query, key, value, scale_of(node, sizes[0] // count))
     terms = mask_terms(node, 3, heads) + ([node.input("attention_bias")] if node.has("attention_bias") else [])
-    join_heads(node, attend(node, heads, terms), sizes[2], node.output())
+    join_heads(node, attend(node, heads, terms), sizes[2])
 
 
 def _projected_sizes(node: Expansion) -> tuple[int, int, int]:
@@ -166,7 +166,7 @@ def multi_head_attention(node: Expansion) -> None:
     node.give(value, 2)
     heads = Heads(query, key, value, scale_of(node, size))
     terms = mask_terms(node, 4, heads) + ([node.input("attention_bias")] if node.has("attention_bias") else [])
-    join_heads(node, attend(node, heads, terms, raw=node.output(3)), count * value_size, node.output())
+    join_heads(node, attend(node, heads, terms, raw=node.output(3)), count * value_size)
 
 
 def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], int, int]:

@@ -58,7 +58,7 @@ def group_query_attention(node: Expansion) -> None:
     y = node.emit("MatMul", probabilities, value)
     if sizes.heads != sizes.shared:
         y = node.reshape(y, 0, sizes.heads, -1, sizes.head_size)
-    join_heads(node, y, sizes.heads * sizes.head_size, node.output())
+    join_heads(node, y, sizes.heads * sizes.head_size)
 
 
 def _refuse(node: Expansion) -> None:

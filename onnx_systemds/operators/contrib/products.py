@@ -116,22 +116,25 @@ def _moved(node: NodeView, position: int, perm: Sequence[int], before: list[str]
 # --- activations -------------------------------------------------------------------------------------------------
 
 
-def activated(node: Expansion, name: str, parameters: Sequence[float | None], to: str, x: str) -> None:
-    """Write an activation by its name in ``activation`` attributes; parameters are alpha, beta, gamma or a range."""
+def activated(node: Expansion, name: str, parameters: Sequence[float | None], x: str) -> None:
+    """Give an activation of ``x`` as the output, by its name in ``activation`` attributes.
+
+    parameters: alpha, beta, gamma or a range.
+    """
     if name not in _PARAMETERS:
         raise UnsupportedCase(f"the activation {quoted(name)} is unknown")
     if name == "Clip":
         bounds = [node.known(bound, node.dtype(0)) for bound in parameters if bound is not None]
-        node.emit("Clip", x, *bounds, to=to)
+        node.emit("Clip", x, *bounds, to=node.output())
         return
     if name == "ScaledTanh":
         alpha, beta = (node.known(1.0 if given is None else given, node.dtype(0)) for given in parameters[:2])
-        node.emit("Mul", alpha, node.emit("Tanh", node.emit("Mul", beta, x)), to=to)
+        node.emit("Mul", alpha, node.emit("Tanh", node.emit("Mul", beta, x)), to=node.output())
         return
     given: dict[str, Any] = {
         key: float(parameter) for key, parameter in zip(_PARAMETERS[name], parameters) if parameter is not None
     }
-    node.emit(name, x, to=to, **given)
+    node.emit(name, x, to=node.output(), **given)
 
 
 _PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -156,7 +159,7 @@ def fused_gemm(node: Expansion) -> None:
     inputs = [node.input(position) for position in range(3)]
     gemm = node.emit("Gemm", *inputs, to="" if name else node.output(), **attributes)
     if name:
-        activated(node, str(name), _named_parameters(node, str(name)), node.output(), gemm)
+        activated(node, str(name), _named_parameters(node, str(name)), gemm)
 
 
 @expander("FusedMatMulActivation", domain=CONTRIB)
@@ -170,7 +173,7 @@ def fused_matmul_activation(node: Expansion) -> None:
         axis = node.attribute("activation_axis")
         node.emit(name, y, to=node.output(), axis=-1 if axis is None else axis)
     else:
-        activated(node, name, _named_parameters(node, name), node.output(), y)
+        activated(node, name, _named_parameters(node, name), y)
 
 
 @expander("GemmFastGelu", domain=CONTRIB)
@@ -192,4 +195,4 @@ def fused_conv(node: Expansion) -> None:
     if node.has("Z"):
         y = node.emit("Add", y, node.input("Z"), to="" if name else node.output())
     if name:
-        activated(node, str(name), list(node.attribute("activation_params") or ()), node.output(), y)
+        activated(node, str(name), list(node.attribute("activation_params") or ()), y)

@@ -124,7 +124,7 @@ def qlinear_leaky_relu(node: NodeView) -> Fragment:
 def qlinear_softmax(node: NodeView) -> Fragment:
     """Softmax along an axis; its attribute ``opset`` tells the meaning: below 13 all axes from ``axis`` on are one."""
     if int(node.attribute("opset")) >= 13:
-        return normalized_along(node, node.axis(), _normalized)
+        return normalized_along(node, _normalized)
     return flattened(node, _normalized)
 
 

@@ -182,12 +182,12 @@ def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
     return " + ".join(terms)
 
 
-def element_index(node: NodeView, axis: int) -> str:
+def element_index(node: NodeView) -> str:
     """Text of the column of positions (from 1) in the first input that the second one, indices along an axis, names.
 
     They are computed in a view with the axis in front of its columns: that is faster than in one long column.
     """
-    outer, inner = node.dims(0), node.dims(1)
+    outer, inner, axis = node.dims(0), node.dims(1), node.axis()
     view = split_view(inner, axis)
     rows = coordinates(node, inner[:axis], outer, len(outer))
     cols = coordinates(node, inner[axis:], outer[axis:], 0)
@@ -205,13 +205,21 @@ def element_index(node: NodeView, axis: int) -> str:
 @shape_rule("GatherElements")
 def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the indices."""
+    assume_element_indices(node)
+    return (node.tensor(node.dims("indices")),)
+
+
+def assume_element_indices(node: NodeFacts) -> None:
+    """Take indices of single elements to be within the data along all axes but that which they count along.
+
+    Raises InvalidModel where they have another rank.
+    """
     if node.rank("data") != node.rank("indices"):
         raise InvalidModel(f"indices of rank {node.rank('indices')} into data of rank {node.rank('data')}")
-    own, wanted, axis = node.dims("data"), node.dims("indices"), node.axis()
-    for place, (size, count) in enumerate(zip(own, wanted)):
-        if place != axis:
-            node.assume_at_most(count, size, node.axis_words("indices", place), node.axis_words("data", place))
-    return (node.tensor(node.dims("indices")),)
+    along = node.axis()
+    for axis, (size, count) in enumerate(zip(node.dims("data"), node.dims("indices"))):
+        if axis != along:
+            node.assume_at_most(count, size, node.axis_words("indices", axis), node.axis_words("data", axis))
 
 
 @generator("GatherElements", since=11)
@@ -219,7 +227,7 @@ def gather_elements(node: NodeView) -> Fragment:
     """Single elements: rows of the data as one column."""
     count, size = node.size("indices"), node.size("data")
     index = node.temporary("index")
-    before = [f"{index} = {element_index(node, node.axis())}"]
+    before = [f"{index} = {element_index(node)}"]
     x = node.view("data", View(size, 1))
     text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
     return _taken(node, text, View(count, 1), before)

@@ -13,7 +13,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import wrapped
-from onnx_systemds.operators.onnx.indexing import element_index, index_depth, nd_index
+from onnx_systemds.operators.onnx.indexing import assume_element_indices, element_index, index_depth, nd_index
 from onnx_systemds.operators.onnx.shaping import identity
 
 takes_text("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
@@ -41,6 +41,7 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the data; where single elements are updated, each index has one of the updates."""
     if node.node.op_type in ("Scatter", "ScatterElements"):
+        assume_element_indices(node)
         if node.rank("updates") != node.rank("indices"):
             raise InvalidModel(f"updates of rank {node.rank('updates')} for indices of rank {node.rank('indices')}")
         for axis in range(node.rank("indices")):
@@ -55,7 +56,7 @@ def scatter_elements(node: NodeView) -> Fragment:
     count = node.size("indices")
     if count == 0:
         return identity(node)
-    return _scatter(node, element_index(node, node.axis()), node.size("data"), count, 1)
+    return _scatter(node, element_index(node), node.size("data"), count, 1)
 
 
 @generator("ScatterND", since=(11, 16))

@@ -42,12 +42,12 @@ def _hardmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
     return [f"{maxima} = {x} == {side}Maxs({x})"], f"{maxima} * ({count}({maxima}) == 1)"
 
 
-def normalized_along(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
-    """Normalize along one axis: rows where it is the last, columns where it is the first of what is not 1.
+def normalized_along(node: NodeView, normalize: Normalize) -> Fragment:
+    """Normalize along the node's axis: rows where it is the last, columns where it is the first of what is not 1.
 
     An axis in between comes to the front by one transposition, and back by another.
     """
-    dims = node.dims(0)
+    dims, axis = node.dims(0), node.axis()
     if not dims:
         before, text = normalize(node, node.view(0, View(1, 1)), False)
         return node.result(text, View(1, 1), before=before)
@@ -75,14 +75,10 @@ def flattened(node: NodeView, normalize: Normalize) -> Fragment:
     return node.result(text, view, before=before)
 
 
-def _along_own_axis(node: NodeView, normalize: Normalize) -> Fragment:
-    return normalized_along(node, node.axis(), normalize)
-
-
 for _name, _normalize in {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}.items():
     shape_rule(_name)(same_dims)
     generator(_name, (1, 11))(partial(flattened, normalize=_normalize))  # from 11 on with negative axes
-    generator(_name, 13)(partial(_along_own_axis, normalize=_normalize))
+    generator(_name, 13)(partial(normalized_along, normalize=_normalize))
 
 
 @nn_layer("Softmax")
