@@ -17,6 +17,7 @@ from onnx_systemds.dml.rewrite import renamed
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
+from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.block_cuts import (
     GUARDED,
     cut,
@@ -27,7 +28,7 @@ from onnx_systemds.importing.passes.block_cuts import (
     with_never,
 )
 from onnx_systemds.importing.passes.blocks.block_names import Path, block_name, common_scope, local_name
-from onnx_systemds.importing.passes.blocks.kinds import MATRIX, kinds_of
+from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_reshapes_apart
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
 from onnx_systemds.importing.passes.call_guards import guarding_calls

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import left_operands
+from onnx_systemds.importing.passes.followed_values import FollowedValues
 from onnx_systemds.importing.passes.specialisation.trees import call
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
@@ -18,8 +18,6 @@ Sized: TypeAlias = tree.Expression | Shape
 """A number as an expression, or rows and columns of a matrix."""
 
 _ONE = tree.IntLiteral(1)
-_DEEPEST = 4
-"""Calls within calls that are followed."""
 
 
 def shapes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> dict[str, Shape]:
@@ -29,35 +27,26 @@ def shapes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -
     known: dict[str, Sized] = {name: (call("nrow", tree.Name(name)), call("ncol", tree.Name(name)))
                                for name in matrices}  # fmt: skip
     known |= {name: tree.Name(name) for name in others}
-    sizes = _Sizes(functions, known, 0)
-    sizes.run(function.body, is_outermost=True)
+    sizes = _Sizes(functions, known)
+    sizes.run(function.body)
     return {name: size for name, size in sizes.known.items() if isinstance(size, tuple)}
 
 
-class _Sizes:
-    def __init__(self, functions: Mapping[str, tree.Function], known: dict[str, Sized], depth: int) -> None:
-        self.functions, self.known, self.depth = functions, known, depth
+class _Sizes(FollowedValues[Sized]):
+    """Rows and columns, and numbers."""
 
-    def run(self, block: tree.Block, *, is_outermost: bool = False) -> None:
+    deepest = 4
+
+    def run(self, block: tree.Block) -> None:
         for statement in block:
             if not isinstance(statement, tree.Assign) or not isinstance(statement.target, tree.Name):
                 continue
             name, size = statement.target.name, self.of(statement.value)
-            if is_outermost and size is not None and not isinstance(size, tuple):
+            if not self.depth and size is not None and not isinstance(size, tuple):
                 size = tree.Name(name)  # its name says more
-            if size is None:
-                self.known.pop(name, None)
-            else:
-                self.known[name] = size
+            self.set(name, size)
 
-    def of(self, node: tree.Expression) -> Sized | None:
-        first, chain = left_operands(node)
-        size = self._of_operand(first)
-        for binary in chain:
-            size = self._binary(binary, size, self.of(binary.right))
-        return size
-
-    def _binary(self, node: tree.Binary, left: Sized | None, right: Sized | None) -> Sized | None:
+    def of_binary(self, node: tree.Binary, left: Sized | None, right: Sized | None) -> Sized | None:
         if node.operator == "%*%":
             return (left[0], right[1]) if isinstance(left, tuple) and isinstance(right, tuple) else None
         if isinstance(left, tuple) or (left is None and isinstance(right, tuple) and _ONE not in right):
@@ -66,7 +55,7 @@ class _Sizes:
             return None if left is None else right
         return None if left is None or right is None else tree.Binary(node.operator, left, right)
 
-    def _of_operand(self, node: tree.Expression) -> Sized | None:
+    def of_operand(self, node: tree.Expression) -> Sized | None:
         if isinstance(node, (tree.IntLiteral, tree.DoubleLiteral)):
             return node
         if isinstance(node, tree.Name):
@@ -89,7 +78,8 @@ class _Sizes:
 
     def _called(self, node: tree.Call) -> Sized | None:
         if node.function in self.functions:
-            return self._of_function(self.functions[node.function], node)
+            is_plain = all(isinstance(it, tree.Assign) for it in self.functions[node.function].body)
+            return self.of_function(node) if is_plain else None
         given = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
         if node.function == "matrix":
             rows, cols = given.get("rows"), given.get("cols")
@@ -103,19 +93,6 @@ class _Sizes:
         operands = [self.of(argument.value) for argument in node.arguments if argument.name is None]
         rule = _RULES.get(node.function)
         return None if rule is None or given else rule(operands)
-
-    def _of_function(self, function: tree.Function, node: tree.Call) -> Sized | None:
-        if self.depth == _DEEPEST or len(function.results) != 1 or len(node.arguments) != len(function.parameters):
-            return None
-        if any(argument.name is not None for argument in node.arguments):
-            return None
-        if not all(isinstance(statement, tree.Assign) for statement in function.body):
-            return None
-        given = {parameter.name: size for parameter, argument in zip(function.parameters, node.arguments)
-                 if (size := self.of(argument.value)) is not None}  # fmt: skip
-        inner = _Sizes(self.functions, given, self.depth + 1)
-        inner.run(function.body)
-        return inner.known.get(function.results[0].name)
 
 
 def _counted(span: tree.Span, size: tree.Expression | None) -> tree.Expression | None:

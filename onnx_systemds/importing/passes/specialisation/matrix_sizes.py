@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import assigned, blocks_in, read_in
+from onnx_systemds.importing.passes.followed_values import FollowedValues
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
@@ -22,14 +22,12 @@ _NUMBER = math.nan
 
 _BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "exp", "floor", "log", "replace", "round", "rev",
                "sign", "sqrt"}  # fmt: skip
-_DEEPEST = 8
-"""Calls within calls that are followed."""
 
 
 def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
     """Rows and columns of what the assignments of a block give, by their places in it, where they are known."""
     found: dict[int, Shape] = {}
-    sizes = _Sizes(functions, dict(given), 0)
+    sizes = _Sizes(functions, dict(given))
     for place, statement in enumerate(block):
         sizes.run((statement,))
         if isinstance(statement, tree.Assign) and isinstance(shape := sizes.known.get(statement.target.name), tuple):
@@ -41,22 +39,19 @@ def followed(
     block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
 ) -> Iterator[tuple[tree.Statement, Callable[[tree.Expression], Known | None]]]:
     """The statements of a block, each with what tells sizes of expressions as they are before it."""
-    sizes = _Sizes(functions, dict(given), 0)
+    sizes = _Sizes(functions, dict(given))
     for statement in block:
         yield statement, sizes.of
         sizes.run((statement,))
 
 
-class _Sizes:
-    """What is known of the variables of a function, while its statements are followed."""
-
-    def __init__(self, functions: Mapping[str, tree.Function], known: dict[str, Known], depth: int) -> None:
-        self.functions, self.known, self.depth = functions, known, depth
+class _Sizes(FollowedValues[Known]):
+    """Rows and columns, and numbers."""
 
     def run(self, block: tree.Block) -> None:
         for statement in block:
             if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
-                self._set(statement.target.name, None if statement.accumulate else self.of(statement.value))
+                self.set(statement.target.name, None if statement.accumulate else self.of(statement.value))
             elif isinstance(statement, tree.Assign):
                 continue  # a part is written into a matrix, which keeps its size
             else:
@@ -77,21 +72,7 @@ class _Sizes:
             if changing.isdisjoint(before):
                 return
 
-    def _set(self, name: str, value: Known | None) -> None:
-        if value is None:
-            self.known.pop(name, None)
-        else:
-            self.known[name] = value
-
-    def of(self, node: tree.Expression) -> Known | None:
-        """What an expression gives."""
-        first, chain = left_operands(node)
-        value = self._of_operand(first)
-        for binary in chain:
-            value = self._binary(binary.operator, value, self.of(binary.right))
-        return value
-
-    def _of_operand(self, node: tree.Expression) -> Known | None:
+    def of_operand(self, node: tree.Expression) -> Known | None:
         if isinstance(node, tree.IntLiteral):
             return node.value
         if isinstance(node, (tree.DoubleLiteral, tree.Constant)):
@@ -105,12 +86,12 @@ class _Sizes:
             return self._indexed(node)
         return self._called(node) if isinstance(node, tree.Call) else None
 
-    def _binary(self, operator: str, left: Known | None, right: Known | None) -> Known | None:
+    def of_binary(self, node: tree.Binary, left: Known | None, right: Known | None) -> Known | None:
         if isinstance(left, int) and isinstance(right, int):
             operands = {"left": left, "right": right}
-            value = whole_number(tree.Binary(operator, tree.Name("left"), tree.Name("right")), operands)
+            value = whole_number(tree.Binary(node.operator, tree.Name("left"), tree.Name("right")), operands)
             return _NUMBER if value is None else value
-        if operator == "%*%":
+        if node.operator == "%*%":
             return (left[0], right[1]) if isinstance(left, tuple) and isinstance(right, tuple) else None
         if isinstance(left, (int, float)) and isinstance(right, (int, float)):
             return _NUMBER
@@ -135,7 +116,7 @@ class _Sizes:
 
     def _called(self, node: tree.Call) -> Known | None:
         if node.function in self.functions:
-            return self._of_function(self.functions[node.function], node)
+            return self.of_function(node)
         positional = [self.of(argument.value) for argument in node.arguments if argument.name is None]
         named = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
         first = positional[0] if positional else None
@@ -155,17 +136,6 @@ class _Sizes:
             return first if isinstance(first, tuple) else None
         rule, values = _RULES.get(node.function), [value for value in positional if value is not None]
         return None if rule is None or len(values) < len(positional) else rule(values)
-
-    def _of_function(self, function: tree.Function, node: tree.Call) -> Known | None:
-        if self.depth == _DEEPEST or len(function.results) != 1 or len(node.arguments) != len(function.parameters):
-            return None
-        if any(argument.name is not None for argument in node.arguments):
-            return None
-        given = {parameter.name: value for parameter, argument in zip(function.parameters, node.arguments)
-                 if (value := self.of(argument.value)) is not None}  # fmt: skip
-        inner = _Sizes(self.functions, given, self.depth + 1)
-        inner.run(function.body)
-        return inner.known.get(function.results[0].name)
 
 
 def _common(values: Sequence[Known | None]) -> Shape | None:
