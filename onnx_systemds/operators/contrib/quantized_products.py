@@ -16,7 +16,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.linear import assume_added
+from onnx_systemds.operators.onnx.linear import added_operand, assume_added
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized
 
 # --- ONNX's own ------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def qgemm(node: NodeView) -> Fragment:
     rows, cols = node.output_dims()
     total = f"({_left(node, steps)} %*% {_right(node, steps, cols)})"
     if node.has(_C):
-        total = f"({total} + {_bias(node, rows, cols)})"
+        total = f"({total} + {added_operand(node, rows, cols)})"
     text = f"{total} * {_factor(node, steps, cols)}"
     if node.has(_Y_ZERO):
         text = requantized(node, text, steps.number(_Y_ZERO), node.output_dtype())
@@ -138,13 +138,6 @@ def _right(node: NodeView, steps: Parameters, cols: Dim) -> str:
     b = f"t({node.matrix(_B, 1)})" if flipped else node.matrix(_B, 1)
     offset = steps.number(_B_ZERO).text if node.size(_B_ZERO) == 1 else node.view(_B_ZERO, View(1, cols))
     return f"({b} - {offset})"
-
-
-def _bias(node: NodeView, rows: Dim, cols: Dim) -> str:
-    if node.size(_C) == 1:
-        return node.scalar(_C)
-    dims = (1, *node.dims(_C))[-2:]
-    return node.view(_C, View(dims[0] if dims[0] == 1 else rows, dims[1] if dims[1] == 1 else cols))
 
 
 def _factor(node: NodeView, steps: Parameters, cols: Dim) -> str:

@@ -243,7 +243,7 @@ def gemm(node: NodeView) -> Fragment:
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
     if node.has("C") and beta != 0:
-        bias = _bias(node, rows, cols)
+        bias = added_operand(node, rows, cols)
         text = plus(text, bias) if beta == 1 else f"{text} + {literal(beta)} * {bias}"
     if dtype in INTEGER_DTYPES:
         text = wrapped_result(node, text if is_whole else truncated(f"({text})"), before)
@@ -304,7 +304,7 @@ def _gemm_gradient(n: Backward) -> Sequence[str]:
     return results
 
 
-def _bias(node: NodeView, rows: Dim, cols: Dim) -> str:
+def added_operand(node: NodeView, rows: Dim, cols: Dim) -> str:
     """C as a right operand: a scalar, a row, a column or a full matrix."""
     dims = (1, 1, *node.dims("C"))[-2:]
     if product(dims) == 1:

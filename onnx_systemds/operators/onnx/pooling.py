@@ -117,7 +117,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
     """Windows along one axis of an image without padding; the taps of a dilated window are slices of columns."""
     kernel, stride, step = window.kernel[axis], window.strides[axis], window.dilations[axis]
     outputs, size = window.outputs[axis], image.sizes[axis]
-    prefix, suffix = image.lead * product(image.sizes[:axis]), product(image.sizes[axis + 1 :])
+    prefix, suffix = image.around(axis)
     sizes = (*image.sizes[:axis], outputs, *image.sizes[axis + 1 :])
     view, result_view = View(prefix, size * suffix), View(prefix, outputs * suffix)
     name = node.temporary("pooled")

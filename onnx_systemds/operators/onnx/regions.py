@@ -15,9 +15,10 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.convolution import conv_rule, conv_windows
 from onnx_systemds.operators.onnx.indexing import size_row
 from onnx_systemds.operators.support.movement import permuted
-from onnx_systemds.operators.support.windows import Windows, windows
+from onnx_systemds.operators.support.windows import Windows
 
 
 def _images(node: NodeFacts) -> tuple[Dim, Dim, Dim, Dim]:
@@ -103,16 +104,7 @@ def max_roi_pool(node: NodeView) -> Fragment:
 # --- DeformConv ------------------------------------------------------------------------------------------------
 
 
-def _deformed_windows(node: NodeFacts) -> Windows:
-    if node.rank("X") < 3:
-        raise UnsupportedCase(f"a convolution of an input of rank {node.rank('X')}")
-    return windows(node, node.dims("X")[2:], node.known_dims("W", "a convolution's weight")[2:])
-
-
-@shape_rule("DeformConv")
-def deform_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """Batch, filters, number of windows."""
-    return (node.tensor((node.dims("X")[0], node.dims("W")[0], *_deformed_windows(node).outputs)),)
+shape_rule("DeformConv")(conv_rule)
 
 
 @generator("DeformConv", since=(19, 22))
@@ -125,7 +117,7 @@ def deform_conv(node: NodeView) -> Fragment:
         raise UnsupportedCase(
             f"{channels} channels and {filters} filters of {planes} planes in {group} groups, {offset_group} of offsets"
         )
-    window = _deformed_windows(node)
+    window = conv_windows(node)
     # neither a group of filters nor one of offsets cuts through a block of channels
     blocks = lcm(group, offset_group)
     if (planes * group) % blocks:
