@@ -84,6 +84,17 @@ class Expansion(NodeFacts):
         """The integers from 0, or ``start``, up to but without ``limit``."""
         return self.emit("Range", start or self.known(0), limit, self.known(1))
 
+    def split(self, name: str, hints: Sequence[str], sizes: Sequence[int] | str = "", axis: int = -1) -> list[str]:
+        """The parts of a value along an axis: of known sizes, of those that a value tells, else all alike.
+
+        hints: for the names of the parts.
+        """
+        parts = [self.fresh(hint) for hint in hints]
+        told = sizes if isinstance(sizes, str) else self.known(sizes)
+        alike: dict[str, Any] = {} if told else {"num_outputs": len(parts)}
+        self.emit_several("Split", parts, name, told, axis=axis, **alike)
+        return parts
+
     def channels_first(self, name: str, rank: int) -> str:
         """Images whose channels lie last, with the channels after the batch."""
         return self.emit("Transpose", name, perm=(0, rank - 1, *range(1, rank - 1)))

@@ -24,6 +24,13 @@ class View(NamedTuple):
     rows: Dim
     cols: Dim
 
+    @property
+    def known(self) -> tuple[int, int]:
+        """Rows and columns, which are known. Raises UnsupportedCase where they are not."""
+        if not (isinstance(self.rows, int) and isinstance(self.cols, int)):
+            raise UnsupportedCase(f"a matrix of {self.rows} x {self.cols}, which must be known")
+        return self.rows, self.cols
+
 
 SCALAR = None
 """The form of a value that stands in the script as a DML scalar."""

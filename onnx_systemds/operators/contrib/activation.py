@@ -45,8 +45,7 @@ def quick_gelu(node: NodeView) -> Fragment:
 def bias_split_gelu(node: Expansion) -> None:
     """Of the sum with the bias the first half of the channels times the Gelu of the second one."""
     total = node.emit("Add", node.input("X"), node.input("bias"))
-    left, right = node.fresh("left"), node.fresh("right")
-    node.emit_several("Split", [left, right], total, axis=-1, num_outputs=2)
+    left, right = node.split(total, ("left", "right"))
     node.emit("Mul", left, node.emit("Gelu", right), to=node.output())
 
 

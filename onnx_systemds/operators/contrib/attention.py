@@ -101,8 +101,7 @@ def _within_bounds(node: Expansion, mask: str, count: Dim, batch: Dim, heads: He
     """Whether a key is before the end, and not before the start, that the mask gives for each sample: [B, 1, 1, T]."""
     keys = node.cast(node.count_up(node.length(heads.key, 2)), "int32")
     if count == batch * 2 and count != batch:
-        ends, starts = node.fresh("ends"), node.fresh("starts")
-        node.emit_several("Split", [ends, starts], mask, axis=0, num_outputs=2)
+        ends, starts = node.split(mask, ("ends", "starts"), axis=0)
         inside = node.emit("Less", keys, node.unsqueeze(ends, 1))
         inside = node.emit("And", inside, node.emit("GreaterOrEqual", keys, node.unsqueeze(starts, 1)))
     elif isinstance(count, int) and isinstance(batch, int) and count != batch:
@@ -127,8 +126,7 @@ def attention(node: Expansion) -> None:
     projected = node.emit("MatMul", node.input("input"), node.input("weights"))
     if node.has("bias"):
         projected = node.emit("Add", projected, node.input("bias"))
-    parts = [node.fresh(part) for part in ("query", "key", "value")]
-    node.emit_several("Split", parts, projected, node.known(sizes), axis=-1)
+    parts = node.split(projected, ("query", "key", "value"), sizes)
     query, key, value = (split_heads(node, part, count, size // count) for part, size in zip(parts, sizes))
     if node.has("past"):
         before = [node.emit("Gather", node.input("past"), node.known(which), axis=0) for which in (0, 1)]
@@ -186,8 +184,7 @@ def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], 
     widths = (count * size, count * size, count * value_size)
     biases = [""] * 3
     if node.has("bias"):
-        biases = [node.fresh(f"bias{which}") for which in range(3)]
-        node.emit_several("Split", biases, node.input("bias"), node.known(widths), axis=0)
+        biases = node.split(node.input("bias"), ("bias0", "bias1", "bias2"), widths, axis=0)
     by_head = []
     for which, (part, bias, width) in enumerate(zip(parts, biases, widths)):
         if which and node.has("value") and node.rank(which) == 4:

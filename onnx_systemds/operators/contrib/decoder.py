@@ -24,10 +24,8 @@ def decoder_masked_multi_head_attention(node: Expansion) -> None:
         width = node.known_dims("bias", "the bias")[0] if node.has("bias") else node.dims("query")[2]
         if not isinstance(width, int):
             raise UnsupportedCase("the size of a head must be known")
-        parts = [node.fresh(part) for part in ("query", "key", "value")]
-        node.emit_several("Split", parts, node.input("query"), axis=-1, num_outputs=3)
-    attributes = {key: value for key in _OPTIONAL if (value := node.attribute(key)) is not None}
-    attributes["num_heads"] = node.positive("num_heads")
+        parts = node.split(node.input("query"), ("query", "key", "value"))
+    attributes = node.attributes(*_OPTIONAL) | {"num_heads": node.positive("num_heads")}
     outputs = [node.output(0) or node.fresh("output"), node.output(1), node.output(2), node.output(3)]
     if node.has("past_key") and node.attribute("past_present_share_buffer"):
         _with_buffer(node, parts, attributes)
@@ -46,8 +44,7 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
     if not isinstance(size, int):
         raise UnsupportedCase("the size of a head must be known")
     if node.has("bias"):
-        biases = [node.fresh(f"bias{which}") for which in range(3)]
-        node.emit_several("Split", biases, node.input("bias"), axis=0, num_outputs=3)
+        biases = node.split(node.input("bias"), ("bias0", "bias1", "bias2"), axis=0)
         parts = [node.emit("Add", part, bias) for part, bias in zip(parts, biases)]
     filled = node.cast(node.reshape(node.input("past_sequence_length"), 1), "int64")
     places = node.count_up(node.length(node.input("past_key"), 2))

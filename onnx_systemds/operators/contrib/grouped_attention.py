@@ -118,9 +118,8 @@ def _by_head(node: Expansion, sizes: Sizes) -> tuple[str, str, str]:
     counts = (sizes.heads, sizes.shared, sizes.shared)
     parts = [node.input(position) for position in range(3)]
     if not node.has("key"):
-        parts = [node.fresh(part) for part in ("query", "key", "value")]
         widths = [count * sizes.head_size for count in counts]
-        node.emit_several("Split", parts, node.input("query"), node.known(widths), axis=-1)
+        parts = node.split(node.input("query"), ("query", "key", "value"), widths)
     query, key, value = (split_heads(node, part, count, sizes.head_size) for part, count in zip(parts, counts))
     return query, key, value
 

@@ -59,9 +59,7 @@ def packed_attention(node: Expansion) -> None:
     projected = node.emit("Add", node.emit("MatMul", node.input("input"), node.input("weights")), node.input("bias"))
     width = node.known_dims("weights", "the weight of PackedAttention")[1] // 3
     sizes = [int(size) for size in node.attribute("qkv_hidden_sizes") or (width, width, width)]
-    parts = [node.fresh(part) for part in ("query", "key", "value")]
-    node.emit_several("Split", parts, projected, node.known(sizes), axis=-1)
-    _attend(node, parts, 3)
+    _attend(node, node.split(projected, ("query", "key", "value"), sizes), 3)
 
 
 @expander("PackedMultiHeadAttention", domain=CONTRIB)
@@ -73,8 +71,7 @@ def packed_multi_head_attention(node: Expansion) -> None:
                  for which in range(3)]  # fmt: skip
     if node.has("bias"):
         widths = node.emit("Concat", *(node.emit("Shape", part, start=1) for part in parts), axis=0)
-        biases = [node.fresh(f"bias{which}") for which in range(3)]
-        node.emit_several("Split", biases, node.input("bias"), widths, axis=0)
+        biases = node.split(node.input("bias"), ("bias0", "bias1", "bias2"), widths, axis=0)
         parts = [node.emit("Add", part, bias) for part, bias in zip(parts, biases)]
     _attend(node, parts, 4)
 

@@ -24,14 +24,12 @@ def rotated(
     cosines, sines = angles
     front, rest = x, ""
     if turned != head_size:
-        front, rest = node.fresh("turned"), node.fresh("kept")
-        node.emit_several("Split", [front, rest], x, node.known([turned, head_size - turned]), axis=-1)
+        front, rest = node.split(x, ("turned", "kept"), [turned, head_size - turned])
     half = turned // 2
     if interleaved:
         left, right = (node.slice(front, 3, start, turned, 2) for start in (0, 1))
     else:
-        left, right = node.fresh("left"), node.fresh("right")
-        node.emit_several("Split", [left, right], front, node.known([half, half]), axis=-1)
+        left, right = node.split(front, ("left", "right"), [half, half])
     turned_left = node.emit("Sub", node.emit("Mul", left, cosines), node.emit("Mul", right, sines))
     turned_right = node.emit("Add", node.emit("Mul", left, sines), node.emit("Mul", right, cosines))
     parts = [turned_left, turned_right]

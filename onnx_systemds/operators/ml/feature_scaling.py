@@ -31,6 +31,14 @@ def sample_count(dims: Dims) -> Dim:
     return dims[0] if len(dims) > 1 else 1
 
 
+def data_view(node: NodeFacts) -> View:
+    """Rows and features of the data; a vector is a single row."""
+    dims = node.dims(0)
+    if len(dims) not in (1, 2):
+        raise UnsupportedCase(f"data of rank {len(dims)}")
+    return View(*((1, *dims)[-2:]))
+
+
 def sample_view(dims: Dims, features: int) -> View:
     """The view of samples with a column per feature: the second axis, or the only one.
 
@@ -83,10 +91,7 @@ def scaler(node: NodeView) -> Fragment:
 @generator("Normalizer", since=1, domain=ML)
 def normalizer(node: NodeView) -> Fragment:
     """Each row by its largest element (with its sign), sum of absolute values or length; 0 divides nothing."""
-    dims = node.dims("X")
-    if len(dims) not in (1, 2):
-        raise UnsupportedCase(f"a normalizer of rows, the input has rank {len(dims)}")
-    view = View(sample_count(dims), dims[-1])
+    view = data_view(node)
     x, norm = node.view("X", view), node.temporary("norm")
     cols = node.dim(view.cols)
     sizes = {"MAX": _largest(node, x), "L1": row_sums(f"abs({x})", cols), "L2": f"sqrt({row_sums(f'{x}^2', cols)})"}

@@ -13,7 +13,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.class_labels import class_labels, label_result, labels_dtype
-from onnx_systemds.operators.ml.feature_scaling import row_operand, sample_count
+from onnx_systemds.operators.ml.feature_scaling import data_view, row_operand, sample_count
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, NO_SECOND_CLASS, transformed_scores
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 
@@ -22,12 +22,10 @@ batch_rule("LinearClassifier", "LinearRegressor", domain=ML)(mixes_all_but_first
 
 def sample_rows(node: NodeView, features: int) -> str:
     """Identifier of the input with a row per sample. Raises UnsupportedCase for another number of features."""
-    dims = node.dims(0)
-    if len(dims) not in (1, 2):
-        raise UnsupportedCase(f"a model of samples in rows, the input has rank {len(dims)}")
-    if isinstance(dims[-1], int) and dims[-1] != features:
-        raise UnsupportedCase(f"a model of {features} features, the input has {dims[-1]}")
-    return node.view(0, View(sample_count(dims), features))
+    rows, cols = data_view(node)
+    if isinstance(cols, int) and cols != features:
+        raise UnsupportedCase(f"a model of {features} features, the input has {cols}")
+    return node.view(0, View(rows, features))
 
 
 def expect_features(node: NodeFacts, columns: int) -> None:

@@ -20,6 +20,7 @@ from onnx_systemds.model.ir import ML, MapType, TensorType
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.onnx.combining import truncated
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 
@@ -34,12 +35,9 @@ _SHOWN = 20  # keys named in a comment of the script
 @shape_rule("ZipMap", domain=ML)
 def zip_map_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's matrix, of rank 1 as a row, whose columns are the keys."""
-    dims = node.dims("X")
-    if len(dims) not in (1, 2):
-        raise UnsupportedCase(f"ZipMap of rank {len(dims)}")
     texts, integers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
     keys = tuple(texts or ()) or tuple(int(key) for key in integers or ())
-    rows, cols = (1, *dims)[-2:]
+    rows, cols = data_view(node)
     if not keys or (isinstance(cols, int) and cols != len(keys)):
         raise UnsupportedCase(f"ZipMap of {cols} columns with {len(keys)} keys")
     return (Value(node.dtype("X"), (rows, len(keys)), keys=keys),)

@@ -21,8 +21,9 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.class_labels import Labels, class_labels, label_result, labels_dtype
+from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
-from onnx_systemds.operators.ml.trees import FLOAT, count_rows, data_view, walk, walked, with_base
+from onnx_systemds.operators.ml.trees import FLOAT, count_rows, walk, walked, with_base
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import (
     ALWAYS,

@@ -20,6 +20,7 @@ from onnx_systemds.model.ir import ML, Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.ml.post_transforms import TRANSFORMS, transformed_scores
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
@@ -34,14 +35,6 @@ FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------
-
-
-def data_view(node: NodeFacts) -> View:
-    """Rows and features of the data; a vector is a single row."""
-    dims = node.dims(0)
-    if len(dims) not in (1, 2):
-        raise UnsupportedCase(f"data of rank {len(dims)}")
-    return View(*((1, *dims)[-2:]))
 
 
 def count_rows(node: NodeFacts) -> Dim:

@@ -256,7 +256,7 @@ def _drawn(node: NodeView, view: View) -> str:
     if not isinstance(count, int) or count > MOST_DRAWN:
         return f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1, seed={int(seed)})"
     numbers = np.random.RandomState(int(seed) % 2**32).uniform(0, 1, count)
-    return node.constant_matrix(numbers.reshape(int(str(view.rows)), int(str(view.cols))), "drawn")
+    return node.constant_matrix(numbers.reshape(view.known), "drawn")
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------

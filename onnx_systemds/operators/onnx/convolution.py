@@ -123,18 +123,12 @@ def shifted_filters(node: NodeView, statements: list[str]) -> Filters:
     if weight is not None and zero is not None:
         per_filter = zero.astype(np.float64).reshape(-1, *[1] * (weight.ndim - 1))
         shifted = weight.astype(np.float64) - per_filter
-        return Filters(shifted, lambda view: node.constant_matrix(shifted.reshape(*_known(view)), "weight"))
+        return Filters(shifted, lambda view: node.constant_matrix(shifted.reshape(view.known), "weight"))
     name = node.temporary("filters")
     home = View(node.dims(1)[0], product(node.dims(1)[1:]))
     offset = node.scalar(3) if node.size(3) == 1 else node.view(3, View(node.dims(1)[0], 1))
     statements.append(f"{name} = {node.matrix(1, 1)} - {offset}")
     return Filters(None, read_of(node, name, home, statements))
-
-
-def _known(view: View) -> tuple[int, int]:
-    if not (isinstance(view.rows, int) and isinstance(view.cols, int)):
-        raise UnsupportedCase("a convolution's weight needs known dims")
-    return view.rows, view.cols
 
 
 def bound(node: NodeView, name: str, home: View, view: View, statements: list[str]) -> str:

@@ -89,7 +89,7 @@ def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -
     known, known_zero = node.constant(position), node.constant(zero)
     if known is not None and known_zero is not None and known_zero.size == 1 and _is_plain(view):
         shifted = known.astype(np.float64) - float(known_zero.ravel()[0])
-        return node.constant_matrix(shifted.reshape(int(str(view.rows)), int(str(view.cols))), "shifted")
+        return node.constant_matrix(shifted.reshape(view.known), "shifted")
     matrix = node.view(position, view)
     return f"({matrix} - {_per_line(node, zero, lines, is_left=zero == _A_ZERO)})"
 
