@@ -14,7 +14,7 @@ from tests.fuzz.graph_builder import Builder, Dims, Known, broadcast, step
 _REALS = ("float", "double")
 
 
-def _number(b: Builder, value: float, x: Known) -> str:
+def _number(b: Builder, value: Any, x: Known) -> str:
     return b.constant(value, numpy_dtype(x.dtype))
 
 
@@ -160,6 +160,8 @@ def written_out(b: Builder) -> Known | None:
         more = b.add("Add", [x.name, _number(b, 3, x)], x.dtype, x.dims)
         cut = b.add("Clip", [more.name, _number(b, 0, x), _number(b, 6, x)], x.dtype, x.dims)
         product = b.add("Mul", [x.name, cut.name], x.dtype, x.dims)
+        if x.rank < 5 and b.draw.chance(0.2):  # of a rank that the result gets
+            return b.add("Div", [product.name, _number(b, np.full([1] * (x.rank + 1), 6), x)], x.dtype, (1, *x.dims))
         return b.add("Div", [product.name, _number(b, 6, x)], x.dtype, x.dims)
     if way == "gelu" and x.dtype == "float":
         part = b.add("Div", [x.name, _number(b, math.sqrt(2), x)], x.dtype, x.dims)

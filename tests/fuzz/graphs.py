@@ -13,7 +13,7 @@ from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz import graph_layers  # noqa: F401 - its steps are registered
 from tests.fuzz.drawing import UNSIGNED, Array, Draw
 from tests.fuzz.finding import Finding
-from tests.fuzz.graph_builder import Builder, Known, step
+from tests.fuzz.graph_builder import TYPES, Builder, Known, step
 from tests.fuzz.graph_functions import outline
 from tests.fuzz.graph_steps import array_of, scalar_of
 from tests.fuzz.judging import ModelCase, check_model
@@ -178,6 +178,22 @@ def _summed(b: Builder, rows: str, row: Known) -> Known:
     """Rows of an unknown number, added up, so that their dims are known."""
     axes = b.constant([0])
     return b.add("ReduceSum", [rows, axes], row.dtype, row.dims, keepdims=0)
+
+
+@step(1)
+def halves(b: Builder) -> Known | None:
+    """Scan without states, whose rows are of another type than what it goes over; they get that type after it."""
+    x = b.pick(lambda known: known.dtype in ("int32", "int64") and known.rank >= 1)
+    if x is None or b.depth >= 1:
+        return None
+    item = Known(b.name("e"), x.dtype, x.dims[1:])
+    inner = b.inside([item])
+    real = inner.add("Cast", [item.name], "float", item.dims, to=TYPES["float"])
+    half = inner.add("Mul", [real.name, inner.constant(0.5, np.float32)], "float", item.dims)
+    rows = Known(b.name("v"), "float", x.dims)
+    body = inner.body(f"body_{b.counter[0]}", [item], [half])
+    b.nodes.append(helper.make_node("Scan", [x.name], [rows.name], body=body, num_scan_inputs=1))
+    return b.add("Cast", [rows.name], x.dtype, x.dims, to=TYPES[x.dtype])
 
 
 @step(1)

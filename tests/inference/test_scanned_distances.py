@@ -75,3 +75,16 @@ def test_distances_to_scanned_rows(case: Scanned, is_joined: bool) -> None:
         found = function({"X": x})
     for name, wanted in zip(("last", "found"), expected):
         np.testing.assert_allclose(found[name], wanted, rtol=2e-4, atol=1e-9)
+
+
+def test_squares_of_integers_wrap() -> None:
+    model = scanning(Scanned(opset=13))
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.round(ROWS).astype(np.int32), "rows"))
+    body = model.graph.node[0].attribute[0].g
+    for port in (*model.graph.input, *model.graph.output, *body.input, *body.output):
+        port.type.tensor_type.elem_type = 6
+    x = np.array([[1, 2, 3, 4], [50000, 60000, 7, 8]], np.int32)
+    with ScoringFunction(import_model(model)) as function:
+        found = function({"X": x})
+    expected = ((x.astype(np.int64) - np.round(ROWS).astype(np.int64)[:, None]) ** 2).sum(2).astype(np.int32)
+    np.testing.assert_array_equal(found["found"], expected)

@@ -1,7 +1,8 @@
 """A Scan over rows that gives the squared distances of a matrix to each becomes CDist, and a Transpose of that.
 
-So skl2onnx writes nearest neighbours, kernels and kmeans. Condition: the body subtracts the row from the matrix, which
-it hands on as it is, and sums the squares of each row. Reason: as many steps as there are features instead of rows.
+So skl2onnx writes nearest neighbours, kernels and kmeans. Condition: the numbers are `float` or `double`, and the body
+subtracts the row from the matrix, which it hands on as it is, and sums the squares of each row. Reason: as many steps
+as there are features instead of rows.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...]
         return None
     if any(any(node.attributes.get(name) or ()) for name in _DIRECTIONS):  # type: ignore[arg-type]
         facts.context.notes.left(RULE, node, "it goes along other axes, or backwards")
+        return None
+    if facts.dtype(0) not in ("float", "double"):
+        facts.context.notes.left(RULE, node, "its numbers are integers, whose squares wrap, or narrow ones")
         return None
     given = [facts.value(place).dims for place in (0, 1)]
     if any(dims is None or len(dims) != 2 for dims in given) or facts.dims(0)[1] != facts.dims(1)[1]:
