@@ -97,8 +97,7 @@ def _global_means(node: NodeView, size: Dim) -> Fragment:
 def qlinear_average_pool(node: NodeView) -> Fragment:
     """Means of dequantised windows, quantised: the zero point is added before they are rounded."""
     window = _pool_windows(node)
-    pads = [pad for pad in (*window.before, *window.after) if pad != 0]
-    if not pads and window.kernel == window.sizes:
+    if not window.is_padded and window.kernel == window.sizes:
         return _global_means(node, product(window.sizes))
     steps = Parameters(node)
     lead = product(_channels_first(node)[:2])
@@ -110,7 +109,7 @@ def qlinear_average_pool(node: NodeView) -> Fragment:
     steps.statements.append(f"{values} = {dequantized}")
     sums = _sums(node, Image(values, view, lead, window.sizes), window, steps.statements)
     count = str(product(window.kernel))
-    if pads and not node.attribute("count_include_pad"):
+    if window.is_padded and not node.attribute("count_include_pad"):
         more, share = counted_share(node, window, include=False)
         steps.statements += more
         count = f"round({share} * {count})" if share else count

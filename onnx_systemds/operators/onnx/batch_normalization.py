@@ -123,11 +123,8 @@ def _factors(node: NodeView) -> tuple[list[str], str, str]:
 def _scaled(node: NodeView, scale: str, shift: str, before: Sequence[str]) -> Fragment:
     """The input times ``scale`` plus ``shift``, both per statistic."""
     dims, channels = node.dims("X"), _channels(node)
-    if _is_flat(node):
-        view = View(dims[0], channels)
-        return node.result(f"{node.view('X', view)} * {scale} + {shift}", view, before=before)
-    if dims[0] == 1:
-        view = View(channels, product(dims[2:]))
+    if _is_flat(node) or dims[0] == 1:
+        view = View(dims[0], channels) if _is_flat(node) else View(channels, product(dims[2:]))
         return node.result(f"{node.view('X', view)} * {scale} + {shift}", view, before=before)
     view = View(dims[0], product(dims[1:]))
     text = f"bias_add({node.call('scaled_channels', node.view('X', view), scale)}, {shift})"

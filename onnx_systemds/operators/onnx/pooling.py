@@ -171,7 +171,7 @@ def average_pool(node: NodeView) -> Fragment:
     window = pool_windows(node)
     statements, image = pooled(node, _input_image(node, window), window, "avg_pool")
     text = image.text
-    if any(pad != 0 for pad in (*window.before, *window.after)):
+    if window.is_padded:
         before, share = counted_share(node, window, include=bool(node.attribute("count_include_pad")))
         statements += before
         text = f"{text} / {share}" if share else text

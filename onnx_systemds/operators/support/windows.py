@@ -49,11 +49,14 @@ class Windows:
         return tuple(before + size + after for before, size, after in zip(self.before, self.sizes, self.after))
 
     @property
+    def is_padded(self) -> bool:
+        """Whether there may be padding."""
+        return any(pad != 0 for pad in (*self.before, *self.after))
+
+    @property
     def is_pointwise(self) -> bool:
         """Whether each window is one element of the input itself."""
-        return all(size == 1 for size in self.kernel) and not any(
-            pad != 0 for pad in (*self.before, *self.after)
-        )
+        return all(size == 1 for size in self.kernel) and not self.is_padded
 
     def taps_of_whole_images(self) -> tuple[Array, ...] | None:
         """For each axis the tap [input element, window] under which each window meets each element.
