@@ -58,6 +58,11 @@ def test_a_slice_backwards_whose_end_lies_behind_its_start() -> None:
     _refused(text, {"x": np.ones((11, 3), np.float32)}, "the length of the slice .* is 0; the script takes it to be larger")
 
 
+def test_a_pad_that_leaves_nothing() -> None:
+    text = "g (float[n,3] x) => (float[k,3] y) <int64[4] p = {3, 0, -1, 0}> { y = Pad(x, p) }"
+    _refused(text, {"x": ROWS[:1]}, 'what is left of axis 0 of "x" is 0; the script takes it to be larger')
+
+
 def test_slopes_larger_than_what_they_are_of() -> None:
     _refused("g (float[2,1] x, float[n] s) => (float[2,n] y) { y = PRelu(x, s) }", {"x": ROWS[:2, :1], "s": ROWS[0]},
              "axis 0 of the slope is 3, its axis of the input is 1; the script takes them to be equal")  # fmt: skip

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
+from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.dims import (
+    Dim,
+    Dims,
+    is_non_negative,
+    maximum,
+    may_be_zero,
+    minimum,
+    not_negative,
+    product,
+)
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import Moves
@@ -40,6 +50,9 @@ def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and after it."""
     dims: list[Dim] = []
     for axis, (dim, amounts) in enumerate(zip(node.dims("data"), pad_amounts(node))):
+        kept = dim + sum(amount for amount in amounts if isinstance(amount, int) and amount < 0)
+        if kept != dim and not may_be_zero(dim) and not isinstance(kept, int) and not not_negative(kept - 1):
+            node.assume(kept, Relation.AT_LEAST, 1, f"what is left of {node.axis_words('data', axis)}")
         size = amounts[0] + dim + amounts[1]
         dims.append(node.computed("", size, hint=f"size{axis}") if may_be_zero(amounts) else size)
     return (node.tensor(dims),)
