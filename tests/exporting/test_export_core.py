@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnx_systemds.engine.errors import ScriptRuntimeError
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
-from tests.exporting.export_harness import ExportCase, check_export, engine, run_model
+from tests.exporting.export_harness import ExportCase, check_export, engine, model_of, run_engine, run_model
 
 RNG = np.random.default_rng(7)
 
@@ -306,3 +307,21 @@ def test_a_list_that_is_written_is_an_output_for_each_item() -> None:
     text = 'X = read("X")\nL = list(a=X, b=2, c=list(X + 1, 3))\nif (sum(X) > 0) { L["b"] = 5 }\nwrite(L, "found")\n'
     found = run_model(export_script(text), {"X": np.ones((2, 2))})
     assert {name: array.sum() for name, array in found.items()} == {"found_a": 4, "found_b": 5, "found_c_1": 8, "found_c_2": 3}
+
+
+@pytest.mark.parametrize("body", [
+    "Y = X[i, ]", "Y = X[, i + 1] + as.scalar(X[i, i])", "Y = X\nY[i, ] = X[2, ] * 2", "Y = X\nY[, i] = X[, 2] * 2", "Y = X\nY[i, 2] = 7",
+    "Y = X[, 1]\nfor (j in 1:4) { p = i + 0 * as.scalar(X[j, 2])\n Y[j, 1] = as.scalar(X[p, 1]) }",
+    "Y = X\nfor (j in 1:4) { if (as.scalar(X[j, 1]) < 9) { Y[j, ] = X[i, ] + X[j, ] } }",
+    "Y = X\nwhile (sum(Y) < 500) { Y[i, ] = Y[i, ] + 7 }",
+])  # fmt: skip
+def test_a_computed_place_outside_of_a_matrix_stops_the_model_as_it_stops_the_engine(body: str) -> None:
+    case = ExportCase("place", f"i = as.integer(as.scalar(k))\n{body}", {"X": np.arange(16.0).reshape(4, 4), "k": np.full((1, 1), 2.0)})
+    check_export(case)
+    model = model_of(case, "float32")
+    for place in (0, -1, 5):
+        outside = {**case.inputs, "k": np.full((1, 1), float(place))}
+        with pytest.raises(ScriptRuntimeError):
+            run_engine(case, outside)
+        with pytest.raises(Exception, match="out of data bounds|out of bounds"):
+            run_model(model, outside)

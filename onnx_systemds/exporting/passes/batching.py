@@ -173,7 +173,7 @@ class Batching:
         """
         if node.scope is self.scope:
             return False
-        whole = any(output.kind == INT for output in node.outputs) and node.op in ("Div", "Mod")
+        whole = node.op in ("Div", "Mod") and node.outputs[0].kind == INT and _may_be_zero(node.inputs[1])
         computed = node.op == "Reshape" and (node.inputs[1] is None or node.inputs[1].constant is None)
         if node.op not in _HARMLESS or whole or computed:
             raise UnsupportedCase(f"{node.op} in a branch of this loop may fail where that is not taken")
@@ -275,6 +275,10 @@ class Batching:
             return None
         step = substitute(start, {self.trip: symbol(self.trip) + 1}) - start
         return Block(axis, substitute(start, {self.trip: 0}), step, size) if isinstance(step, int) else None
+
+
+def _may_be_zero(tensor: Tensor | None) -> bool:
+    return tensor is None or tensor.constant is None or not tensor.constant.all()
 
 
 Rule = Callable[[Batching, Node, Sequence["Batched | None"]], "Batched | tuple[Batched, ...]"]
