@@ -85,7 +85,8 @@ OPERATORS = [
 
 INDEXING = [
     row("known range", "Y = X[2:3, 2:4]"),
-    row("computed end", "n = nrow(X)\nY = X[2:n, ] - X[1:(n-1), ]"),
+    row("computed end", "n = nrow(X)\nY = X[2:n, ] - X[1:(n-1), ]", operators=["Slice", "Slice", "Sub"]),
+    row("the last rows", "n = nrow(X)\nY = X[(n-1):n, ] - X[n, ]", operators=["Slice", "Slice", "Sub"]),
     row("one cell", "Y = X * as.scalar(X[nrow(X), 2])"),
     row("left range", "Y = X\nY[2:3, 2:3] = matrix(7, 2, 2)\nY[1, ] = X[2, ]"),
     row("left column", "Y = X\nY[, 2] = X[, 1] * 2\nY[nrow(X), 4] = 3"),

@@ -177,7 +177,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Transpose": (turned,),
     "Concat": (convolution_joins.grouped, stacks.stacked),
     "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged),
-    "Slice": (chosen,),
+    "Slice": (chosen, simplifications.counted_back),
     "Softmax": (simplifications.classified,),
     "Min": (simplifications.clipped,),
     "Max": (simplifications.clipped, activations.leaky),

@@ -9,6 +9,8 @@ from onnx_systemds.exporting.passes.fusing import Fusing, number_of, pairs, redu
 
 _EXACT = 2.0**22
 """Whole numbers up to here, and their sums, are exact in float32."""
+_END = 2**62
+"""Where a Slice to the end of an axis of any size ends."""
 
 
 def clipped(fusing: Fusing, node: Node) -> bool:
@@ -34,6 +36,21 @@ def clipped(fusing: Fusing, node: Node) -> bool:
             limits = [fusing.builder.constant(np.float64(limit), x.kind) for limit in (low, high)]
             return fusing.become(node, "Clip", [x, *limits])
     return False
+
+
+def counted_back(fusing: Fusing, node: Node) -> bool:
+    """A Slice to the end of an axis, or with bounds a known number of places before it: its size need not be known."""
+    x, *bounds = node.inputs[:3]
+    axes = node.inputs[3] if len(node.inputs) == 4 else None
+    if x is None or axes is None or axes.constant is None or axes.constant.size != 1:
+        return False
+    known = list(bounds)
+    for place, bound in enumerate(bounds):
+        size = None if bound is None or bound.constant is not None else fusing.builder.size_of(bound)
+        back = -1 if size is None else x.dims[int(axes.constant.item())] - size
+        if isinstance(back, int) and back >= 1 - place:
+            known[place] = fusing.builder.constant([-back or _END])
+    return known != bounds and fusing.become(node, "Slice", [x, *known, axes])
 
 
 def moved_back(fusing: Fusing, node: Node) -> bool:
