@@ -53,6 +53,10 @@ class GraphEditor:
             return None
         return float(content.item())
 
+    def tolerance(self, name: str) -> float:
+        """By what part of it such a constant may be off from what it is meant to be, by the digits of its type."""
+        return min(1e-6, 8 * float(np.finfo(self.initializers[name].dtype).eps))
+
     def with_weights(self, conv: Node, filters: Array, bias: Array, **changes: Any) -> Node | None:
         """A Conv with other weights; None where its type is too narrow for these."""
         dtype = self.initializers[conv.inputs[1]].dtype

@@ -177,6 +177,18 @@ GELUS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(("digits", "is_joined"), [(np.float64, True), (np.float32, False)])
+@pytest.mark.parametrize("rule", ["hard-swish", "gelu"])
+def test_constants_in_double_have_its_digits(rule: str, digits: Any, is_joined: bool) -> None:
+    numbers = {"three": 3, "nought": 0, "six": 6, "sixth": digits(1 / 6), "root": digits(2**0.5), "one": 1, "half": 0.5}
+    ports = [[helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["n"])] for name in "Xy"]
+    constants = [numpy_helper.from_array(np.float64(value), name) for name, value in numbers.items()]
+    nodes = HARD_SWISHES["multiplied"] if rule == "hard-swish" else GELUS["divided"]
+    graph = helper.make_graph(nodes, "folded", *ports, constants)
+    script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8))
+    assert any(note.rule == rule and note.fired for note in script.notes) == is_joined
+
+
 @pytest.mark.parametrize("name", GELUS)
 def test_gelu(name: str) -> None:
     assert "y = gelu(" in check(GELUS[name])

@@ -19,7 +19,6 @@ RULE = "gelu"
 NEEDS = ("Erf", "Tanh")
 _PRODUCTS = (("", "Mul"), ("", "Div"))
 _MOST_STEPS = 4  # of the products that make one value
-_TOLERANCE = 1e-6  # relative: constants in FP32
 
 
 def join_gelu(graph: Graph, notes: Notes) -> Graph:
@@ -31,7 +30,7 @@ def join_gelu(graph: Graph, notes: Notes) -> Graph:
         product = _Product(editor)
         product.take(node)
         for x, other in (product.factors, product.factors[::-1]) if len(product.factors) == 2 else ():
-            approximate = _is_close(product.number, 0.5) and _approximation(product, x, other)
+            approximate = product.is_close(product.number, 0.5) and _approximation(product, x, other)
             if approximate:
                 attributes = {"approximate": approximate}
                 gelu = replace(node, op_type="Gelu", inputs=(x,), attributes=attributes, version=20)
@@ -50,7 +49,7 @@ def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
         return
     product = _Product(editor)
     product.take(scaled)
-    if _is_close(product.number, math.sqrt(0.5)):
+    if product.is_close(product.number, math.sqrt(0.5)):
         is_shared = editor.is_shared(erf.inputs[0]) or editor.is_shared(erf.outputs[0])
         notes.left(RULE, erf, "other nodes read what is in between, too" if is_shared
                    else "its sum with 1 is not multiplied by the same value and 0.5 next")  # fmt: skip
@@ -58,10 +57,14 @@ def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
 
 @dataclass
 class _Product:
-    """A number times values, with the positions of the nodes that make it for one other node alone."""
+    """A number times values, with the positions of the nodes that make it for one other node alone.
+
+    tolerance: of the constants in it, all of one type.
+    """
 
     editor: GraphEditor
     number: float = 1.0
+    tolerance: float = 0.0
     factors: list[str] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
 
@@ -72,7 +75,9 @@ class _Product:
         if node.op_type == "Mul":
             self.take_value(other)
         else:
-            self.number /= self.editor.number(other) or math.nan
+            number = self.editor.number(other)
+            self.number /= number or math.nan
+            self.tolerance = self.editor.tolerance(other) if number else self.tolerance
 
     def take_value(self, name: str) -> None:
         """Multiply by a value, or by the factors of which it is made."""
@@ -80,6 +85,7 @@ class _Product:
         made = self.editor.made_for(name)
         if number is not None:
             self.number *= number
+            self.tolerance = self.editor.tolerance(name)
         elif made is not None and made[1].identity in _PRODUCTS and len(self.gone) < _MOST_STEPS:
             self.gone.append(made[0])
             self.take(made[1])
@@ -93,6 +99,14 @@ class _Product:
             return None
         self.gone.append(made[0])
         return made[1]
+
+    def is_close(self, number: float, other: float) -> bool:
+        """Whether a number is another one in the type of the constants."""
+        return math.isclose(number, other, rel_tol=self.tolerance)
+
+    def is_scaled(self, scaled: tuple[float, list[str]], number: float, factors: list[str]) -> bool:
+        """Whether a value is such a number times these values."""
+        return scaled[1] == factors and self.is_close(scaled[0], number)
 
     def scaled(self, name: str) -> tuple[float, list[str]]:
         """A value as a number times other values; the nodes that multiply them go."""
@@ -111,7 +125,7 @@ def _approximation(product: _Product, x: str, other: str) -> str | None:
             if product.editor.number(one) != 1:
                 continue
             erf = product.step(name, "Erf")
-            if erf is not None and _is_scaled(product.scaled(erf.inputs[0]), math.sqrt(0.5), [x]):
+            if erf is not None and product.is_scaled(product.scaled(erf.inputs[0]), math.sqrt(0.5), [x]):
                 return "none"
             tanh = product.step(name, "Tanh") if erf is None else None
             if tanh is not None and _is_bent(product, tanh.inputs[0], x):
@@ -123,7 +137,8 @@ def _approximation(product: _Product, x: str, other: str) -> str | None:
 def _is_bent(product: _Product, name: str, x: str) -> bool:
     """Whether a value is sqrt(2 / pi) (x + 0.044715 x^3)."""
     number, factors = product.scaled(name)
-    total = product.step(factors[0], "Add") if len(factors) == 1 and _is_close(number, math.sqrt(2 / math.pi)) else None
+    is_slope = len(factors) == 1 and product.is_close(number, math.sqrt(2 / math.pi))
+    total = product.step(factors[0], "Add") if is_slope else None
     others = [] if total is None else [added for added in total.inputs if added != x]
     if len(others) != 1:
         return False
@@ -131,16 +146,8 @@ def _is_bent(product: _Product, name: str, x: str) -> bool:
     if len(factors) == 1:
         power = product.step(factors[0], "Pow")
         factors = [x] * 3 if power is not None and power.inputs[0] == x and _is_cube(product, power) else []
-    return _is_scaled((number, factors), 0.044715, [x] * 3)
+    return product.is_scaled((number, factors), 0.044715, [x] * 3)
 
 
 def _is_cube(product: _Product, power: Node) -> bool:
     return product.editor.number(power.inputs[1]) == 3
-
-
-def _is_scaled(scaled: tuple[float, list[str]], number: float, factors: list[str]) -> bool:
-    return scaled[1] == factors and _is_close(scaled[0], number)
-
-
-def _is_close(number: float, other: float) -> bool:
-    return math.isclose(number, other, rel_tol=_TOLERANCE)

@@ -6,6 +6,7 @@ in between, and constants have rank 0. Reason: one pass over the elements in pla
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from onnx_systemds.inference.notes import Notes
@@ -71,7 +72,7 @@ def _sixth(editor: GraphEditor, node: Node) -> str | None:
     if node.identity == ("", "Mul"):
         for name, other in (node.inputs, node.inputs[::-1]):
             number = editor.number(other)
-            if number is not None and abs(number - 1 / 6) < 1e-7:
+            if number is not None and math.isclose(number, 1 / 6, rel_tol=editor.tolerance(other)):
                 return name
     return None
 
