@@ -29,7 +29,7 @@ from onnx_systemds.model.wiring import place_of
 class SizeSource(Protocol):
     """What sizes that only the run decides come from: `RunSizes`."""
 
-    def elements_of(self, name: str, *, signed: bool) -> Elements | None:
+    def elements_of(self, name: str, *, signed: bool, count: int | None = None) -> Elements | None:
         """Return the elements of an integer tensor, None where they cannot be sizes."""
 
     def call(self, function: str, arguments: tuple[Dim, ...], hint: str, *, signed: bool = False) -> Dim:
@@ -166,14 +166,20 @@ class NodeFacts:
             raise ConstantNeeded(f"{what} ({self._words(given)}) is only known when the model runs", self.name(given))
         return found
 
-    def sizes(self, given: Input, what: str, *, signed: bool = False) -> tuple[Dim, ...]:
+    def sizes(self, given: Input, what: str, *, signed: bool = False, count: int | None = None) -> tuple[Dim, ...]:
         """As `integers`; elements that only the run knows are symbols, which the script defines.
 
-        ``signed``: whether they may be negative. Raises ConstantNeeded where not even their number is known.
+        ``signed``: whether they may be negative. ``count``: how many a vector is taken to have of which only the run
+        knows it, which the script checks. Raises ConstantNeeded where not even their number is known.
         """
         found = self.integers(given)
         if found is None and self.run_sizes is not None and self.has(given):
-            elements = self.run_sizes.elements_of(self.name(given), signed=signed)
+            dims = self.value(given).dims
+            if dims is None or len(dims) != 1 or isinstance(dims[0], int):
+                count = None
+            elif count is not None:
+                self.assume_equal(dims[0], count, f"the number of {what.removeprefix('the ')}", "that of the axes")
+            elements = self.run_sizes.elements_of(self.name(given), signed=signed, count=count)
             found = None if elements is None else tuple(elements.ravel())
         return self.require_integers(given, what) if found is None else found
 

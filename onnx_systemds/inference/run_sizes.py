@@ -64,12 +64,15 @@ class RunSizes:
         """The values whose elements are symbols."""
         return tuple(dict.fromkeys(value for value, _ in self.elements.values()))
 
-    def elements_of(self, name: str, *, signed: bool) -> Elements | None:
+    def elements_of(self, name: str, *, signed: bool, count: int | None = None) -> Elements | None:
         """The elements of an integer tensor, None where their number is unknown or they are no integers.
 
-        ``signed``: whether they may be negative; else they are sizes.
+        ``signed``: whether they may be negative; else they are sizes. ``count``: of a vector, how many the caller took
+        for granted there are.
         """
         value = self._values[name]
+        if count is not None:
+            value = replace(value, dims=(count,))
         if value.constant is not None and value.dtype in INTEGER_DTYPES:
             return value.constant.astype(object)
         if value.elements is not None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from onnx_systemds import import_model
 from onnx_systemds.cli.commands import main
+from onnx_systemds.engine import EngineError
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.scoring import ScoringFunction
 
@@ -107,6 +108,19 @@ SCAN = """g (float[4,5] x, int64[1] n) => (float[?,?] y, float[?,?] z) {
   z = ConstantOfShape (shape)
 }"""
 
+BAG = """g (float[6,2] x, int64[N] offsets, int64 i) => (float[2] y) {
+  all = Constant <value_ints=[-1]> ()
+  one = Constant <value_int=1> ()
+  axis = Constant <value_ints=[0]> ()
+  here = Reshape (i, all)
+  next = Add (here, one)
+  behind = Add (next, one)
+  start = Slice (offsets, here, next)
+  end = Slice (offsets, next, behind)
+  rows = Slice (x, start, end)
+  y = ReduceSum <keepdims=0> (rows, axis)
+}"""
+
 THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   z = ConstantOfShape <value=float[1]{2.0}> (s)
   y = Sqrt (z)
@@ -169,6 +183,14 @@ def test_a_scan_that_collects_slices() -> None:
     check(SCAN, {"x": X, "n": ints(3)}, {"x": X, "n": ints(4)})
 
 
+def test_positions_of_which_only_the_run_knows_how_many_there_are() -> None:
+    """As EmbeddingBag is exported: one position is expected where no axes tell more, and it is checked."""
+    rows, offsets = X.reshape(10, 2)[:6], ints(0, 2, 5, 6)
+    check(BAG, *({"x": rows, "offsets": offsets, "i": np.array(i)} for i in (0, 1, 2)))
+    with ScoringFunction(import_model(parsed(BAG))) as function, pytest.raises(EngineError, match="Slice"):
+        function({"x": rows, "offsets": offsets, "i": np.array(3)})
+
+
 def test_sizes_that_no_matrix_tells_are_results() -> None:
     """Rows and columns tell two sizes, the script returns the third and second as integers after its outputs."""
     script = check(THREE_AXES, {"s": ints(2, 3, 4)}, {"s": ints(1, 6, 2)})
@@ -176,7 +198,7 @@ def test_sizes_that_no_matrix_tells_are_results() -> None:
     assert "return (matrix[double] y, integer" in script.text
 
 
-@pytest.mark.parametrize("text", [FOLLOWED, TWO_SLICES, WEIGHT, BRANCHES, LOOP, NESTED, SCAN, THREE_AXES])
+@pytest.mark.parametrize("text", [FOLLOWED, TWO_SLICES, WEIGHT, BRANCHES, LOOP, NESTED, SCAN, BAG, THREE_AXES])
 def test_the_command_line_converts_them(text: str, tmp_path: Path) -> None:
     onnx.save(parsed(text), tmp_path / "model.onnx")
     result = CliRunner().invoke(main, [str(tmp_path / "model.onnx"), "-o", str(tmp_path / "model.dml")])

@@ -47,8 +47,11 @@ def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
         starts, ends = tuple(node.attribute("starts")), tuple(node.attribute("ends"))
         axes, steps = node.attribute("axes"), None
     else:
-        starts, ends = node.sizes(1, "the starts", signed=True), node.sizes(2, "the ends", signed=True)
         axes = node.require_integers(3, "the axes") if node.has(3) else None
+        lengths = [node.value(at).dims for at in (1, 2, 3) if node.has(at)]
+        count = next((given[0] for given in lengths if given and isinstance(given[0], int)), 1)
+        starts = node.sizes(1, "the starts", signed=True, count=count)
+        ends = node.sizes(2, "the ends", signed=True, count=count)
         steps = node.sizes(4, "the steps", signed=True) if node.has(4) else None
     if not dims:
         raise InvalidModel("a scalar has no axis to be sliced")
