@@ -43,10 +43,14 @@ def with_named_products(script: Script) -> Script:
     if not named:
         return script
     library = {function.name: function for function in (*library_functions(named), *script.library)}
+    constants = script.constants
+    if constants is not None:  # what was called for them alone may be called by the others, too
+        constants = replace(constants, library=tuple(it for it in constants.library if it.name not in library))
     return replace(
         script,
         functions=functions,
         library=tuple(library[name] for name in sorted(library)),
+        constants=constants,
         general=script.unspecialised,
     )
 
