@@ -63,6 +63,17 @@ RUN_TIME = {
                [{"s": ITEMS, "x": random(2, 3)}, {"s": MORE, "x": random(2, 3)}]),
     "erase": ("g (seq(float[N,3]) s, int64 p) => (seq(float[N,3]) y) { y = SequenceErase(s, p) }",
               [{"s": ITEMS, "p": np.array(p)} for p in (0, 2, -1, -3)]),
+    "repeat_interleave": ("""g (float[N,3] x, int64[N] counts) => (float[M,3] y) <int64[1] three = {3}, int64[1] one = {1},
+            int64[2] rows = {-1, 3}, bool yes = {1}>
+        { n = Shape <start = 0, end = 1> (x) ones = ConstantOfShape <value = int64[1] {1}> (n)
+          parts = SplitToSequence <axis = 0> (x, ones) each = SplitToSequence <axis = 0> (counts, ones)
+          none = SequenceEmpty () m = Squeeze(n)
+          all = Loop (m, yes, none) <body = b (int64 i, bool c, seq(float[K,3]) l) => (bool d, seq(float[L,3]) k)
+            { d = Identity(c) part = SequenceAt(parts, i) wider = Unsqueeze(part, one) count = SequenceAt(each, i)
+              shape = Concat <axis = 0> (one, count, three) more = Expand(wider, shape) flat = Reshape(more, rows)
+              k = SequenceInsert(l, flat) }>
+          y = ConcatFromSequence <axis = 0> (all) }""",
+                          [{"x": random(3, 3), "counts": np.array([2, 1, 4])}, {"x": random(1, 3), "counts": np.array([3])}]),
     "erase_last": ("g (seq(float[N,3]) s) => (seq(float[N,3]) y, int64 n) { y = SequenceErase(s) n = SequenceLength(y) }",
                    [{"s": ITEMS}, {"s": MORE}]),
     "concat_0": ("g (seq(float[N,3]) s) => (float[M,3] y) { y = ConcatFromSequence <axis = 0> (s) }",

@@ -39,6 +39,7 @@ from onnx_systemds.inference.passes.scanned_distances import join_distances
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
 from onnx_systemds.inference.passes.transpose_sinking import sink_transposes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
+from onnx_systemds.inference.passes.unit_splits import split_into_single_places
 from onnx_systemds.inference.plugin_rewrites import rewritten_by_plugins
 from onnx_systemds.inference.registry import rewrites
 from onnx_systemds.inference.values import Value
@@ -65,7 +66,13 @@ GRAPH_PASSES: tuple[GraphPass, ...] = (
 CALL_PASSES: tuple[NodePass, ...] = (inline_function,)
 """At each node that calls a function of the model, of which the inputs' types are known."""
 
-NODE_PASSES: tuple[NodePass, ...] = (choose_known_branch, differentiate, resolve_known_lists, expand_definition)
+NODE_PASSES: tuple[NodePass, ...] = (
+    choose_known_branch,
+    differentiate,
+    split_into_single_places,
+    resolve_known_lists,
+    expand_definition,
+)
 """At each other node, given the types of its inputs and the nodes before it: what needs another form in a script."""
 
 SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (

@@ -1,0 +1,32 @@
+"""SplitToSequence into as many parts of size 1 as its axis is long becomes one without sizes.
+
+Condition: the sizes are a ConstantOfShape of ones. Reason: so the size of the items is known while the length of the
+axis is open. PyTorch's repeat_interleave writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.model.ir import Node
+
+RULE = "unit-splits"
+NEEDS = ("SplitToSequence",)
+
+
+def split_into_single_places(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The node without sizes, None where they are others, or not known."""
+    node = facts.node
+    if node.identity != ("", "SplitToSequence") or not facts.has("split") or facts.constant("split") is not None:
+        return None
+    made = producer_of(facts.name("split"), before)
+    value = None if made is None or made.identity != ("", "ConstantOfShape") else made.attributes.get("value")
+    if value is None or facts.value("split").dims in (None, ()) or np.any(np.asarray(value) != 1):
+        facts.context.notes.left(RULE, node, "its sizes are not known to be ones")
+        return None
+    facts.context.notes.fired(RULE, node, "into parts of size 1")
+    return (replace(node, inputs=node.inputs[:1], attributes={**node.attributes, "keepdims": 1}),)
