@@ -22,7 +22,6 @@ from onnx_systemds import import_model
 from onnx_systemds.cli import commands as cli
 from onnx_systemds.cli.commands import main
 from onnx_systemds.engine import matrix_files as weights_module
-from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing import script as script_module
 
 SIDE = 60
@@ -195,12 +194,31 @@ def test_devices_and_pipes_are_written_to(tmp_path: Path) -> None:
     assert b"gen_tiny = function" in found[0] and pipe.is_fifo()
 
 
+@pytest.mark.parametrize("name", ["out.weights", "out.txt", "out", "out.DML"])
+def test_scripts_are_called_dml(tmp_path: Path, name: str) -> None:
+    """As the script says itself how it is sourced, and as the commands take it again."""
+    refused(invoke(model_with_weights(tmp_path), "-o", tmp_path / name), name, "a script is called *.dml")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_results_are_called_npz(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", X=np.ones((2, SIDE)))
+    model = model_with_weights(tmp_path)
+    result = invoke("run", model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.csv")
+    refused(result, "out.csv", "results are an .npz file")
+
+
+def test_the_call_of_a_script_on_standard_output_is_that_of_its_text(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result, call = invoke(model_with_weights(tmp_path), "-o", "-", "--weights", "inline"), 'source("gen_tiny.dml") as gen_tiny\n'
+    assert call in result.output and call in capfd.readouterr().out
+
+
 def test_weights_have_no_place_beside_a_device(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     for target in ("/dev/stdout", "/dev/null"):
         refused(invoke(model, "-o", target, "--weights", "files"), "no place for the weights", "--weights inline")
-    with pytest.raises(TranspileError, match="no place for the weights"):
-        import_model(model, weights="files").save(tmp_path / "out.weights")
     assert not Path("/dev/stdout.weights").exists() and not Path("/dev/null.weights").exists()
 
 

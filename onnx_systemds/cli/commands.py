@@ -39,6 +39,7 @@ from onnx_systemds.cli.options import (
 from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.coded_texts import with_coded_texts
@@ -165,6 +166,8 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
         loaded = read_model(model, given, stages)
         sources = [model, *loaded.data_files, *options.plugins, *given.files]
         check_target(outputs, [*sources, *([inputs] if inputs else [])])
+        if outputs.suffix.lower() != ".npz" and not is_stream(outputs):
+            raise TranspileError("results are an .npz file", outputs, "score writes .csv and .parquet files")
         script = converted(loaded, sizes, options, stages=stages)
         with stages.stage("compile"):
             function = ScoringFunction(script)

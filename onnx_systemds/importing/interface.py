@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import counted, escaped
+from onnx_systemds.files import is_stream
 from onnx_systemds.inference.dims import Dims, product, text
 from onnx_systemds.inference.values import dims_words
 from onnx_systemds.model.ir import MapType
@@ -101,7 +102,7 @@ def signature(main: Interface) -> str:
 def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
     """What was written from what, and how it is called."""
     weights = f", {counted(main.weights, 'weight')} in {target.with_suffix('.weights').name}" if main.weights else ""
-    calls = call_lines(main, target.stem)
+    calls = call_lines(main, main.function if is_stream(target) else target.stem)
     return [f"{model} -> {target}: {signature(main)}{weights}", *(f"  {line}" for line in calls)]
 
 

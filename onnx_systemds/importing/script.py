@@ -144,15 +144,18 @@ class Script:
         It finds them where the engine is started in that folder, or is told of another one (see `weights_argument`);
         with ``finds_weights`` wherever the engine is started, until they are moved. ``progress`` is called with the
         number of weight bytes written so far. Raises OSError, and TranspileError where weights would have to lie beside
-        a device or pipe.
+        a device or pipe, or the name does not end in .dml, as that in the script's ``source`` does.
         """
         target = Path(path)
-        folder = target.with_suffix(".weights")
+        is_file = not is_stream(target)
+        if is_file and target.suffix != ".dml":
+            raise TranspileError("a script is called *.dml", target)
         if not self.weights:
             with replacing(target) as stream:
-                stream.write((self.text if is_stream(target) else self.text_for(target.stem)).encode())
+                stream.write((self.text_for(target.stem) if is_file else self.text).encode())
             return
-        if is_stream(target) or folder == target:
+        folder = target.with_suffix(".weights")
+        if not is_file:
             raise TranspileError("there is no place for the weights beside it", target, "use: --weights inline")
         with replacing(target) as stream:
             fixed = folder.resolve().as_posix() if finds_weights else None

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.errors import TranspileError, escaped, quoted
+from onnx_systemds.errors import TranspileError, escaped, quoted, quoted_list
 from onnx_systemds.model.ir import Array, MapType, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.model.protos import integer_range, numpy_dtype
 
@@ -34,7 +34,8 @@ def check_names(given: Mapping[str, Any], known: Sequence[str]) -> None:
     """Raise InvalidInput where an input is missing, or one is given that the model does not have."""
     for name in known:
         if name not in given:
-            raise InvalidInput(f"input {quoted(name)} is missing")
+            others = quoted_list(str(other) for other in given if other not in known)
+            raise InvalidInput(f"input {quoted(name)} is missing" + (f"; given is {others}" if others else ""))
     for name in given:
         if name not in known:
             shown = ", ".join(map(quoted, known)) or "none"

@@ -121,10 +121,21 @@ def _refused(what: str, buffer: Buffer) -> InvalidModel:
     return InvalidModel(f"not an ONNX model: {what}", hint=_guess(bytes(buffer[:64])))
 
 
+_OTHER_FORMATS = (  # where in a file, what is there, and of what kind the file is
+    (0, b"PK\x03\x04", "a zip archive, as PyTorch and Keras save their models"),
+    (0, b"\x89HDF", "an HDF5 file, as Keras saves its models"),
+    (0, (b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a pickle, as Python programs save their objects"),
+    (4, b"TFL3", "a model of TensorFlow Lite"),
+)
+
+
 def _guess(head: bytes) -> str:
     """Return what a file that is no model probably is, "" when it does not show."""
     if head.startswith(b"version https://git-lfs"):
         return "this is a Git LFS pointer; fetch the file itself with git lfs pull"
+    for place, mark, kind in _OTHER_FORMATS:
+        if head.startswith(mark, place):
+            return f"this looks like {kind}; export it to ONNX where it was made"
     if all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in head):
         return "this looks like a text file"
     return ""

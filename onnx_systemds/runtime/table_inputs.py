@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,10 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.tables.csv_files import CsvTable
 from onnx_systemds.tables.reading import BOOLEAN, FLOAT, INTEGER, TEXT, Array, Column, Table
 
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _HINT = "an .npz file takes any input"
 
 
@@ -52,6 +55,11 @@ def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, 
     if chosen is not None:
         dealt: list[list[int]] = _dealt(script.inputs, [_place(name, names, table) for name in chosen], table)
     elif not has_header or (len(script.inputs) == 1 and not _is_named(script.inputs[0], names)):
+        if has_header and isinstance(table, CsvTable) and _is_row(names):
+            raise TranspileError(
+                f"the names of its columns are numbers: {quoted_list(names)}", table.path,
+                "if they are a row, add --no-header; if they are names, choose columns by --columns NAME,NAME,...",
+            )  # fmt: skip
         dealt = _dealt(script.inputs, list(range(len(names))), table)
     else:
         wanted = [name for port in script.inputs for name in _names(port, names)]
@@ -74,9 +82,11 @@ def _dealt(ports: Sequence[Port], places: list[int], table: Table) -> list[list[
     if None in widths and len(ports) == 1:
         return [places]
     if None in widths or sum(filter(None, widths)) != len(places):
+        given = quoted_list(table.names[place] for place in places)
         shown = " + ".join("any" if width is None else str(width) for width in widths)
         raise TranspileError(
-            f"the inputs {quoted_list(port.name for port in ports)} take {shown} columns, here are {len(places)}",
+            f"the inputs {quoted_list(port.name for port in ports)} take {shown} columns, "
+            f"here are {len(places)}: {given}",
             table.path, "choose columns by --columns NAME,NAME,...",
         )  # fmt: skip
     dealt: list[list[int]] = []
@@ -106,6 +116,12 @@ def _names(port: Port, names: Sequence[str]) -> list[str]:
     while f"{port.name}_{len(found)}" in names:
         found.append(f"{port.name}_{len(found)}")
     return found or [f"{port.name}_0"]
+
+
+def _is_row(names: Sequence[str]) -> bool:
+    """Whether a header looks like a row: all are numbers, but not those by which others count columns."""
+    counted = any(list(names) == [str(first + place) for place in range(len(names))] for first in (0, 1))
+    return not counted and all(_NUMBER.fullmatch(name.strip()) for name in names)
 
 
 def _is_named(port: Port, names: Sequence[str]) -> bool:

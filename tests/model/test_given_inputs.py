@@ -143,7 +143,7 @@ def test_every_way_to_run_a_model_judges_its_inputs(run: str) -> None:
 
     np.testing.assert_array_equal(run_model({"x": np.array([1, 2], np.int32)}), [2, 4])
     for bad, word in (({"x": [0.5]}, "float64"), ({"x": [1j]}, "complex128"), ({"x": None}, "None"), ({}, "missing"),
-                      ({"x": [1], "z": [1]}, 'no input "z"')):  # fmt: skip
+                      ({"z": [1]}, '"x" is missing; given is "z"'), ({"x": [1], "z": [1]}, 'no input "z"')):  # fmt: skip
         with pytest.raises(InvalidInput) as caught:
             run_model(bad)
         assert word in str(caught.value)
