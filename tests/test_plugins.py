@@ -229,6 +229,13 @@ def test_a_generator_without_a_result() -> None:
         import_model(model("(float[2] X) => (float[2] Y) { Y = Neg(X) }"))
 
 
+def test_statements_that_are_no_texts() -> None:
+    """As of a snippet, which is a list of statements, within the list of statements."""
+    generator("Neg", since=1, override=True)(lambda node: node.matrix_result("y", 1, before=[["y = 1"]]))
+    with pytest.raises(PluginError, match=r"the plugin fails at .*test_plugins.py:\d+: TypeError: a statement is a text, not of type list"):
+        import_model(model("(float[2] X) => (float[2] Y) { Y = Neg(X) }"))
+
+
 def test_what_no_plugin_wrote_as_dml() -> None:
     generator("Neg", since=1, override=True)(lambda node: node.matrix_result(f"- - ( {node.matrix(0, 1)}", 1))
     with pytest.raises(TranspileError, match=r"the generator at .*test_plugins.py:\d+ wrote what is no DML"):

@@ -22,6 +22,11 @@ class Fragment:
     functions: tuple[tree.Function, ...] = ()
     layers: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for statement in self.statements:
+            if not isinstance(statement, str):
+                raise TypeError(f"a statement is a text, not of type {type(statement).__name__}: {statement!r}")
+
     def __add__(self, other: Fragment) -> Fragment:
         """This fragment followed by another."""
         return Fragment(
