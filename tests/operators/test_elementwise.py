@@ -131,6 +131,8 @@ CASES = [
     *[Case("Where", 16, {"c": np.array(chosen), "a": random(3, 4), "b": random(3, 4, seed=1)}, note=f"all {chosen}")
       for chosen in (True, False)],
     Case("Where", 16, {"c": np.array(False), "a": np.array(2, np.float32), "b": random(3, 4)}, note="scalar or matrix"),
+    *[Case("Where", 16, {"c": np.full((2, 1), chosen), "a": random(2, 3), "b": random(3)}, constants=["c"], note=f"known to be {chosen}")
+      for chosen in (True, False)],
     Case("Clip", 13, {"x": X, "low": np.array(-0.5, np.float32), "high": np.array(0.5, np.float32)}),
     *[Case(op, opset, {"a": X, "b": random(*dims, seed=1)}, {**attributes, **({"consumed_inputs": [0, 0]} if opset == 1 else {})},
            expected=legacy(function), note=str(attributes))
@@ -270,6 +272,15 @@ def test_jumps_of_computed_floats(op: str) -> None:
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
     with ScoringFunction(import_model(model)) as function:
         np.testing.assert_array_equal(function(feeds)["y"], expected)
+
+
+def test_a_choice_that_is_known_is_none() -> None:
+    """Attention as ONNX defines it: whether a row is masked whole is known where there is no mask."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[2,3] a, float[3] b) => (float[2,3] y) <bool[1] c = {0}, bool[1] d = {1}> {
+          e = Exp (b) f = Abs (a) chosen = Where (c, e, f) y = Where (d, chosen, e)
+        }""")
+    assert "y = abs(a)" in (text := import_model(model).text) and "exp" not in text and "if" not in text
 
 
 @pytest.mark.parametrize("chosen", [True, False])

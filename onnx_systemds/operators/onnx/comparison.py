@@ -108,6 +108,11 @@ def where_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Where", since=9)
 def where(node: NodeView) -> Fragment:
     """Elements of two tensors; ifelse takes full matrices and scalars only."""
+    known = node.constant(0)
+    if known is not None and known.size and (known.all() or not known.any()):
+        position = 1 if known.all() else 2
+        if node.dims(position) == node.output_dims():
+            return node.same_elements(position)
     given = operands(node, [0, 1, 2], node.output_dims(), full=True)
     condition, chosen, other = given.items
     return choice(node, condition, chosen, other, given.form)
