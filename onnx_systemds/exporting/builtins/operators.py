@@ -14,7 +14,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, WIDE, Tensor
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, WIDE, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import (  # fmt: skip
@@ -144,18 +144,15 @@ def _logistic(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
 
     The powers overflow, their quotient does not.
     """
-    node = b.node
-    if node is None or node.op != "Add":
-        return None
-    for one, power in (node.inputs, node.inputs[::-1]):
-        assert one is not None and power is not None
-        if not _is_one(one) or power.node is None or power.node.op != "Exp" or power.dims != b.dims:
+    for one, power in pairs(made_by(b, "Add")):
+        raised = made_by(power, "Exp")
+        if raised is None or not _is_one(one) or power.dims != b.dims:
             continue
-        exponent = power.node.inputs[0]
-        if exponent is None or a is power:
+        exponent = raised.operand()
+        if a is power:
             return exponent
-        negated = exponent.node if exponent.node is not None and exponent.node.op == "Neg" else None
-        z = None if negated is None else negated.inputs[0]
+        negated = made_by(exponent, "Neg")
+        z = None if negated is None else negated.operand()
         if _is_one(a):
             return z or ctx.g.unary("Neg", exponent)
         if a is z:

@@ -6,7 +6,7 @@ import numpy as np
 
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.library import template_function
-from onnx_systemds.exporting.graph.nodes import INT, Array, Node, Tensor
+from onnx_systemds.exporting.graph.nodes import INT, Array, Node, Tensor, made_by, pairs
 from onnx_systemds.exporting.values import Matrix, Value
 
 _FEWEST_CLASSES = 2
@@ -29,13 +29,12 @@ def top_class(ctx: Context, X: Matrix) -> Value | None:
 
 def _linear(scores: Tensor) -> tuple[Tensor, Array, Array] | None:
     """Return what scores are made of: data, known weights and offsets; None for others."""
-    node = scores.node
-    for product, row in (node.inputs, node.inputs[::-1]) if node is not None and node.op == "Add" else ():
-        made = None if product is None else product.node
-        if made is None or made.op != "MatMul" or row is None or row.constant is None:
+    for product, row in pairs(made_by(scores, "Add")):
+        made = made_by(product, "MatMul")
+        if made is None or row.constant is None:
             continue
-        data, weights = made.inputs
-        if data is None or weights is None or weights.constant is None or weights.constant.ndim != data.rank:
+        data, weights = made.operand(0), made.operand(1)
+        if weights.constant is None or weights.constant.ndim != data.rank:
             continue
         if data.rank == 2 and row.constant.shape == (1, weights.constant.shape[1]):
             return data, weights.constant, row.constant.ravel()

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.builtins.trees import Ensemble
-from onnx_systemds.exporting.graph.nodes import Array, Tensor
+from onnx_systemds.exporting.graph.nodes import Array, Tensor, made_by
 from onnx_systemds.exporting.graph.operators import pieces
 from onnx_systemds.exporting.values import Matrix, Value
 
@@ -95,13 +95,12 @@ def _data(ctx: Context, x: Matrix) -> _Data:
 
 def _with_missing(part: Tensor) -> tuple[Tensor, bool]:
     """Return the matrix in which NaN is replaced by an infinity, and whether by the one on the left; else itself."""
-    node = part.node
-    if node is not None and node.op == "Where":
-        gaps, number, x = node.inputs
-        test = None if gaps is None else gaps.node
-        known = None if number is None else number.constant
-        replaced = x is not None and test is not None and test.op == "IsNaN" and test.inputs[0] is x
-        if replaced and x is not None and known is not None and known.size == 1 and np.isinf(known.item()):
+    node = made_by(part, "Where")
+    if node is not None:
+        gaps, number, x = (node.operand(place) for place in range(3))
+        test, known = made_by(gaps, "IsNaN"), number.constant
+        replaced = test is not None and test.inputs[0] is x
+        if replaced and known is not None and known.size == 1 and np.isinf(known.item()):
             return x, known.item() < 0
     return part, True
 

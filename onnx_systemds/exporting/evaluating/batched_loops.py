@@ -18,7 +18,7 @@ from onnx_systemds.exporting.evaluating.exchanges import Exchanges
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.evaluating.writes import Writes, plain_writes
 from onnx_systemds.exporting.graph.liveness import captured
-from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor, pairs
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.rowwise import all_rows
@@ -162,14 +162,12 @@ def _operands(graph: Operators, op: str, end: Tensor, state: Tensor) -> list[Ten
     if node is None or not (end.dims == state.dims or is_number):
         return None
     if node.op == "Identity" or (node.op == "Reshape" and is_number):
-        assert node.inputs[0] is not None
-        return _operands(graph, op, node.inputs[0], state)
+        return _operands(graph, op, node.operand(), state)
     if node.op == "If":
         return _operands_of_branches(graph, op, end, state)
     if node.op != op or len(node.inputs) != 2:
         return None
-    for one, other in (node.inputs, node.inputs[::-1]):
-        assert one is not None and other is not None
+    for one, other in pairs(node):
         found = _operands(graph, op, one, state)
         if found is not None:
             return [*found, other]
@@ -206,8 +204,7 @@ def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor,
     node = end.node
     if node is None or node.op != "Concat" or node.inputs[0] is not state or state.rank != 2:
         return None
-    axis, own = node.attributes["axis"], [part for part in node.inputs[1:] if part is not None]
-    assert isinstance(axis, int)
+    axis, own = node.integer("axis"), [part for part in node.inputs[1:] if part is not None]
     if len(own) == 1 and own[0].dims[axis] == 1 and not (found := batching.of(own[0])).same:
         joined = batching.in_place(found, own[0].dims, axis)
     else:

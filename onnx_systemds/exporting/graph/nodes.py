@@ -110,6 +110,24 @@ class Node:
     place: str = ""
     scope: Scope | None = None
 
+    def operand(self, place: int = 0) -> Tensor:
+        """Return an input that the operator is never without."""
+        found = self.inputs[place]
+        assert found is not None
+        return found
+
+    def integer(self, name: str) -> int:
+        """Return an attribute that is an integer."""
+        found = self.attributes[name]
+        assert isinstance(found, int)
+        return found
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Return an attribute that is a list of integers."""
+        found = self.attributes[name]
+        assert isinstance(found, tuple)
+        return tuple(map(int, found))
+
     def subgraphs(self) -> list[SubGraph]:
         """Return the attributes that are graphs."""
         return [value for value in self.attributes.values() if isinstance(value, SubGraph)]
@@ -169,6 +187,13 @@ class Unit:
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...], Array, SubGraph]
+
+
+def pairs(node: Node | None) -> Iterator[tuple[Tensor, Tensor]]:
+    """Return the two inputs of a node in both orders; none of no node."""
+    if node is not None:
+        yield node.operand(0), node.operand(1)
+        yield node.operand(1), node.operand(0)
 
 
 def made_by(tensor: Tensor | None, *ops: str) -> Node | None:

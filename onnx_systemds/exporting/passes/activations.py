@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, made_by
-from onnx_systemds.exporting.passes.fusing import Fusing, is_number, only_axis, pairs
+from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, made_by, pairs
+from onnx_systemds.exporting.passes.fusing import Fusing, is_number, only_axis
 
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
 
@@ -28,9 +28,10 @@ class _Part(NamedTuple):
 def unlowered(scores: Tensor, axis: int) -> Tensor:
     """Return what is lowered by its maximum along an axis, which no Softmax sees; else the scores themselves."""
     lowered = made_by(scores, "Sub")
-    x, highest = (None, None) if lowered is None else lowered.inputs
-    made = made_by(highest, "ReduceMax")
-    return scores if x is None or made is None or made.inputs[0] is not x or only_axis(made) != axis else x
+    highest = None if lowered is None else made_by(lowered.operand(1), "ReduceMax")
+    if lowered is None or highest is None or highest.inputs[0] is not lowered.inputs[0] or only_axis(highest) != axis:
+        return scores
+    return lowered.operand()
 
 
 def log_softmax(fusing: Fusing, node: Node) -> bool:
@@ -41,10 +42,10 @@ def log_softmax(fusing: Fusing, node: Node) -> bool:
 
 def normalized_logarithm(fusing: Fusing, node: Node) -> bool:
     """``S - log(sum(exp(S)))`` along an axis, also of what is lowered by its maximum."""
-    scores, total = node.inputs
+    scores, total = node.operand(0), node.operand(1)
     powers = fusing.single(total, "Log", "ReduceSum", "Exp")
     axis = only_axis(fusing.single(total, "Log", "ReduceSum"))
-    if scores is None or powers is None or powers.inputs[0] is not scores or axis is None:
+    if powers is None or powers.inputs[0] is not scores or axis is None:
         return False
     return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
 
@@ -76,7 +77,7 @@ def tangent(fusing: Fusing, node: Node) -> bool:
     difference, total = fusing.single(node.inputs[0], "Sub"), fusing.single(node.inputs[1], "Add")
     if difference is None or total is None:
         return False
-    one, other = difference.inputs
+    one, other = difference.operand(0), difference.operand(1)
     x = _of_opposite_powers(one, other)
     if x is None or not any(a is one and b is other for a, b in pairs(total)):
         return False
@@ -91,11 +92,11 @@ def _mean_of_powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
     return next(filter(None, (_of_opposite_powers(one, other) for one, other in pairs(total))), None)
 
 
-def _of_opposite_powers(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+def _of_opposite_powers(one: Tensor, other: Tensor) -> Tensor | None:
     """Return X of ``exp(X)`` and ``exp(-X)``, None for anything else."""
     grown, shrunk = made_by(one, "Exp"), made_by(other, "Exp")
     turned = None if shrunk is None else made_by(shrunk.inputs[0], "Neg")
-    return grown.inputs[0] if grown is not None and turned is not None and turned.inputs == grown.inputs else None
+    return grown.operand() if grown is not None and turned is not None and turned.inputs == grown.inputs else None
 
 
 def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
@@ -154,7 +155,7 @@ def _side(condition: Tensor | None) -> tuple[Tensor, bool] | None:
     """Return X and whether a condition is that X is positive, or that it is negative; 0 may be on either side."""
     made = made_by(condition, *_ABOVE, *_BELOW)
     for (x, zero), turned in zip(pairs(made), (False, True)):
-        if made is not None and x is not None and is_number(zero, 0.0):
+        if made is not None and is_number(zero, 0.0):
             return x, (made.op in _ABOVE) != turned
     return None
 
@@ -184,8 +185,8 @@ def _summand(fusing: Fusing, tensor: Tensor | None) -> _Part | None:
         return None
     only = factors[0]
     relu = fusing.single(only, "Relu")
-    if relu is not None and relu.inputs[0] is not None:
-        return _Part(relu.inputs[0], True, False, factor)
+    if relu is not None:
+        return _Part(relu.operand(), True, False, factor)
     x = fusing.beside_number(_powers(fusing, only), "Min", 0.0)
     if x is not None:
         return _Part(x, False, True, factor)

@@ -142,14 +142,13 @@ class Batching:
             self._check_size(found.tensor.dims, *(own.tensor for own in inputs if own is not None))
 
     def _pass_on(self, node: Node) -> None:
-        assert node.inputs[0] is not None
-        self.found[node.outputs[0]] = self._of(node.inputs[0])
+        self.found[node.outputs[0]] = self._of(node.operand())
 
     def _make_branches(self, node: Node) -> None:
         """Make both branches of an If for all trips, and choose for each trip what its branch gives."""
         bodies = node.subgraphs()
-        condition, scope = node.inputs[0], node.scope
-        assert condition is not None and scope is not None
+        condition, scope = node.operand(), node.scope
+        assert scope is not None
         chosen = [self._of(condition)]
         for body, wanted in zip(bodies, (True, False)):
             self.enter(scope, body.scope, condition, wanted)
@@ -174,16 +173,14 @@ class Batching:
         if node.scope is self.scope:
             return False
         whole = node.op in ("Div", "Mod") and node.outputs[0].kind == INT and _may_be_zero(node.inputs[1])
-        computed = node.op == "Reshape" and (node.inputs[1] is None or node.inputs[1].constant is None)
+        computed = node.op == "Reshape" and node.operand(1).constant is None
         if node.op not in _HARMLESS or whole or computed:
             raise UnsupportedCase(f"{node.op} in a branch of this loop may fail where that is not taken")
         return node.op == "Slice" and not self._is_inside(node)
 
     def _is_inside(self, node: Node) -> bool:
         """Whether a Slice reads places in all trips that are surely there."""
-        source, block = node.inputs[0], self.block(node)
-        if source is None:
-            return False
+        source, block = node.operand(), self.block(node)
         if block is not None:
             return block.is_inside(self.trips, source.dims[block.axis])
         cut = cut_of(node)
@@ -262,8 +259,7 @@ class Batching:
 
     def block(self, node: Node) -> Block | None:
         """Return what a Slice reads in each trip, None where its places are no such block."""
-        starts, axes = node.inputs[1], node.inputs[3]
-        assert starts is not None and axes is not None
+        starts, axes = node.operand(1), node.operand(3)
         if axes.constant is None or axes.constant.size != 1 or len(node.inputs) > 4:
             return None
         axis = int(axes.constant.item())

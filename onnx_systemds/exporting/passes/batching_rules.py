@@ -57,10 +57,10 @@ def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None
 
 def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, Batched]:
     """Return the first input of a node, which is the only one that differs from trip to trip."""
-    (first, *others), source = inputs, node.inputs[0]
-    if source is None or first is None or any(other is not None and not other.same for other in others):
+    first, *others = inputs
+    if first is None or any(other is not None and not other.same for other in others):
         raise UnsupportedCase(f"{node.op} is not calculated for several trips at once when its sizes differ")
-    return source, first
+    return node.operand(), first
 
 
 def _stacked_first(
@@ -82,14 +82,13 @@ def _expand(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 
 
 def _transpose(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    stacked, perm = _stacked_first(batching, node, inputs), node.attributes["perm"]
-    assert isinstance(perm, tuple)
-    return Batched(batching.graph.transpose(stacked, (0, *(int(axis) + 1 for axis in perm))))
+    perm = (0, *(axis + 1 for axis in node.integers("perm")))
+    return Batched(batching.graph.transpose(_stacked_first(batching, node, inputs), perm))
 
 
 def _matmul(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    (a, b), (left, right) = node.inputs, inputs
-    assert a is not None and b is not None and left is not None and right is not None
+    a, b, (left, right) = node.operand(0), node.operand(1), inputs
+    assert left is not None and right is not None
     graph, result = batching.graph, node.outputs[0]
     if left.same and right.axis == 1 and a.rank == b.rank == 2:  # one product by all columns
         return Batched(graph.matmul(left.tensor, right.tensor), axis=1)
@@ -121,9 +120,8 @@ def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 
 def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
     """Operators with an attribute `axis` and one operand."""
-    result, axis = node.outputs[0], node.attributes["axis"]
-    assert isinstance(axis, int)
-    axis %= result.rank
+    result = node.outputs[0]
+    axis = node.integer("axis") % result.rank
     found = _in_place(batching, node, inputs, [axis])
     if found is not None:
         return found
@@ -133,17 +131,15 @@ def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]
 
 
 def _top(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> tuple[Batched, ...]:
-    stacked, axis = _stacked_first(batching, node, inputs), node.attributes["axis"]
-    assert isinstance(axis, int)
-    attributes = {**node.attributes, "axis": axis % node.outputs[0].rank + 1}
+    stacked = _stacked_first(batching, node, inputs)
+    attributes = {**node.attributes, "axis": node.integer("axis") % node.outputs[0].rank + 1}
     count = None if inputs[1] is None else inputs[1].tensor
     outputs = [(output.kind, (batching.trips, *output.dims)) for output in node.outputs]
     return tuple(map(Batched, batching.graph.nodes("TopK", [stacked, count], outputs, **attributes)))
 
 
 def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    graph, trips, result, axis = batching.graph, batching.trips, node.outputs[0], node.attributes["axis"]
-    assert isinstance(axis, int)
+    graph, trips, result, axis = batching.graph, batching.trips, node.outputs[0], node.integer("axis")
     pairs = [(tensor, found) for tensor, found in zip(node.inputs, inputs) if tensor is not None and found is not None]
     place = next((found.axis for _, found in pairs if found.axis is not None), 0)
     if result.dims[place] != 1 or axis == place:
@@ -155,8 +151,8 @@ def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 
 
 def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, axis = node.inputs
-    if source is None or axis is None or axis.constant is None:
+    source, axis = node.operand(0), node.operand(1)
+    if axis.constant is None:
         raise UnsupportedCase(f"{node.op} along a computed axis")
     along = int(axis.constant.item()) % source.rank
     found = _in_place(batching, node, inputs, [along])
@@ -168,10 +164,9 @@ def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None])
 
 
 def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, found, result, graph = node.inputs[0], inputs[0], node.outputs[0], batching.graph
-    assert source is not None and found is not None
-    axes = node.inputs[3]
-    if axes is None or axes.constant is None or axes.constant.size != 1:
+    source, axes, found, result, graph = node.operand(), node.operand(3), inputs[0], node.outputs[0], batching.graph
+    assert found is not None
+    if axes.constant is None or axes.constant.size != 1:
         raise UnsupportedCase("a Slice along several axes")
     axis = int(axes.constant.item())
     bounds = [bound for bound in inputs[1:] if bound is not None]
@@ -203,14 +198,11 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
 
 
 def _gather(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, places = node.inputs
-    found, chosen = inputs
-    axis, graph = node.attributes["axis"], batching.graph
-    assert source is not None and places is not None and found is not None and chosen is not None
-    assert isinstance(axis, int)
+    source, axis, (found, chosen) = node.operand(), node.integer("axis"), inputs
+    assert found is not None and chosen is not None
     if not chosen.same:
         return _gathered(batching, source, found, chosen, axis)
-    return Batched(graph.gather(batching.stacked(found, source.dims), chosen.tensor, axis + 1))
+    return Batched(batching.graph.gather(batching.stacked(found, source.dims), chosen.tensor, axis + 1))
 
 
 def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batched, axis: int) -> Batched:
@@ -230,13 +222,12 @@ def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batche
 
 
 def _shape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    sizes = node.inputs[0].dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]  # type: ignore[union-attr,arg-type]
+    sizes = node.operand().dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]  # type: ignore[arg-type]
     return Batched(batching.graph.sizes_tensor(sizes), same=True)
 
 
 def _of_images(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, result, graph = node.inputs[0], node.outputs[0], batching.graph
-    assert source is not None
+    source, result, graph = node.operand(), node.outputs[0], batching.graph
     stacked = _stacked_first(batching, node, inputs)
     images = graph.reshape(stacked, (batching.trips * source.dims[0], *source.dims[1:]))
     operands = [images, *(None if found is None else found.tensor for found in inputs[1:])]
@@ -245,8 +236,8 @@ def _of_images(batching: Batching, node: Node, inputs: Sequence[Batched | None])
 
 
 def _pad(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, widths, result = node.inputs[0], node.inputs[1], node.outputs[0]
-    if source is None or widths is None or widths.constant is None:
+    source, widths, result = node.operand(0), node.operand(1), node.outputs[0]
+    if widths.constant is None:
         raise UnsupportedCase("a Pad by computed widths")
     before, after = widths.constant[: source.rank], widths.constant[source.rank :]
     every = batching.graph.constant(np.concatenate([[0], before, [0], after]))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import CONVOLUTIONS, FLOAT, Array, Node, Tensor, cut_of, made_by
-from onnx_systemds.exporting.passes.fusing import Fusing, pairs
+from onnx_systemds.exporting.graph.nodes import CONVOLUTIONS, FLOAT, Array, Node, Tensor, cut_of, made_by, pairs
+from onnx_systemds.exporting.passes.fusing import Fusing
 
 SCALE = "_scale"
 """Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
@@ -20,26 +20,24 @@ def shifted(fusing: Fusing, node: Node) -> bool:
 
 def lowered(fusing: Fusing, node: Node) -> bool:
     """``Conv - constant``."""
-    return _shifted(fusing, node, node.inputs[0], node.inputs[1], -1.0)
+    return _shifted(fusing, node, node.operand(0), node.operand(1), -1.0)
 
 
-def _shifted(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor | None, sign: float) -> bool:
+def _shifted(fusing: Fusing, node: Node, x: Tensor, other: Tensor, sign: float) -> bool:
     found = _per_channel(fusing, x, other)
-    if found is not None and other is not None:
+    if found is not None:
         before = _known_bias(found[0])
         return before is not None and _rebuilt(fusing, node, found[0], before + sign * found[1], None, other.hint)
     return sign > 0 and _computed_bias(fusing, node, x, other)
 
 
-def _computed_bias(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor | None) -> bool:
+def _computed_bias(fusing: Fusing, node: Node, x: Tensor, other: Tensor) -> bool:
     """Give a Conv without a bias one that is computed, where it is just the column of a matrix."""
     conv = fusing.single(x, "Conv")
-    if conv is None or x is None or other is None or len(conv.inputs) != 2:
-        return False
-    if other.dims != (1, x.dims[1], *[1] * (x.rank - 2)):
+    if conv is None or len(conv.inputs) != 2 or other.dims != (1, x.dims[1], *[1] * (x.rank - 2)):
         return False
     view = made_by(other, "Reshape")
-    source = other if view is None else view.inputs[0]
+    source = other if view is None else view.operand()
     every = fusing.builder.constant([-1])
     bias = fusing.inserted(node, "Reshape", (source, every), Tensor(FLOAT, (x.dims[1],), "bias"))
     return fusing.become(node, "Conv", [*conv.inputs, bias], **conv.attributes)
@@ -52,28 +50,28 @@ def scaled(fusing: Fusing, node: Node) -> bool:
 
 def divided(fusing: Fusing, node: Node) -> bool:
     """``Conv / constant``."""
-    return _scaled(fusing, node, node.inputs[0], node.inputs[1], True)
+    return _scaled(fusing, node, node.operand(0), node.operand(1), True)
 
 
-def _scaled(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor | None, inverse: bool) -> bool:
+def _scaled(fusing: Fusing, node: Node, x: Tensor, other: Tensor, inverse: bool) -> bool:
     found = _per_channel(fusing, x, other)
     if found is None or found[0].op != "Conv":
         return False
     conv, factor = found
-    weights, bias = conv.inputs[1], _known_bias(conv)
+    weights, bias = conv.operand(1), _known_bias(conv)
     factor = 1.0 / factor if inverse and factor.all() else factor
-    if weights is None or weights.constant is None or bias is None or not np.isfinite(factor).all():
+    if weights.constant is None or bias is None or not np.isfinite(factor).all():
         return False
-    if inverse and other is not None and other.constant is not None and not other.constant.all():
+    if inverse and other.constant is not None and not other.constant.all():
         return False
     hint = getattr(conv.inputs[2], "hint", "") if len(conv.inputs) > 2 else ""
     return _rebuilt(fusing, node, conv, bias * factor, factor, hint)
 
 
-def _per_channel(fusing: Fusing, x: Tensor | None, other: Tensor | None) -> tuple[Node, Array] | None:
+def _per_channel(fusing: Fusing, x: Tensor, other: Tensor) -> tuple[Node, Array] | None:
     """Return the Conv that makes `x`, and `other` as a constant per channel."""
     conv = fusing.single(x, "Conv") or fusing.single(x, "ConvTranspose")
-    if conv is None or x is None or other is None or other.constant is None or not isinstance(x.dims[1], int):
+    if conv is None or other.constant is None or not isinstance(x.dims[1], int):
         return None
     content, channels = other.constant, x.dims[1]
     full = (1,) * (x.rank - content.ndim) + content.shape
@@ -104,12 +102,12 @@ def _rebuilt(fusing: Fusing, node: Node, conv: Node, bias: Array, scale: Array |
 
 def padded(fusing: Fusing, node: Node) -> bool:
     """A Conv or pooling of an image in a border that it makes itself."""
-    image = node.inputs[0]
+    image = node.operand()
     view = fusing.single(image, "Reshape")
-    border = fusing.single(image if view is None else view.inputs[0], "Pad")
-    inner = None if border is None else border.inputs[0]
-    if image is None or border is None or inner is None or image.rank != 4 or inner.rank < 3:
+    border = fusing.single(image if view is None else view.operand(), "Pad")
+    if border is None or image.rank != 4 or border.operand().rank < 3:
         return False
+    inner = border.operand()
     pads = _image_border(border, node.op)
     window = node.attributes.get("kernel_shape")
     if pads is None or image.dims[2:] != border.outputs[0].dims[-2:] or not isinstance(window, tuple):
@@ -146,10 +144,10 @@ def _image_border(border: Node, op: str) -> list[int] | None:
 def scaled_filters(node: Node) -> Array | None:
     """Return the filters of a Conv whose filters are multiplied, None for any other node."""
     scale = node.attributes.get(SCALE)
-    weights = node.inputs[1] if scale is not None else None
-    if weights is None or weights.constant is None or not isinstance(scale, np.ndarray):
+    weights = None if scale is None else node.operand(1).constant
+    if weights is None or not isinstance(scale, np.ndarray):
         return None
-    found: Array = weights.constant * scale.reshape(-1, *[1] * (weights.constant.ndim - 1))
+    found: Array = weights * scale.reshape(-1, *[1] * (weights.ndim - 1))
     return found
 
 
@@ -166,14 +164,14 @@ def grouped(fusing: Fusing, node: Node) -> bool:
     for tensor, conv in zip(node.inputs, convolutions):
         if tensor is None or conv is None or fusing.uses[tensor] != 1 or not _alike(conv, first):
             return False
-        weights = conv.inputs[1]
-        if weights is None or weights.constant is None or len(conv.inputs) != 2 or "group" in conv.attributes:
+        weights = conv.operand(1)
+        if weights.constant is None or len(conv.inputs) != 2 or "group" in conv.attributes:
             return False
         filters.append(weights)
-    source = _common_source([conv.inputs[0] for conv in convolutions if conv is not None])
-    if len({weights.dims for weights in filters}) != 1 or source is None or first.inputs[0] is None:
+    source = _common_source([conv.operand() for conv in convolutions if conv is not None])
+    if len({weights.dims for weights in filters}) != 1 or source is None:
         return False
-    own = first.inputs[0].dims
+    own = first.operand().dims
     images = Tensor(FLOAT, (own[0], own[1] * len(filters), *own[2:]))
     shape = fusing.builder.constant(np.array([0, *(dim if isinstance(dim, int) else -1 for dim in images.dims[1:])]))
     fusing.inserted(node, "Reshape", (source, shape), images)
@@ -186,7 +184,7 @@ def _alike(a: Node, b: Node) -> bool:
     return a.op == b.op and a.scope is b.scope and dict(a.attributes) == dict(b.attributes)
 
 
-def _common_source(images: Sequence[Tensor | None]) -> Tensor | None:
+def _common_source(images: Sequence[Tensor]) -> Tensor | None:
     """Return the matrix that images are cut from, the columns of each range after those of the one before."""
     source: Tensor | None = None
     place = 0

@@ -43,9 +43,7 @@ def reached(edges: Sequence[Edge], begin: Iterable[Tensor], kinds: Collection[st
 def fed_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
     """Return the inputs of a body that are what it gave the time before."""
     if node.op == "Scan":
-        scanned = node.attributes["num_scan_inputs"]
-        assert isinstance(scanned, int)
-        return body.inputs[: len(body.inputs) - scanned]
+        return body.inputs[: len(body.inputs) - node.integer("num_scan_inputs")]
     return body.inputs[2:] if node.op == "Loop" else ()
 
 

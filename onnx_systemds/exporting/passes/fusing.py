@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from onnx_systemds.exporting.graph.nodes import Attribute, Node, Scope, Tensor, made_by
+from onnx_systemds.exporting.graph.nodes import Attribute, Node, Scope, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.inference.dims import Dims
 
@@ -57,7 +57,7 @@ class Fusing:
         if source.dims == dims:
             return source
         if source.node is not None and source.node.op == "Reshape" and source.node.scope is self.scope:
-            source = source.node.inputs[0] or source
+            source = source.node.operand()
         target = self.builder.target(source, dims)
         if target.constant is None:
             return None
@@ -69,13 +69,6 @@ class Fusing:
 
 
 Rule = Callable[[Fusing, Node], bool]
-
-
-def pairs(node: Node | None) -> Iterator[tuple[Tensor | None, Tensor | None]]:
-    """Return the two inputs of a node in both orders; none of no node."""
-    if node is not None:
-        yield node.inputs[0], node.inputs[1]
-        yield node.inputs[1], node.inputs[0]
 
 
 def number_of(tensor: Tensor | None) -> float | None:
@@ -94,13 +87,12 @@ def is_number(tensor: Tensor | None, number: float) -> bool:
 
 def reduced_axes(node: Node | None) -> tuple[int, ...] | None:
     """Return the axes of a Reduce node, None where they are not known."""
-    source = None if node is None else node.inputs[0]
-    if node is None or source is None:
+    if node is None:
         return None
     axes = node.attributes.get("axes")
     if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
         axes = tuple(node.inputs[1].constant.ravel().tolist())
-    return tuple(int(axis) % source.rank for axis in axes) if isinstance(axes, tuple) else None
+    return tuple(int(axis) % node.operand().rank for axis in axes) if isinstance(axes, tuple) else None
 
 
 def only_axis(node: Node | None) -> int | None:

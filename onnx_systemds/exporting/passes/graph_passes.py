@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import TEXT, Node, Scope, Tensor, made_by
+from onnx_systemds.exporting.graph.nodes import TEXT, Node, Scope, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes import activations, convolution_joins, idioms, simplifications, stacks
-from onnx_systemds.exporting.passes.fusing import Fusing, Rule, only_axis, pairs
+from onnx_systemds.exporting.passes.fusing import Fusing, Rule, only_axis
 from onnx_systemds.exporting.passes.plugin_joins import joined
 
 
@@ -52,10 +52,10 @@ def _visit(fusing: Fusing, node: Node) -> None:
 
 def gemm(fusing: Fusing, node: Node) -> bool:
     """``A %*% B + row``."""
-    for product, bias in pairs(node):
-        product, factor = _multiplied(fusing, product)
+    for summand, bias in pairs(node):
+        product, factor = _multiplied(fusing, summand)
         made = fusing.single(product, "MatMul")
-        if made is None or product is None or bias is None or product.rank != 2 or bias.rank not in (0, 2):
+        if made is None or product.rank != 2 or bias.rank not in (0, 2):
             continue
         if product.dims != node.outputs[0].dims or (bias.rank == 2 and bias.dims not in (
             (1, product.dims[1]), (product.dims[0], 1), product.dims, (1, 1)
@@ -69,10 +69,10 @@ def gemm(fusing: Fusing, node: Node) -> bool:
     return False
 
 
-def _multiplied(fusing: Fusing, x: Tensor | None) -> tuple[Tensor | None, float]:
+def _multiplied(fusing: Fusing, x: Tensor) -> tuple[Tensor, float]:
     """Return what a number is multiplied with, and that number if an attribute holds it exactly; else `x` and 1."""
     for one, other in pairs(fusing.single(x, "Mul")):
-        known = None if other is None else other.constant
+        known = other.constant
         if known is not None and not known.shape and float(np.float32(known)) == known:
             return one, float(known)
     return x, 1.0
@@ -87,10 +87,10 @@ def _transposed(operand: Tensor | None) -> tuple[Tensor | None, bool]:
 def reshaped(fusing: Fusing, node: Node) -> bool:
     """A Reshape of a Reshape."""
     before = made_by(node.inputs[0], "Reshape")
-    if before is None or before.inputs[0] is None or before.scope is not fusing.scope:
+    if before is None or before.scope is not fusing.scope:
         return False
-    target = fusing.builder.target(before.inputs[0], node.outputs[0].dims)
-    return target.constant is not None and fusing.become(node, "Reshape", [before.inputs[0], target])
+    target = fusing.builder.target(before.operand(), node.outputs[0].dims)
+    return target.constant is not None and fusing.become(node, "Reshape", [before.operand(), target])
 
 
 def chosen(fusing: Fusing, node: Node) -> bool:
@@ -109,19 +109,18 @@ def chosen(fusing: Fusing, node: Node) -> bool:
 
 def softmax(fusing: Fusing, node: Node) -> bool:
     """``E / sum(E)`` along an axis, with ``E = exp(S)`` or ``E = exp(S - max(S))``."""
-    powers, total = node.inputs
+    powers, total = node.operand(0), node.operand(1)
     summed = fusing.single(total, "ReduceSum")
     axis = only_axis(summed)
-    if powers is None or summed is None or summed.inputs[0] is not powers or fusing.uses[powers] != 2 or axis is None:
+    if summed is None or summed.inputs[0] is not powers or fusing.uses[powers] != 2 or axis is None:
         return False
     scores = _exponents(fusing, powers, node)
     if scores is None:
         return False
     source = activations.unlowered(scores, axis)
-    if source is not scores and scores.node is not None:
-        highest = scores.node.inputs[1]
-        if highest is not None and fusing.uses[scores] == fusing.uses[highest] == 1:
-            fusing.uses[source] -= 1  # once for both
+    lowered = scores.node if source is not scores else None
+    if lowered is not None and fusing.uses[scores] == fusing.uses[lowered.operand(1)] == 1:
+        fusing.uses[source] -= 1  # once for both
     return fusing.become(node, "Softmax", [source], axis=axis)
 
 
@@ -158,11 +157,10 @@ def turned(fusing: Fusing, node: Node) -> bool:
     before = None if made is None else made_by(made.inputs[0], "Transpose")
     if made is None or before is None:
         return False
-    one, other, axis = before.attributes["perm"], node.attributes["perm"], made.attributes["axis"]
-    assert isinstance(one, tuple) and isinstance(other, tuple) and isinstance(axis, int)
-    if [one[int(place)] for place in other] != list(range(len(one))):
+    one, other = before.integers("perm"), node.integers("perm")
+    if [one[place] for place in other] != list(range(len(one))):
         return False
-    return fusing.become(node, "Softmax", before.inputs, axis=int(one[axis]))
+    return fusing.become(node, "Softmax", before.inputs, axis=one[made.integer("axis")])
 
 
 RULES: Mapping[str, tuple[Rule, ...]] = {

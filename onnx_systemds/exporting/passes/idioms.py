@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor, made_by
-from onnx_systemds.exporting.passes.fusing import Fusing, is_number, pairs, reduced_axes
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor, made_by, pairs
+from onnx_systemds.exporting.passes.fusing import Fusing, is_number, reduced_axes
 
 _GELU_SINCE, _LAYER_NORM_SINCE = 20, 17
 _COUNTING = ("ReduceSum", "ReduceMax", "Cast", "Reshape")
@@ -35,35 +35,35 @@ def batch_normalization(fusing: Fusing, node: Node) -> bool:
     for scaled, shift in pairs(node):
         for quotient, scale in pairs(fusing.single(scaled, "Mul")):
             divided, centered = fusing.single(quotient, "Div"), fusing.single(quotient, "Div", "Sub")
-            if divided is None or centered is None or centered.inputs[0] is None:
+            if divided is None or centered is None:
                 continue
-            width = centered.inputs[0].dims[-1]
-            rows = [_known_row(tensor, width) for tensor in (scale, shift, centered.inputs[1], divided.inputs[1])]
+            x, width = centered.operand(), centered.operand().dims[-1]
+            rows = [_known_row(row, width) for row in (scale, shift, centered.operand(1), divided.operand(1))]
             known = [row for row in rows if row is not None]
-            if centered.inputs[0].rank != 2 or len(known) < 4 or not all(np.isfinite(row).all() for row in known):
+            if x.rank != 2 or len(known) < 4 or not all(np.isfinite(row).all() for row in known):
                 continue
             mean, deviation = known[2:]
             if (deviation <= 0).any() or (np.abs(mean) > _FARTHEST_MEAN * deviation).any():
                 continue
             stored = [fusing.builder.constant(row, FLOAT, hint) for row, hint in
                       zip((*known[:3], deviation**2), ("scale", "shift", "mean", "variance"))]  # fmt: skip
-            return fusing.become(node, "BatchNormalization", [centered.inputs[0], *stored], epsilon=0.0)
+            return fusing.become(node, "BatchNormalization", [x, *stored], epsilon=0.0)
     return False
 
 
 def layer_normalization(fusing: Fusing, node: Node) -> bool:
     """``(X - mean) / sqrt(variance + epsilon)`` along the last axis."""
-    centered, deviation = node.inputs
+    centered, deviation = node.operand(0), node.operand(1)
     lowered = made_by(centered, "Sub")
     if lowered is None or fusing.builder.opset < _LAYER_NORM_SINCE:
         return False
-    x = lowered.inputs[0]
-    width = x.dims[-1] if x is not None and x.rank >= 2 else None
-    if x is None or not isinstance(width, int) or _mean_of(lowered.inputs[1]) is not x:
+    x = lowered.operand()
+    width = x.dims[-1] if x.rank >= 2 else None
+    if not isinstance(width, int) or _mean_of(lowered.operand(1)) is not x:
         return False
     for variance, epsilon in pairs(fusing.single(deviation, "Sqrt", "Add")):
         squares = _mean_of(variance)
-        if epsilon is None or epsilon.constant is None or epsilon.constant.size != 1 or squares is None:
+        if epsilon.constant is None or epsilon.constant.size != 1 or squares is None:
             continue
         if _square_of(squares) is centered and epsilon.constant.item() > 0:
             scale = fusing.builder.constant(np.ones(width), FLOAT)
@@ -75,12 +75,11 @@ def normalized_scaled(fusing: Fusing, node: Node) -> bool:
     """A layer normalization times a row."""
     for product, row in pairs(node):
         made = fusing.single(product, "LayerNormalization")
-        if made is None or len(made.inputs) != 2 or made.inputs[1] is None or made.inputs[1].constant is None:
-            continue
-        scale = _known_row(row, made.inputs[1].constant.size)
-        if scale is not None and (made.inputs[1].constant == 1).all() and row is not None:
+        before = None if made is None or len(made.inputs) != 2 else made.operand(1).constant
+        scale = None if before is None else _known_row(row, before.size)
+        if made is not None and before is not None and scale is not None and (before == 1).all():
             constant = fusing.builder.constant(scale, FLOAT, row.hint)
-            return fusing.become(node, made.op, [made.inputs[0], constant], **made.attributes)
+            return fusing.become(node, made.op, [made.operand(), constant], **made.attributes)
     return False
 
 
@@ -88,21 +87,21 @@ def normalized_shifted(fusing: Fusing, node: Node) -> bool:
     """A layer normalization plus a row."""
     for product, row in pairs(node):
         made = fusing.single(product, "LayerNormalization")
-        scale = None if made is None or len(made.inputs) != 2 else made.inputs[1]
-        shift = None if scale is None or scale.constant is None else _known_row(row, scale.constant.size)
-        if made is not None and shift is not None and row is not None:
+        scale = None if made is None or len(made.inputs) != 2 else made.operand(1).constant
+        shift = None if scale is None else _known_row(row, scale.size)
+        if made is not None and shift is not None:
             constant = fusing.builder.constant(shift, FLOAT, row.hint)
             return fusing.become(node, made.op, [*made.inputs, constant], **made.attributes)
     return False
 
 
-def _mean_of(tensor: Tensor | None) -> Tensor | None:
+def _mean_of(tensor: Tensor) -> Tensor | None:
     """Return what a tensor is the mean of along its last axis, None for any other."""
     divided = made_by(tensor, "Div")
     summed = made_by(tensor, "ReduceMean") if divided is None else made_by(divided.inputs[0], "ReduceSum")
-    source = None if summed is None else summed.inputs[0]
-    if summed is None or source is None or not summed.attributes.get("keepdims"):
+    if summed is None or not summed.attributes.get("keepdims"):
         return None
+    source = summed.operand()
     size = source.dims[-1] if reduced_axes(summed) == (source.rank - 1,) else None
     is_mean = divided is None or (isinstance(size, int) and is_number(divided.inputs[1], float(size)))
     return source if is_mean and size is not None else None
@@ -118,15 +117,14 @@ def _square_of(tensor: Tensor) -> Tensor | None:
 
 def unit_rows(fusing: Fusing, node: Node) -> bool:
     """Rows by their Euclidean lengths, rows of zeros as they are: ``X / (n + (n == 0))``, n the root of the sums."""
-    x, divisor = node.inputs
+    x, divisor = node.operand(0), node.operand(1)
     for length, other in pairs(fusing.single(divisor, "Add")):
         test = fusing.single(other, "Cast", "Equal")
         if not any(one is length and is_number(zero, 0.0) for one, zero in pairs(test)):
             continue
         root = made_by(length, "Sqrt")
         summed = None if root is None else fusing.single(root.inputs[0], "ReduceSum")
-        squares = None if summed is None else summed.inputs[0]
-        if x is None or summed is None or squares is None or _square_of(squares) is not x or x.kind != FLOAT:
+        if summed is None or _square_of(summed.operand()) is not x or x.kind != FLOAT:
             continue
         if summed.attributes.get("keepdims") and reduced_axes(summed) == (x.rank - 1,):
             return fusing.become(node, "LpNormalization", [x], axis=x.rank - 1, p=2)
@@ -141,9 +139,9 @@ def missing_replaced(fusing: Fusing, node: Node) -> bool:
     chosen, kept = made_by(then.outputs[0], "Where"), made_by(otherwise.outputs[0], "Identity")
     if chosen is None or kept is None:
         return False
-    gaps, _, x = chosen.inputs
+    gaps, x = chosen.operand(0), chosen.operand(2)
     test = made_by(gaps, "IsNaN")
-    if gaps is None or test is None or x is not kept.inputs[0] or test.inputs[0] is not x:
+    if test is None or x is not kept.inputs[0] or test.inputs[0] is not x:
         return False
     if any(tensor is not None and tensor.node is not None and tensor.node.scope is then.scope
            for tensor in chosen.inputs):  # fmt: skip
@@ -160,7 +158,7 @@ def _counted(condition: Tensor | None, gaps: Tensor) -> bool:
     return source is gaps
 
 
-def _known_row(tensor: Tensor | None, width: object) -> Array | None:
+def _known_row(tensor: Tensor, width: object) -> Array | None:
     """Return a known row as an array of rank 1."""
-    known = None if tensor is None else tensor.constant
+    known = tensor.constant
     return known.ravel() if known is not None and known.shape == (1, width) else None

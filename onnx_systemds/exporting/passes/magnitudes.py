@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor, made_by
+from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor, made_by, pairs
 from onnx_systemds.exporting.limits import estimated_elements
 from onnx_systemds.exporting.passes.dataflow import fed_back, given_back
-from onnx_systemds.exporting.passes.fusing import pairs
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def remainder_divisor(node: Node) -> Array | None:
     """Return the number `b` where a Sub is ``a - floor(a / b) * b``, or with a quotient that is cut off."""
     for cut, b in pairs(made_by(node.inputs[1], "Mul")):
         quotient = _cut_quotient(cut)
-        if quotient is not None and b is not None and b.constant is not None and quotient.inputs == (node.inputs[0], b):
+        if quotient is not None and b.constant is not None and quotient.inputs == (node.inputs[0], b):
             return b.constant
     return None
 
@@ -140,7 +139,7 @@ def whole_quotient(node: Node) -> Node | None:
 
 
 def _quotient(node: Node, given: Sequence[Magnitude]) -> Magnitude:
-    divisor = node.inputs[1].constant if node.inputs[1] is not None else None
+    divisor = node.operand(1).constant
     least = 1.0 if divisor is None or not divisor.size else float(np.abs(divisor).min()) or 1.0
     return Magnitude(given[0].largest / least, node.outputs[0].kind == INT)
 
@@ -152,10 +151,9 @@ def _power(_: Node, given: Sequence[Magnitude]) -> Magnitude:
 
 
 def _added_up(node: Node, given: Sequence[Magnitude]) -> Magnitude:
-    data = node.inputs[0]
-    assert data is not None
+    data = node.operand()
     if node.op == "CumSum":
-        axis = None if node.inputs[1] is None else node.inputs[1].constant
+        axis = node.operand(1).constant
         count = estimated_elements(data.dims if axis is None else (data.dims[int(axis.item())],))
     else:
         count = max(1, estimated_elements(data.dims) // max(1, estimated_elements(node.outputs[0].dims)))
@@ -163,9 +161,7 @@ def _added_up(node: Node, given: Sequence[Magnitude]) -> Magnitude:
 
 
 def _matrix_product(node: Node, given: Sequence[Magnitude]) -> Magnitude:
-    left = node.inputs[0]
-    assert left is not None
-    inner = left.dims[0 if node.attributes.get("transA") else -1]
+    inner = node.operand().dims[0 if node.attributes.get("transA") else -1]
     found = given[0].largest * given[1].largest * estimated_elements((inner,))
     return Magnitude(found + sum(each.largest for each in given[2:]), all(each.whole for each in given))
 

@@ -68,16 +68,16 @@ class Rowwise:
         graph.place = node.place or graph.place
         if not result.dims or result.dims[0] != self.rows.size:
             self._make_once(node)
-        elif node.op == "Slice" and self._is_range(node) and node.inputs[0] is not None:
-            source = self._outside(node.inputs[0])
+        elif node.op == "Slice" and self._is_range(node):
+            source = self._outside(node.operand())
             if source is not None:
                 self.whole[result] = source
-        elif node.op == "Expand" and node.inputs[0] is not None:
-            source = self._outside(node.inputs[0])
+        elif node.op == "Expand":
+            source = self._outside(node.operand())
             if source is not None and (source.rank < result.rank or source.dims[0] == 1):
                 self.whole[result] = graph.expand(source, self._dims(result))
-        elif node.op == "Reshape" and node.inputs[0] in self.whole:
-            self.whole[result] = graph.reshape(self.whole[node.inputs[0]], self._dims(result))
+        elif node.op == "Reshape" and node.operand() in self.whole:
+            self.whole[result] = graph.reshape(self.whole[node.operand()], self._dims(result))
         else:
             self._make_anew(node)
 
@@ -109,8 +109,8 @@ class Rowwise:
 
     def _is_range(self, node: Node) -> bool:
         """Whether a Slice reads the rows of the trip, of a matrix with just the rows that are written."""
-        source, start, _, axes = node.inputs[:4]
-        if source is None or start is None or axes is None or axes.constant is None or len(node.inputs) > 4:
+        source, start, axes = (node.operand(place) for place in (0, 1, 3))
+        if axes.constant is None or len(node.inputs) > 4:
             return False
         first = axes.constant.size == 1 and axes.constant.item() == 0
         return first and source.dims[0] == self.height and self.graph.size_of(start) == self.rows.start
@@ -126,10 +126,8 @@ class Rowwise:
             return all(tensor.rank == result.rank for tensor in rows) and all(
                 tensor.rank < result.rank or tensor.dims[0] == 1 for tensor in others)  # fmt: skip
         if op in _ALONG_AXIS:
-            axis = node.attributes["axis"]
-            assert isinstance(axis, int)
             alone = not others or (op == "Gather" and node.inputs[0] in rows and len(rows) == 1)
-            return axis % rows[0].rank != 0 and alone
+            return node.integer("axis") % rows[0].rank != 0 and alone
         if rows != [node.inputs[0]]:
             return False
         return self._is_rowwise_alone(node)
@@ -140,8 +138,7 @@ class Rowwise:
             axes = reduced_axes(node)
             return axes is not None and 0 not in axes
         if node.op == "Transpose":
-            perm = node.attributes["perm"]
-            return isinstance(perm, tuple) and perm[0] == 0
+            return node.integers("perm")[0] == 0
         known = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
         if node.op == "Pad":
             widths = known[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by
-from onnx_systemds.exporting.passes.fusing import Fusing, number_of, pairs, reduced_axes
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by, pairs
+from onnx_systemds.exporting.passes.fusing import Fusing, number_of, reduced_axes
 
 _EXACT = 2.0**22
 """Whole numbers up to here, and their sums, are exact in float32."""
@@ -21,7 +21,7 @@ def clipped(fusing: Fusing, node: Node) -> bool:
     for limited, bound in pairs(node):
         outer = number_of(bound)
         made = fusing.single(limited, inner)
-        if outer is None or limited is None or limited.dims != node.outputs[0].dims:
+        if outer is None or limited.dims != node.outputs[0].dims:
             continue
         found: tuple[Tensor | None, float | None] = (None, None)
         if made is not None and len(made.inputs) == 2:
@@ -62,12 +62,12 @@ def moved_back(fusing: Fusing, node: Node) -> bool:
                 if first is None or second is None or not first.is_integer() or first + second:
                     continue
                 small = abs(first) <= _EXACT and _is_small_whole(whole)
-                if small and whole is not None and whole.dims == node.outputs[0].dims:
+                if small and whole.dims == node.outputs[0].dims:
                     return fusing.become(node, "Mul", [whole, factor])
     return False
 
 
-def _is_small_whole(tensor: Tensor | None) -> bool:
+def _is_small_whole(tensor: Tensor) -> bool:
     """Whether all numbers of a tensor are whole, and small or NaN."""
     rounded = made_by(tensor, "Round")
     limited = None if rounded is None else made_by(rounded.inputs[0], "Clip")
@@ -92,26 +92,26 @@ def summed(fusing: Fusing, node: Node) -> bool:
 def without_axes(fusing: Fusing, node: Node) -> bool:
     """The sum of a whole tensor as one number, which has no axes."""
     before = fusing.single(node.inputs[0], "ReduceSum")
-    if before is None or node.outputs[0].dims or before.inputs[0] is None:
-        return False
     axes = reduced_axes(before)
-    if axes is None or any(dim != 1 for i, dim in enumerate(before.inputs[0].dims) if i not in axes):
+    if before is None or node.outputs[0].dims or axes is None:
         return False
-    every = fusing.builder.constant(np.arange(before.inputs[0].rank), INT)
-    return fusing.become(node, "ReduceSum", [before.inputs[0], every], keepdims=0)
+    source = before.operand()
+    if any(dim != 1 for i, dim in enumerate(source.dims) if i not in axes):
+        return False
+    every = fusing.builder.constant(np.arange(source.rank), INT)
+    return fusing.become(node, "ReduceSum", [source, every], keepdims=0)
 
 
 def based(fusing: Fusing, node: Node) -> bool:
     """Known numbers added to what trees give."""
     for scores, added in pairs(node):
         trees = fusing.single(scores, "TreeEnsembleRegressor")
-        known = None if added is None else added.constant
+        known = added.constant
         if trees is None or known is None or "base_values" in trees.attributes or not np.isfinite(known).all():
             continue
-        targets = trees.attributes["n_targets"]
+        targets = trees.integer("n_targets")
         if "aggregate_function" in trees.attributes or known.shape not in ((), (1, 1), (1, targets)):
             continue
-        assert isinstance(targets, int)
         base = tuple(np.broadcast_to(known.ravel(), (targets,)).tolist())
         return fusing.become(node, trees.op, list(trees.inputs), **trees.attributes, base_values=base)
     return False
@@ -121,9 +121,9 @@ def pooled(fusing: Fusing, node: Node) -> bool:
     """Channels pooled as images of their own, one per sample, which come back as channels."""
     made = fusing.single(node.inputs[0], "AveragePool") or fusing.single(node.inputs[0], "MaxPool")
     view = None if made is None else fusing.single(made.inputs[0], "Reshape")
-    source = None if view is None else view.inputs[0]
-    if made is None or view is None or source is None or source.rank != 4 or view.outputs[0].rank != 4:
+    if made is None or view is None or view.operand().rank != 4 or view.outputs[0].rank != 4:
         return False
+    source = view.operand()
     if source.dims[2:] != view.outputs[0].dims[2:]:
         return False
     dims = (*source.dims[:2], *made.outputs[0].dims[2:])

@@ -15,10 +15,10 @@ from onnx_systemds.inference.dims import Dims
 def exchanged(fusing: Fusing, node: Node) -> bool:
     """Rows in the order of exchanged axes, seen as a tensor of other dims."""
     chosen = fusing.single(node.inputs[0], "Gather")
-    rows = None if chosen is None else chosen.inputs[0]
-    places = None if chosen is None or chosen.inputs[1] is None else chosen.inputs[1].constant
-    if chosen is None or rows is None or places is None or rows.rank != 2 or chosen.attributes.get("axis"):
+    places = None if chosen is None else chosen.operand(1).constant
+    if chosen is None or places is None or chosen.operand().rank != 2 or chosen.attributes.get("axis"):
         return False
+    rows = chosen.operand()
     axes = exchanged_axes(places) if len(places) == rows.dims[0] else None
     if axes is None:
         return False
