@@ -19,7 +19,7 @@ from onnx_systemds.cli.converting import converted, progress, read_model
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
-from onnx_systemds.cli.given import given_inputs, given_options
+from onnx_systemds.cli.given import GIVEN_OPTIONS, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.cli.node_map import save_map, script_map
 from onnx_systemds.cli.options import (
@@ -34,6 +34,7 @@ from onnx_systemds.cli.options import (
     print_stages,
     read_tensors,
     verification_options,
+    with_options,
     written_to,
 )
 from onnx_systemds.cli.planning import plan_lines, plan_summary
@@ -212,7 +213,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 @main.command(short_help="Show what MODEL.onnx holds.")
 @click.argument("model", type=FILE)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
-@given_options
+@partial(with_options, options=GIVEN_OPTIONS)
 @plugin_options
 @click.option("--plan", type=click.Choice(PLACES),
               help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")

@@ -24,7 +24,7 @@ _DIM = re.compile(r"[0-9]{1,9}|[A-Za-z_]\w*|\?", re.ASCII)
 _DTYPES = {name.lower() for name in TensorProto.DataType.keys()} - {"undefined"}  # noqa: SIM118 - no mapping
 _NUMPY_NAMES = {"float32": "float", "float64": "double"}
 
-_OPTIONS: list[Callable[..., Any]] = [
+GIVEN_OPTIONS: list[Callable[..., Any]] = [
     click.option("--from", "starts", multiple=True, metavar="NAME",
                  help="Begin with this value of the graph, which is an input then. Repeatable."),
     click.option("--to", "ends", multiple=True, metavar="NAME",
@@ -34,13 +34,7 @@ _OPTIONS: list[Callable[..., Any]] = [
     click.option("--constant", "constants", multiple=True, metavar="NAME=VALUE",
                  help="Content of an input, which is none then: 3, [1,2] or a file.npy. Repeatable."),
 ]  # fmt: skip
-
-
-def given_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options, which the command takes as ``starts``, ``ends``, ``types`` and ``constants``."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""The options, which a command takes as ``starts``, ``ends``, ``types`` and ``constants``."""
 
 
 @dataclass(frozen=True, slots=True)

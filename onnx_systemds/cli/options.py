@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_systemds.array_files import read_array_file
-from onnx_systemds.cli.given import GivenInputs, given_inputs, given_options
+from onnx_systemds.cli.given import GIVEN_OPTIONS, GivenInputs, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
@@ -160,7 +160,7 @@ def conversion_options(command: Command) -> Command:
     """Those of `ConversionOptions`: the command takes them as ``options``."""
     return with_options(gathered(command, ConversionOptions, "options"), [
         click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
-        given_options,
+        *GIVEN_OPTIONS,
         click.option("--function-name", metavar="NAME", callback=_legal_function_name,
                      help="Name of the main function [default: gen_<graph name>]."),
         click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
