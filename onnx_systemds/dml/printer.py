@@ -173,9 +173,9 @@ def _body_lines(body: tree.Block, inside: Iterable[str], indent: str) -> list[st
 def _simple(item: tree.Item) -> str:
     """Return the text of a statement without a body."""
     if isinstance(item, tree.Assign):
-        return f"{_target(item.target)} {'+=' if item.accumulate else '='} {print_expression(item.value)}"
+        return f"{print_expression(item.target)} {'+=' if item.accumulate else '='} {print_expression(item.value)}"
     if isinstance(item, tree.MultiAssign):
-        return f"[{', '.join(map(_target, item.targets))}] = {print_expression(item.call)}"
+        return f"[{', '.join(map(print_expression, item.targets))}] = {print_expression(item.call)}"
     if isinstance(item, tree.CallStatement):
         return print_expression(item.call)
     if isinstance(item, tree.Source):
@@ -211,10 +211,6 @@ def parameter_text(parameter: tree.Parameter) -> str:
     default = "" if parameter.default is None else f" = {print_expression(parameter.default)}"
     kind = "integer" if parameter.type == _INTEGER else parameter.type
     return f"{kind} {parameter.name}{default}"
-
-
-def _target(target: tree.Target) -> str:
-    return _expression(target, OR, 0)
 
 
 # Expressions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -80,12 +79,12 @@ class ScoringFunction:
         once, pinned, constants = None, dict[str, str](), dict[str, ResultMatrix]()
         if script.constants is not None:
             program, read, written = constants_program(script)
-            with self._telling_node(program, {}):
+            with telling_node(self.script, program, {}):
                 once = self._session.prepare(program.text, [*read], written)
             for name, place in read.items():
                 once.pin(name, as_numbers(script.weights[place].array))
             pinned = {f"weight{place}": name for name, place in read.items()}
-            with self._telling_node(program, {}, self._rerunning(once, [*read], written, {}, None)):
+            with telling_node(self.script, program, {}, self._rerunning(once, [*read], written, {}, None)):
                 computed = once.computed_matrices()
             constants = {f"constant{place}": matrix for place, matrix in enumerate(computed.values())}
         names = script.constants.names if script.constants is not None else ()
@@ -175,13 +174,8 @@ class ScoringFunction:
         """What the script gives as it was given; an error names the node that failed."""
         inputs, outputs = self._names
         rerun = self._rerunning(self._prepared, [*inputs, *self._further], outputs, given, timeout)
-        with self._telling_node(self._program, sizes, rerun):
+        with telling_node(self.script, self._program, sizes, rerun):
             return self._prepared(given, timeout)
-
-    def _telling_node(
-        self, program: Program, sizes: Mapping[str, int], rerun: Callable[[str], object] | None = None
-    ) -> AbstractContextManager[None]:
-        return telling_node(self.script, program, sizes, rerun)
 
     def _rerunning(
         self, prepared: PreparedScript, inputs: Sequence[str], outputs: Sequence[str], given: Mapping[str, Tensor],
@@ -345,7 +339,7 @@ class ScoringFunction:
         """Compile a program, which has these further inputs; shapes: rows and columns of outputs that are known."""
         inputs, outputs = self._names
         inputs = [*inputs, *further]
-        with self._telling_node(program, {}):
+        with telling_node(self.script, program, {}):
             return self._session.prepare(
                 program.text, inputs, outputs, shapes=shapes, native_blas=program.native_blas,
                 single_threaded=single_threaded,
