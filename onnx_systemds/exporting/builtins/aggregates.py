@@ -24,23 +24,6 @@ _PARTS = (("col", "column"), ("row", "row"))
 """By their axis."""
 
 
-def _register_rows_and_columns() -> None:
-    """Register rowSums .. colProds, rowVars .. colSds."""
-    for axis, (prefix, part) in enumerate(_PARTS):
-        for suffix, (op, what) in _REDUCTIONS.items():
-            _register(f"{prefix}{suffix}", f"The {what} of each {part}.", partial(_reduced, op=op, axis=axis))
-        for suffix, what, function in (("Vars", "variance", _variances), ("Sds", "standard deviation", _deviations)):
-            _register(f"{prefix}{suffix}", f"The sample {what} of each {part}.", partial(function, axis=axis))
-
-
-def _register(name: str, what: str, aggregate: Callable[[Context, Matrix], Matrix]) -> None:
-    def function(ctx: Context, target: Matrix) -> Value:
-        return aggregate(ctx, target)
-
-    function.__doc__ = what
-    builtin(name)(function)
-
-
 _POOLS = {"ReduceMax": ("MaxPool", -math.inf), "ReduceMean": ("AveragePool", 0.0)}
 
 
@@ -137,46 +120,37 @@ def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
     return g.binary("Div", squares, g.binary("Max", less, g.number(1.0)))
 
 
-_register_rows_and_columns()
-
-
-@builtin("rowIndexMax")
-def row_index_max(ctx: Context, target: Matrix) -> Value:
-    """Where the largest element of each row is, counted from 1; of equal ones the last."""
-    return ctx.matrix(_last_index(ctx, target, largest=True))
-
-
-@builtin("rowIndexMin")
-def row_index_min(ctx: Context, target: Matrix) -> Value:
-    """Where the smallest element of each row is, counted from 1; of equal ones the last."""
-    return ctx.matrix(_last_index(ctx, target, largest=False))
-
-
-def _last_index(ctx: Context, target: Matrix, largest: bool) -> Tensor:
+def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
     """Return the places; NaN is passed over, and a row of nothing else has its place at 1: ArgMax leaves both open."""
     g, x = ctx.g, ctx.flat(target)
     if target.tensor.kind != FLOAT:
         op = "ArgMax" if largest else "ArgMin"
         found = g.node(op, [x], (x.dims[0], 1), INT, axis=1, keepdims=1, select_last_index=1)
-        return g.floating(g.binary("Add", found, g.constant(1)))
+        return ctx.matrix(g.floating(g.binary("Add", found, g.constant(1))))
     worst = g.number(-math.inf if largest else math.inf)
     best = g.reduce("ReduceMax" if largest else "ReduceMin", g.where(g.unary("IsNaN", x), worst, x), (1,))
     numbers = g.floating(g.reshape(g.count(1, x.dims[1] + 1), (1, x.dims[1])))
-    return g.reduce("ReduceMax", g.where(g.binary("Equal", x, best), numbers, g.number(1.0)), (1,))
+    return ctx.matrix(g.reduce("ReduceMax", g.where(g.binary("Equal", x, best), numbers, g.number(1.0)), (1,)))
 
 
-@builtin("cumsum")
-def cumulated(ctx: Context, target: Matrix) -> Value:
-    """The sums of each column down to each row."""
-    return _cumulated(ctx, target, 0)
-
-
-@builtin("rowcumsum")
-def cumulated_along_rows(ctx: Context, target: Matrix) -> Value:
-    """The sums of each row up to each column."""
-    return _cumulated(ctx, target, 1)
-
-
-def _cumulated(ctx: Context, target: Matrix, axis: int) -> Value:
+def _cumulated(ctx: Context, target: Matrix, axis: int) -> Matrix:
     x = ctx.flat(target)
     return ctx.matrix(ctx.g.node("CumSum", [x, ctx.g.constant(axis)], x.dims))
+
+
+def _register(name: str, meaning: str, aggregate: Callable[[Context, Matrix], Matrix]) -> None:
+    @builtin(name, meaning=meaning)
+    def function(ctx: Context, target: Matrix) -> Value:
+        return aggregate(ctx, target)
+
+
+for _axis, (_prefix, _part) in enumerate(_PARTS):
+    for _suffix, (_op, _what) in _REDUCTIONS.items():
+        _register(f"{_prefix}{_suffix}", f"The {_what} of each {_part}.", partial(_reduced, op=_op, axis=_axis))
+    _register(f"{_prefix}Vars", f"The sample variance of each {_part}.", partial(_variances, axis=_axis))
+    _register(f"{_prefix}Sds", f"The sample standard deviation of each {_part}.", partial(_deviations, axis=_axis))
+for _name, _what, _largest in (("rowIndexMax", "largest", True), ("rowIndexMin", "smallest", False)):
+    _register(_name, f"Where the {_what} element of each row is, counted from 1; of equal ones the last.",
+              partial(_last_index, largest=_largest))  # fmt: skip
+_register("cumsum", "The sums of each column down to each row.", partial(_cumulated, axis=0))
+_register("rowcumsum", "The sums of each row up to each column.", partial(_cumulated, axis=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import and_, or_, xor
 
 import numpy as np
 
@@ -19,31 +20,20 @@ _HALF = 1 << 31
 _BITWISE_SINCE = 18
 
 
-@builtin("bitwAnd")
-def bitwise_and(ctx: Context, a: Value, b: Value, /) -> Value:
-    """The bits that are set in both."""
-    return _combined(ctx, "BitwiseAnd", lambda x, y: x & y, a, b)
+def _register(name: str, op: str, operation: Callable[[int, int], int], meaning: str) -> None:
+    @builtin(name, meaning=meaning)
+    def function(ctx: Context, a: Value, b: Value, /) -> Value:
+        known = [v.known if isinstance(v, Scalar) else None for v in (a, b)]
+        if all(isinstance(v, (bool, int, float)) for v in known):
+            return known_scalar(operation(*map(_known_word, known)))  # type: ignore[arg-type]
+        if ctx.g.opset < _BITWISE_SINCE:
+            raise UnsupportedCase(f"{op} is no operator of opset {ctx.g.opset}", hint=f"opset {_BITWISE_SINCE} has it")
+        return elementwise(ctx, lambda x, y: ctx.g.floating(ctx.g.binary(op, _word(ctx, x), _word(ctx, y))), a, b)
 
 
-@builtin("bitwOr")
-def bitwise_or(ctx: Context, a: Value, b: Value, /) -> Value:
-    """The bits that are set in one at least."""
-    return _combined(ctx, "BitwiseOr", lambda x, y: x | y, a, b)
-
-
-@builtin("bitwXor")
-def bitwise_xor(ctx: Context, a: Value, b: Value, /) -> Value:
-    """The bits that are set in just one."""
-    return _combined(ctx, "BitwiseXor", lambda x, y: x ^ y, a, b)
-
-
-def _combined(ctx: Context, op: str, operation: Callable[[int, int], int], a: Value, b: Value) -> Value:
-    known = [v.known if isinstance(v, Scalar) else None for v in (a, b)]
-    if all(isinstance(v, (bool, int, float)) for v in known):
-        return known_scalar(operation(*map(_known_word, known)))  # type: ignore[arg-type]
-    if ctx.g.opset < _BITWISE_SINCE:
-        raise UnsupportedCase(f"{op} is no operator of opset {ctx.g.opset}", hint=f"opset {_BITWISE_SINCE} has it")
-    return elementwise(ctx, lambda x, y: ctx.g.floating(ctx.g.binary(op, _word(ctx, x), _word(ctx, y))), a, b)
+_register("bitwAnd", "BitwiseAnd", and_, "The bits that are set in both.")
+_register("bitwOr", "BitwiseOr", or_, "The bits that are set in one at least.")
+_register("bitwXor", "BitwiseXor", xor, "The bits that are set in just one.")
 
 
 @builtin("bitwShiftL")

@@ -66,50 +66,35 @@ class _Windows(NamedTuple):
         return tuple(_extent(s, k, d, p) for s, k, d, p in zip(shape[2:], *self))
 
 
-@builtin("max_pool")
-def max_pool(
-    ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
-) -> Value:
-    """The largest element of each window."""
-    return _pooled(ctx, "MaxPool", x, input_shape, pool_size, stride, padding)
+def _register_pool(name: str, op: str, meaning: str, **more: Any) -> None:
+    @builtin(name, meaning=meaning)
+    def function(
+        ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
+    ) -> Value:
+        windows = _Windows.of(pool_size, stride, padding)
+        dims = (x.rows, input_shape[1], *windows.extents(input_shape))
+        return ctx.matrix(ctx.g.node(op, [image(ctx, x, input_shape)], dims, **windows.attributes, **more))
 
 
-@builtin("avg_pool")
-def avg_pool(
-    ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
-) -> Value:
-    """The mean of each window; padding counts as zeros."""
-    return _pooled(ctx, "AveragePool", x, input_shape, pool_size, stride, padding)
+_register_pool("max_pool", "MaxPool", "The largest element of each window.")
+_register_pool("avg_pool", "AveragePool", "The mean of each window; padding counts as zeros.", count_include_pad=1)
 
 
-def _pooled(ctx: Context, op: str, x: Matrix, shape: Dims, window: Dims, stride: Dims, padding: Dims) -> Value:
-    windows = _Windows.of(window, stride, padding)
-    attributes = windows.attributes | ({"count_include_pad": 1} if op == "AveragePool" else {})
-    dims = (x.rows, shape[1], *windows.extents(shape))
-    return ctx.matrix(ctx.g.node(op, [image(ctx, x, shape)], dims, **attributes))
+def _register_per_channel(name: str, operator: str, meaning: str) -> None:
+    @builtin(name, meaning=meaning)
+    def function(ctx: Context, x: Matrix, b: Matrix, /) -> Value:
+        channels = b.rows
+        if not isinstance(channels, int) or not channels:
+            raise UnsupportedCase("the number of channels is not known")
+        if channels == 1:  # one number for all
+            return Matrix(tensor_operator(ctx, operator, x.tensor, ctx.viewed(b, (1,) * x.tensor.rank)), x.rows, x.cols)
+        images = ctx.viewed(x, _channel_view(x, channels))
+        per_channel = ctx.viewed(b, (1, channels, *[1] * (images.rank - 2)))
+        return Matrix(tensor_operator(ctx, operator, images, per_channel), x.rows, x.cols)
 
 
-@builtin("bias_add")
-def bias_add(ctx: Context, x: Matrix, b: Matrix, /) -> Value:
-    """Each channel plus its own number."""
-    return _per_channel(ctx, "+", x, b)
-
-
-@builtin("bias_multiply")
-def bias_multiply(ctx: Context, x: Matrix, b: Matrix, /) -> Value:
-    """Each channel times its own number."""
-    return _per_channel(ctx, "*", x, b)
-
-
-def _per_channel(ctx: Context, operator: str, x: Matrix, b: Matrix) -> Value:
-    channels = b.rows
-    if not isinstance(channels, int) or not channels:
-        raise UnsupportedCase("the number of channels is not known")
-    if channels == 1:  # one number for all
-        return Matrix(tensor_operator(ctx, operator, x.tensor, ctx.viewed(b, (1,) * x.tensor.rank)), x.rows, x.cols)
-    images = ctx.viewed(x, _channel_view(x, channels))
-    per_channel = ctx.viewed(b, (1, channels, *[1] * (images.rank - 2)))
-    return Matrix(tensor_operator(ctx, operator, images, per_channel), x.rows, x.cols)
+_register_per_channel("bias_add", "+", "Each channel plus its own number.")
+_register_per_channel("bias_multiply", "*", "Each channel times its own number.")
 
 
 @builtin("conv2d_backward_data")

@@ -41,7 +41,7 @@ def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
 def _register_unary(op: str, *names: str) -> None:
     """Register a builtin of one matrix or scalar that is one operator of ONNX."""
 
-    @builtin(*names)
+    @builtin(*names, meaning=f"{op} of each element.")
     def function(ctx: Context, target: Value) -> Value:
         if isinstance(target, Scalar) and target.dim is not None and op in _ROUNDING:
             return _double(target.dim)
@@ -55,8 +55,6 @@ def _register_unary(op: str, *names: str) -> None:
             negated = -1 * size
             return Scalar(INTEGER, size if dims.is_non_negative(size) else dims.maximum(size, negated))
         return mapped(ctx, lambda x: _of_elements(ctx, op, x), target)
-
-    function.__doc__ = f"{op} of each element."
 
 
 def _double(whole: dims.Dim) -> Scalar:

@@ -317,17 +317,15 @@ def _calculated(operator: str, a: Any, b: Any) -> Any:
             return float(np.power(np.float64(a), np.float64(b)))
     if operator == "%%" and b == 0 and isinstance(a, int) and isinstance(b, int):
         return 0
+    if b == 0 and (a == 0 or operator == "%%" or math.isnan(a)):
+        return math.nan
     if b == 0:
-        return math.nan if a == 0 or operator == "%%" or math.isnan(a) else math.copysign(math.inf, a) * _sign(b)
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
     if operator == "/":
         return a / b
     quotient = a / b
     cut = quotient if not math.isfinite(quotient) else math.trunc(quotient)
     return cut if operator == "%/%" else a - cut * b
-
-
-def _sign(b: float) -> float:
-    return math.copysign(1.0, b)
 
 
 def _of_sizes(operator: str, left: Scalar, right: Scalar) -> Scalar | None:

@@ -148,21 +148,14 @@ def _computed_middle(ctx: Context, x: Matrix, weights: Matrix | None) -> Tensor:
     return g.reduce("ReduceSum", g.binary("Mul", column.values, g.floating(share)), (0,), keepdims=False)
 
 
-@builtin("lower.tri")
-def lower_triangle(ctx: Context, target: Matrix, diag: bool = False, values: bool = False) -> Value:
-    """The elements below the diagonal, or 1 for each of them."""
-    return _triangle(ctx, target, 0, diag, values)
+def _register_triangle(name: str, upper: int, side: str) -> None:
+    @builtin(name, meaning=f"The elements {side} the diagonal, or 1 for each of them.")
+    def function(ctx: Context, target: Matrix, diag: bool = False, values: bool = False) -> Value:
+        g = ctx.g
+        x = ctx.flat(target) if values else g.filled(1.0, target.dims)
+        beside = 0 if diag else 1 if upper else -1
+        return ctx.matrix(g.node("Trilu", [x, g.constant(np.int64(beside))], x.dims, upper=upper))
 
 
-@builtin("upper.tri")
-def upper_triangle(ctx: Context, target: Matrix, diag: bool = False, values: bool = False) -> Value:
-    """The elements above the diagonal, or 1 for each of them."""
-    return _triangle(ctx, target, 1, diag, values)
-
-
-def _triangle(ctx: Context, target: Matrix, upper: int, diag: bool, values: bool) -> Value:
-    g = ctx.g
-    x = ctx.flat(target) if values else g.filled(1.0, target.dims)
-    beside = 0 if diag else 1 if upper else -1
-    found = g.node("Trilu", [x, g.constant(np.int64(beside))], x.dims, upper=upper)
-    return ctx.matrix(found)
+_register_triangle("lower.tri", 0, "below")
+_register_triangle("upper.tri", 1, "above")

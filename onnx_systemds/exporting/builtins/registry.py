@@ -100,13 +100,16 @@ REFUSED: dict[str, tuple[str, str]] = {}
 _PLACES = Places(__file__)
 
 
-def builtin(*names: str, override: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def builtin(
+    *names: str, override: bool = False, meaning: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the exporter of builtins. Raises ValueError for a name that has another one.
 
-    override: whether it takes the place of one of ours.
+    override: whether it takes the place of one of ours. meaning: what the model computes, where no docstring says it.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.__doc__ = meaning or function.__doc__
         parameters = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
         for name in names:
             if name in BUILTINS:
