@@ -71,7 +71,9 @@ MODELS = {
     "known-lists": """g (float[2] X) => (float[2] Y) <int64 p = {0}> { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, position": """g (float[2] X, int64 p) => (float[2] Y) { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, items": """g (seq(float[2]) S) => (float[2] Y) <int64 p = {0}> { Y = SequenceAt(S, p) }""",
-    "unit-splits": """g (float[N, 2] X, int64[1] n) => (seq(float[1, 2]) Y)
+    "unit-splits": """g (float[N, 2] X) => (seq(float[1, 2]) Y)
+        { n = Shape <end = 1> (X) o = ConstantOfShape <value = int64[1] {1}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",
+    "unit-splits, not known to be as many": """g (float[N, 2] X, int64[1] n) => (seq(float[1, 2]) Y)
         { o = ConstantOfShape <value = int64[1] {1}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",
     "unit-splits, not known to be ones": """g (float[N, 2] X, int64[1] n) => (seq(float[2, 2]) Y)
         { o = ConstantOfShape <value = int64[1] {2}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",

@@ -1,7 +1,7 @@
 """SplitToSequence into as many parts of size 1 as its axis is long becomes one without sizes.
 
-Condition: the sizes are a ConstantOfShape of ones. Reason: so the size of the items is known while the length of the
-axis is open. PyTorch's repeat_interleave writes it.
+Condition: the sizes are a ConstantOfShape of ones, as long as the axis. Reason: so the size of the items is known while
+the length of the axis is open. PyTorch's repeat_interleave writes it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ def split_into_single_places(facts: InferenceFacts, before: Sequence[Node]) -> t
         return None
     made = producer_of(facts.name("split"), before)
     value = None if made is None or made.identity != ("", "ConstantOfShape") else made.attributes.get("value")
-    if value is None or facts.value("split").dims in (None, ()) or np.any(np.asarray(value) != 1):
+    if value is None or np.any(np.asarray(value) != 1):
         facts.context.notes.left(RULE, node, "its sizes are not known to be ones")
+        return None
+    if facts.value("split").dims != (facts.dims("input")[facts.axis()],):
+        facts.context.notes.left(RULE, node, "there are not known to be as many ones as places")
         return None
     facts.context.notes.fired(RULE, node, "into parts of size 1")
     return (replace(node, inputs=node.inputs[:1], attributes={**node.attributes, "keepdims": 1}),)
