@@ -29,6 +29,10 @@ class Place:
         """Whether it is part of this package, and so of no plugin."""
         return self.file.startswith(f"{_PACKAGE}/")
 
+    def is_same(self, other: Place) -> bool:
+        """Whether it is the same line, by whatever path the file was loaded."""
+        return self.line == other.line and Path(self.file).resolve() == Path(other.file).resolve()
+
     def __str__(self) -> str:
         file = str(Path(self.file).relative_to(_PACKAGE.parent)) if self.is_own else self.file
         return f"{escaped(file)}:{self.line}"
@@ -58,7 +62,7 @@ class Places:
         would matter which is loaded first.
         """
         made, place = self.made[key], self.caller()
-        if (place == made and not place.is_own) or (override and made.is_own and not place.is_own):
+        if not place.is_own and (place.is_same(made) or (override and made.is_own)):
             return
         advice = "to take its place say override=True" if made.is_own else "one of the two has to go"
         raise ValueError(f"{what} is registered at {made} already, and again at {place}: {advice}")

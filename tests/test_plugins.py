@@ -79,6 +79,12 @@ def test_an_installed_package_in_both_directions(installed: Path, tmp_path: Path
     assert "| my.company.Swish | yes | 1 | 1 | samples |" in invoke("operators").output
 
 
+def test_a_file_of_an_installed_plugin_may_be_named_as_well(installed: Path) -> None:
+    for path in (installed / "__init__.py", "site/company_operators/__init__.py"):
+        result = invoke("gate.onnx", "--plugin", path)
+        assert result.exit_code == 0, result.output
+
+
 def test_installed_plugins_are_left_out(installed: Path, tmp_path: Path) -> None:
     assert invoke("gate.onnx", "--no-plugins").exit_code == 0
     assert "swish" not in (tmp_path / "gate.dml").read_text()
