@@ -24,12 +24,14 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, nu
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 from onnx.reference import ReferenceEvaluator
 
-from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.errors import TranspileError, escaped, quoted_list
+from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _NEVER_GIVEN = 99  # its activations are floats
+_KNOWN_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", CONTRIB)
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _FP32_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
 
@@ -80,9 +82,21 @@ def judgement(
         raise TranspileError(
             "neither onnxruntime nor ONNX's reference implementation runs the model on these inputs:\n  "
             + "\n  ".join(reasons),
-            hint="the inputs may be out of range: give others by --inputs, or sizes by --dim",
+            hint=_advice(proto),
         ) from None
     return Judgement(f"ONNX's reference implementation {onnx.__version__}", outputs, tuple(reasons))
+
+
+def _advice(model: ModelProto) -> str:
+    """What to do where no judge runs a model."""
+    functions = {(function.domain, function.name) for function in model.functions}
+    unknown = sorted({
+        f"{node.domain}.{node.op_type}" for node in model.graph.node
+        if node.domain not in _KNOWN_DOMAINS and (node.domain, node.op_type) not in functions
+    })  # fmt: skip
+    if unknown:
+        return f"they do not know {quoted_list(unknown)}: give its results, in a folder of ONNX test data, by --inputs"
+    return "the inputs may be out of range: give others by --inputs, or sizes by --dim"
 
 
 def _keep_part(graph: GraphProto, part: Graph, feeds: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.verifying.judging import judgement
 
 A = np.full((2, 4), 255, np.uint8)
@@ -85,3 +86,15 @@ def test_products_with_weights_of_four_bits() -> None:
                  numpy_helper.from_array(SCALES[None], "scales"),
                  helper.make_tensor("zeros", TensorProto.UINT4, (1, 8), [8] * 8)]  # fmt: skip
     np.testing.assert_allclose(_four_bits(nodes, constants), PRODUCT, atol=1e-5)
+
+
+@pytest.mark.parametrize("operator, advice", [
+    ("own.Swish", 'they do not know "own.Swish": give its results, in a folder of ONNX test data, by --inputs'),
+    ("Gather", "the inputs may be out of range: give others by --inputs, or sizes by --dim"),
+])
+def test_what_to_do_where_no_judge_runs_a_model(operator: str, advice: str) -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17, "own": 1]>
+        g (float[2, 4] a) => (float[1, 4] y) <int64[1] last = {{9}}> {{ y = {operator} (a, last) }}""")
+    with pytest.raises(TranspileError, match="neither onnxruntime nor") as refused:
+        judgement(model, {"a": np.zeros((2, 4), np.float32)})
+    assert refused.value.hint == advice
