@@ -6,7 +6,8 @@ at each call, all of it. A load tells the sizes: after a cut they are known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, assignment_counts, read_first
@@ -14,27 +15,27 @@ from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, NEV
 from onnx_systemds.operators.rendering.weight_loads import bytes_of, is_load
 
 
-def with_loads_first(body: tree.Block, most: int | None = None) -> tree.Block:
+def with_loads_first(body: tree.Block, most: float = math.inf) -> tree.Block:
     """The statements, with those in front that take matrices of known sizes out of the list.
 
-    most: bytes that are taken at once, where it is not all of them; then the statements are in parts, each with its
-    loads in front. What a statement reads first, as a call for a layer does, is loaded in one part if it fits there.
+    most: bytes that are taken at once; of more the statements are in parts, each with its loads in front. What a
+    statement reads first, as a call for a layer does, is loaded in one part if it fits there.
     """
     counts = assignment_counts(body)
     never = cut(NEVER)
     parts = [_Part()]
-    waiting: list[tree.Statement] = []
+    waiting: dict[str, tree.Statement] = {}
     for statement in body:
         if statement == never:
             continue
-        if is_load(statement) and counts[assigned((statement,))[0]] == 1:
-            waiting.append(statement)
+        if is_load(statement) and counts[name := assigned((statement,))[0]] == 1:
+            waiting[name] = statement
             continue
-        if not read_first((statement,)).isdisjoint(assigned(waiting)):
-            _load(parts, waiting, most)
-            waiting = []
+        if most < math.inf and not waiting.keys().isdisjoint(read_first((statement,))):
+            _load(parts, waiting.values(), most)
+            waiting = {}
         parts[-1].others.append(statement)
-    _load(parts, waiting, most)
+    _load(parts, waiting.values(), most)
     if not parts[0].loads:
         return body
     statements: list[tree.Statement] = [never]
@@ -44,11 +45,8 @@ def with_loads_first(body: tree.Block, most: int | None = None) -> tree.Block:
     return tuple(statements)
 
 
-def _load(parts: list[_Part], loads: Sequence[tree.Statement], most: int | None) -> None:
+def _load(parts: list[_Part], loads: Collection[tree.Statement], most: float) -> None:
     """Add loads to the last part, or to new ones: all to one of them, unless they are too large for that."""
-    if most is None:
-        parts[-1].loads += loads
-        return
     if parts[-1].loads and parts[-1].taken + sum(map(bytes_of, loads)) > most:
         parts.append(_Part())
     for load in loads:
