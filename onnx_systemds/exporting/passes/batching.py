@@ -172,7 +172,7 @@ class Batching:
         """
         if node.scope is self.scope:
             return False
-        whole = node.op in ("Div", "Mod") and node.outputs[0].kind == INT and _may_be_zero(node.inputs[1])
+        whole = node.op in ("Div", "Mod") and node.outputs[0].kind == INT and _may_be_zero(node.operand(1))
         computed = node.op == "Reshape" and node.operand(1).constant is None
         if node.op not in _HARMLESS or whole or computed:
             raise UnsupportedCase(f"{node.op} in a branch of this loop may fail where that is not taken")
@@ -273,8 +273,8 @@ class Batching:
         return Block(axis, substitute(start, {self.trip: 0}), step, size) if isinstance(step, int) else None
 
 
-def _may_be_zero(tensor: Tensor | None) -> bool:
-    return tensor is None or tensor.constant is None or not tensor.constant.all()
+def _may_be_zero(tensor: Tensor) -> bool:
+    return tensor.constant is None or not tensor.constant.all()
 
 
 Rule = Callable[[Batching, Node, Sequence["Batched | None"]], "Batched | tuple[Batched, ...]"]

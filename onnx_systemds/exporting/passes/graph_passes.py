@@ -96,10 +96,8 @@ def reshaped(fusing: Fusing, node: Node) -> bool:
 def chosen(fusing: Fusing, node: Node) -> bool:
     """A Slice from a computed place to the next one."""
     x, start, stop, axes = node.inputs[:4]
-    after = None if stop is None or len(node.inputs) > 4 else stop.node
-    if after is None or after.op != "Add" or axes is None or axes.constant is None:
-        return False
-    if start is None or start.constant is not None:
+    after = made_by(stop, "Add") if len(node.inputs) == 4 else None
+    if after is None or start is None or start.constant is not None or axes is None or axes.constant is None:
         return False
     one = next((other for same, other in pairs(after) if same is start), None)
     if one is None or one.constant is None or one.constant.tolist() != [1] or node.outputs[0].kind == TEXT:
