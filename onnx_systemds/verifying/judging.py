@@ -25,13 +25,13 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds.errors import TranspileError, escaped, quoted_list
-from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.model.from_protobuf import implied_imports
 from onnx_systemds.model.ir import Graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _NEVER_GIVEN = 99  # its activations are floats
-_KNOWN_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", CONTRIB)
+_KNOWN_DOMAINS = frozenset(["", "ai.onnx", *implied_imports])
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _FP32_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
 
