@@ -8,6 +8,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.graph.nodes import INT, Array, Node, Tensor, made_by, pairs
 from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.model.ir import ML
 
 _FEWEST_CLASSES = 2
 
@@ -48,7 +49,7 @@ def _classifying(node: Node, data: Tensor, weights: Array, offsets: Array) -> Te
     node.op, node.inputs, node.outputs = "LinearClassifier", (data,), (label, *node.outputs)
     node.attributes = {
         "coefficients": tuple(weights.T.ravel().tolist()), "intercepts": tuple(offsets.tolist()),
-        "classlabels_ints": tuple(range(weights.shape[1])), "post_transform": "NONE", "_domain": "ai.onnx.ml",
+        "classlabels_ints": tuple(range(weights.shape[1])), "post_transform": "NONE", "_domain": ML,
     }  # fmt: skip
     return label
 

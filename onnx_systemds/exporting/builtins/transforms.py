@@ -15,6 +15,7 @@ from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joine
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, Array, Tensor
 from onnx_systemds.exporting.values import FrameValue, Matrix, Value
+from onnx_systemds.model.ir import ML
 
 _BETWEEN = "·"
 """Between a text and its code, or the ends of a bin, in a cell of a meta frame."""
@@ -200,7 +201,7 @@ def _recoded(ctx: Context, column: Tensor, entries: list[str], other: int = 0) -
         raise UnsupportedCase("a column of numbers is recoded", hint="give the frame as texts: string[N,3]")
     pairs = [entry.rpartition(_BETWEEN)[::2] for entry in entries]
     codes = tuple(int(code) for _, code in pairs)
-    found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain="ai.onnx.ml", default_int64=other,
+    found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain=ML, default_int64=other,
                        keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)  # fmt: skip
     return found, max(codes, default=0)
 

@@ -16,6 +16,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.library import library_function
 from onnx_systemds.exporting.graph.nodes import INT, Array, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.model.ir import ML
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Ensemble:
         if any(self.missing.values()):
             flags = tuple(self.missing.get(place, 0) for place in range(len(self.nodes)))
             attributes["nodes_missing_value_tracks_true"] = flags
-        return ctx.g.node("TreeEnsembleRegressor", [x], (x.dims[0], targets), _domain="ai.onnx.ml", **attributes)
+        return ctx.g.node("TreeEnsembleRegressor", [x], (x.dims[0], targets), _domain=ML, **attributes)
 
 
 def _bound(mode: str, value: float) -> float:

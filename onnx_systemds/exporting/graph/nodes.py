@@ -10,8 +10,9 @@ import numpy as np
 
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.model.ir import ML
 
-DOMAINS = {"ai.onnx.ml": 2}
+DOMAINS = {ML: 2}
 """Versions of the operators that are not ONNX's own."""
 
 Array = np.ndarray[Any, Any]
