@@ -50,12 +50,14 @@ def test_what_only_has_another_shape_or_is_no_size_stays_as_does_an_ifelse(body:
     assert changed(body) == body
 
 
-@pytest.mark.parametrize("functions", ["flat", "blocks"])
+@pytest.mark.parametrize("functions, rows", [("flat", None), ("flat", 1), ("blocks", 1)])
 @pytest.mark.parametrize("path", model_cases("generated", "real", where=lambda path: path.stem in MODELS))
-def test_nothing_but_weights_is_compiled_at_each_call(path: Path, functions: str, tmp_path: Path) -> None:
+def test_nothing_but_weights_is_compiled_at_each_call(
+    path: Path, functions: str, rows: int | None, tmp_path: Path
+) -> None:  # fmt: skip
     script = import_model(path, functions=functions)
     with np.load(path.with_suffix(".npz")) as stored:
-        inputs = {name[3:]: stored[name] for name in stored.files if name.startswith("in_")}
+        inputs = {name[3:]: stored[name][:rows] for name in stored.files if name.startswith("in_")}
     call = PlainCall(script, inputs, tmp_path, "", "model")
     loop = ["for (trip in 1:10) {", call.call(), 'print("called")', "}"]
     program = ["never = time() < 0", *sourced(script, tmp_path, "model"), *call.readings(), *loop, *loop]
