@@ -51,6 +51,16 @@ def check_target(target: Path, sources: Iterable[Path]) -> None:
             raise TranspileError("the output would replace a file that is read", target, "give it another name")
 
 
+def check_targets(targets: Sequence[Path], sources: Iterable[Path]) -> None:
+    """`check_target` of several files; raise TranspileError as well where two of them are one."""
+    sources = list(sources)
+    for place, target in enumerate(targets):
+        check_target(target, sources)
+        earlier = map(os.path.realpath, targets[:place])
+        if not is_stream(target) and os.path.realpath(target) in earlier:
+            raise TranspileError("two outputs are written into this file", target, "give one of them another name")
+
+
 def part_files(path: Path) -> list[Path]:
     """The files of a folder that a program of many tasks wrote as one, without notes and checksums; a file itself."""
     return sorted(part for part in path.iterdir() if part.name[0] not in "._") if path.is_dir() else [path]

@@ -150,6 +150,36 @@ def test_what_is_read_is_not_overwritten(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("words", [
+    ("m.onnx", "-o", "x.dml", "--map", "./x.dml"), ("m.onnx", "-o", "score.dml", "--score"),
+    ("m.onnx", "-o", "x.dml", "--score", "--map", "score.dml"), ("m.onnx", "-o", "link.dml", "--map", "x.dml"),
+    ("s.dml", "-o", "x.onnx", "--map", "x.onnx"), ("s.dml", "-o", "x.onnx", "--map", "x.onnx.data"),
+])  # fmt: skip
+def test_two_outputs_are_two_files(tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where neither is there yet: the second one would be all that is left."""
+    model_with_weights(tmp_path)
+    (tmp_path / "s.dml").write_text('X = read("X")\nwrite(X + 1, "Y")\n')
+    (tmp_path / "link.dml").symlink_to("x.dml")
+    monkeypatch.chdir(tmp_path)
+    before = contents(tmp_path)
+    refused(invoke(*words), "two outputs are written into this file")
+    assert contents(tmp_path) == before
+
+
+def test_a_report_spares_the_weights_of_the_model(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path, "m.data")
+    before = contents(tmp_path)
+    refused(invoke("verify", model, "--report", tmp_path / "m.data"), "m.data", "a file that is read")
+    assert contents(tmp_path) == before
+
+
+def test_a_program_that_scores_has_no_place_beside_a_device(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    for target in ("-", "/dev/null"):
+        refused(invoke(model, "-o", target, "--weights", "inline", "--score"), "no place for score.dml", "name a file by -o")
+    assert not Path("/dev/score.dml").exists()
+
+
 def test_a_link_keeps_leading_where_it_does(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     (tmp_path / "real.dml").write_text("old")
@@ -206,6 +236,15 @@ def test_results_are_called_npz(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     result = invoke("run", model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.csv")
     refused(result, "out.csv", "results are an .npz file")
+
+
+def test_a_map_goes_to_standard_output(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_with_weights(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert invoke("m.onnx", "--map", "-", "-q").exit_code == 0
+    assert '"MatMul"' in capfd.readouterr().out and not Path("-").exists()
 
 
 def test_the_call_of_a_script_on_standard_output_is_that_of_its_text(

@@ -29,20 +29,20 @@ from onnx_systemds.cli.options import (
     conversion_options,
     fixed_sizes,
     json_option,
+    or_standard_output,
     plugin_options,
     print_report,
     print_stages,
     read_tensors,
     verification_options,
     with_options,
-    written_to,
 )
 from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins import load_builtins
-from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.files import check_target, check_targets, is_stream, replacing
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.convert import typed_model
 from onnx_systemds.importing.interface import success_lines
@@ -105,11 +105,11 @@ def main() -> None:
 
 @main.command()
 @click.argument("model", type=FILE)
-@click.option("-o", "--output", type=FILE,
+@click.option("-o", "--output", type=FILE, callback=or_standard_output,
               help="The script; - is the standard output [default: beside the model].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
 @click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
-@click.option("--map", "map_file", type=FILE, metavar="FILE.json",
+@click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
               help="Write which lines of the script each node of the model is.")
 @conversion_options
 def convert(
@@ -121,22 +121,23 @@ def convert(
         options.load_plugins()
         stages = Stages()
         loaded = read_model(model, given, stages)
-        target = written_to(output, model.with_suffix(".dml"))
-        sources = [model, *loaded.data_files, *options.plugins, *given.files]
-        check_target(target, sources)
-        if map_file is not None:
-            check_target(map_file, [*sources, target])
+        target = output or model.with_suffix(".dml")
+        program_file = target.with_name(PROGRAM) if scored else None
+        if program_file is not None and is_stream(target):
+            raise TranspileError("there is no place for score.dml beside it", target, "name a file by -o")
+        targets = [path for path in (target, program_file, map_file) if path is not None]
+        check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
+        if program_file is not None:
+            check_program(program_file)
         script = converted(loaded, sizes, options, common_rows(loaded) if scored else None, stages)
         script = with_coded_texts(script) if scored else script
         program = score_text(script, target.stem) if scored else None
-        if program is not None:
-            check_program(target.with_name(PROGRAM), [*sources, target])
         total = sum(weight.array.size * 8 for weight in script.weights)
         with progress("writing weights", total) as advance_to, stages.stage("save") as words:
             script.save(target, advance_to)
             words.append(f"{total} bytes of weights beside it" if total else "no weights beside it")
-        if program is not None:
-            save_program(target.with_name(PROGRAM), program)
+        if program is not None and program_file is not None:
+            save_program(program_file, program)
         if map_file is not None:
             save_map(map_file, script_map(script, target.stem))
         print_stages(stages, verbose=options.verbose)
@@ -197,9 +198,9 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         options.load_plugins()
-        verification.check_page([model, *options.plugins, *given.files])
         stages = Stages()
         loaded = read_model(model, None, stages)
+        verification.check_page([model, *loaded.data_files, *options.plugins, *given.files])
         types, constants = given.read_for(loaded)
         report = verify_model(
             loaded, dims=sizes, starts=given.starts, ends=given.ends, types=types, constants=constants,

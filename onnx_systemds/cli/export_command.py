@@ -18,13 +18,13 @@ from onnx_systemds.cli.options import (
     VerificationOptions,
     fixed_sizes,
     gathered,
+    or_standard_output,
     plugin_options,
     print_report,
     print_stages,
     read_tensors,
     verification_options,
     with_options,
-    written_to,
 )
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.listing import list_script
@@ -36,7 +36,7 @@ from onnx_systemds.exporting.graph.builder import DEFAULT_OPSET, DTYPES
 from onnx_systemds.exporting.interface import InputSpec
 from onnx_systemds.exporting.model_files import data_path, export_file
 from onnx_systemds.exporting.weight_files import MOST_LOADED, open_values
-from onnx_systemds.files import check_target, is_stream
+from onnx_systemds.files import check_targets, is_stream
 from onnx_systemds.model.protos import element_name
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.stages import Stages
@@ -113,10 +113,10 @@ def _export_options(command: Command) -> Command:
 
 @click.command()
 @click.argument("script", type=FILE)
-@click.option("-o", "--output", type=FILE,
+@click.option("-o", "--output", type=FILE, callback=or_standard_output,
               help="The model; - is the standard output [default: beside the script].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
-@click.option("--map", "map_file", type=FILE, metavar="FILE.json",
+@click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
               help="Write of which line of the script each node of the model is.")
 @click.option("--external-data", type=click.IntRange(min=0), metavar="BYTES",
               help="Weights of so many bytes or more go into a file beside the model, <model>.data "
@@ -139,14 +139,11 @@ def export(
                 click.echo(line)
             return
         parsed = _parsed(script, stages)
-        target = written_to(output, script.with_suffix(".onnx"))
+        target = output or script.with_suffix(".onnx")
         sources = options.sources(script)
         options.load_plugins()
-        check_target(target, sources)
-        if not is_stream(target):
-            check_target(data_path(target), sources)
-        if map_file is not None:
-            check_target(map_file, [*sources, target, data_path(target)])
+        beside = [] if is_stream(target) else [data_path(target)]
+        check_targets([target, *beside, *([] if map_file is None else [map_file])], sources)
         model = export_file(
             parsed, target, options.function, external_data=external_data, inputs=_specs(options.inputs),
             bindings=options.bindings(MOST_LOADED), notes=notes, stages=stages, **options.others(),

@@ -34,10 +34,8 @@ _LARGEST_SIZE = 2**31 - 1  # of a matrix of the engine
 _MOST_DIGITS = 20
 
 
-def written_to(output: Path | None, default: Path) -> Path:
-    """The file that ``--output`` names; ``-`` is the standard output, nothing the default."""
-    if output is None:
-        return default
+def or_standard_output(_: click.Context, __: click.Parameter, output: Path | None) -> Path | None:
+    """The file that an option names; ``-`` is the standard output."""
     return Path("/dev/stdout") if str(output) == "-" else output
 
 

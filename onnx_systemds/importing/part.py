@@ -35,7 +35,8 @@ def part_of(model: Model, starts: Sequence[str] = (), ends: Sequence[str] = ()) 
     if unneeded:
         raise InvalidModel(f"{quoted_list(wanted)} does not depend on {quoted_list(unneeded)}")
     if not kept:
-        raise InvalidModel(f"no node computes {quoted_list(wanted)} of {quoted_list(starts)}")
+        of = f" of {quoted_list(starts)}" if starts else ""
+        raise InvalidModel(f"no node computes {quoted_list(wanted)}{of}")
     inputs = [info for info in graph.inputs if info.name in read]
     given = {info.name for info in inputs}
     fresh = [name for name in dict.fromkeys(starts) if name not in given]

@@ -6,7 +6,7 @@ at the federated sites that have them (docs/decisions/0026).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.errors import TranspileError, UnsupportedCase, escaped, quoted
-from onnx_systemds.files import check_target, replacing
+from onnx_systemds.files import replacing
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import key_words
@@ -66,9 +66,8 @@ class Places:
         return max(1, self.rows // max(1, columns))
 
 
-def check_program(path: Path, sources: Iterable[Path]) -> None:
-    """Raise TranspileError where ``path`` is one of the files that are read, or a program that somebody wrote."""
-    check_target(path, sources)
+def check_program(path: Path) -> None:
+    """Raise TranspileError where ``path`` is a program that somebody wrote."""
     if path.is_file() and not path.read_bytes().startswith(_FIRST.encode()):
         raise TranspileError("it is there, and --score did not write it", path, "move it, or give another folder by -o")
 

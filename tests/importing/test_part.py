@@ -60,6 +60,7 @@ def test_what_cannot_be_typed_stays_open() -> None:
     (CHAIN, ["Z"], ["Y"], '"Y" does not depend on "Z"'),
     (CHAIN, ["p"], ["a"], '"a" does not depend on "p"'),
     (CHAIN, ["Y"], ["Y"], 'no node computes "Y" of "Y"'),
+    (CHAIN, [], ["X"], 'no node computes "X"$'),
     (TWO, ["low"], [], '"low" is computed together with "high": begin with all of them'),
 ])  # fmt: skip
 def test_what_is_no_part(text: str, starts: list[str], ends: list[str], message: str) -> None:
