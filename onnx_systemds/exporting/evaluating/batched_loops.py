@@ -187,16 +187,14 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
     kind, whole = every[0].kind, every[0] if len(forms) == 1 else end
     if op not in _NEUTRAL or len(kinds) > 1 or not (kind == FLOAT or whole.is_single):
         return None
-    branches = []
+    ends = []
     for body, chain in zip(bodies, chains):
         with graph.subgraph(body.scope):
             neutral = graph.constant(_NEUTRAL[op], kind)
             part = functools.reduce(functools.partial(graph.binary, op), chain) if chain else neutral
-            branches.append(SubGraph(body.scope, (), tuple(graph.own([graph.expand(part, whole.dims)]))))
-    then, otherwise = branches
+            ends.append((body.scope, [graph.expand(part, whole.dims)]))
     with graph.subgraph(node.scope):
-        made = graph.nodes("If", list(node.inputs), [(kind, whole.dims)], then_branch=then, else_branch=otherwise)
-    return list(made)
+        return list(graph.branches(node.operand(), ends, [(kind, whole.dims)]))
 
 
 def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:

@@ -11,7 +11,7 @@ from onnx_systemds.exporting.builtins.files import put
 from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.blocks import execute, unique, writes
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
-from onnx_systemds.exporting.graph.nodes import Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import Scope, Tensor
 from onnx_systemds.exporting.values import Poison, Scalar, Value, unfolded
 
 Variables = dict[str, Value]
@@ -88,7 +88,7 @@ def _merge_branches(
 ) -> None:
     """Set what the branches assign and write: from the outputs of an If where they differ."""
     graph, variables = evaluator.graph, evaluator.frame.variables
-    (then_scope, then), (else_scope, otherwise) = ends
+    (_, then), (_, otherwise) = ends
     merged: dict[str, merging.Template] = {}
     for name in names:
         one, other = then.get(name), otherwise.get(name)
@@ -103,18 +103,12 @@ def _merge_branches(
             variables[name] = Poison(errors=errors)
         else:
             merged[name] = merging.template(name, one, other).outside(graph)
-    outputs: list[list[Tensor]] = []
+    made: list[tuple[Scope, list[Tensor]]] = []
     for scope, values in ends:
         with graph.subgraph(scope):
-            outputs.append(graph.own(merging.tensors_of(merged, evaluator.context, values)))
+            made.append((scope, merging.tensors_of(merged, evaluator.context, values)))
     kinds = [form for name in merged for form in merged[name].outputs(graph)]
-    results = graph.nodes(
-        "If", [truth], kinds,
-        then_branch=SubGraph(then_scope, (), tuple(outputs[0])),
-        else_branch=SubGraph(else_scope, (), tuple(outputs[1])),
-    ) if kinds else ()  # fmt: skip
-    for tensor in results:
-        graph.bind_dims(tensor)
+    results = graph.branches(truth, made, kinds) if kinds else ()
     for name, value in merging.values_of(merged, evaluator.context, results).items():
         evaluator.assign(name, value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from onnx_systemds.exporting.graph.nodes import Node, Range, Replacement, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import Node, Range, Replacement, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 
 
@@ -59,18 +59,17 @@ class Writes:
         if ranges[0] != ranges[-1]:
             return None
         writes = own[0] or own[1]
-        outputs = []
+        ends = []
         for body, chain in zip(bodies, own):
             with self.graph.subgraph(body.scope):
                 parts = (write.part for write in chain) if chain else (self._kept(write, before) for write in writes)
                 known = [part for part in parts if part is not None]
                 if len(known) < len(writes):
                     return None
-                outputs.append(tuple(self.graph.own(known)))
+                ends.append((body.scope, known))
         kinds = [(write.part.kind, (write.rows.size, write.cols.size)) for write in writes]
-        then, otherwise = (SubGraph(body.scope, (), parts) for body, parts in zip(bodies, outputs))
         with self.graph.subgraph(node.scope):
-            made = self.graph.nodes("If", list(node.inputs), kinds, then_branch=then, else_branch=otherwise)
+            made = self.graph.branches(node.operand(), ends, kinds)
         found = [Replacement(self.state, part, write.rows, write.cols) for part, write in zip(made, writes)]
         if not all(own):
             self.partial += found

@@ -323,9 +323,24 @@ class GraphBuilder:
         finally:
             self.scope = outer
 
-    def loop(
-        self, trips: Tensor, start: Sequence[Tensor], step: Callable[..., Sequence[Tensor]]
+    def branches(
+        self, condition: Tensor, ends: Sequence[tuple[Scope, Sequence[Tensor]]], outputs: Sequence[tuple[str, Dims]]
     ) -> tuple[Tensor, ...]:
+        """Return what an If gives: the tensors of the first scope where the condition (bool) holds, else the second's.
+
+        outputs: kind and dims of each; sizes in which the scopes differ are new symbols.
+        """
+        bodies = []
+        for scope, tensors in ends:
+            with self.subgraph(scope):
+                bodies.append(SubGraph(scope, (), tuple(self.own(tensors))))
+        then, otherwise = bodies
+        made = self.nodes("If", [condition], outputs, then_branch=then, else_branch=otherwise)
+        for tensor in made:
+            self.bind_dims(tensor)
+        return made
+
+    def loop(self, trips: Tensor, start: Sequence[Tensor], step: Callable[..., Sequence[Tensor]]) -> tuple[Tensor, ...]:
         """Return what at most `trips` (int, rank 0) runs of a step make of tensors, by a Loop.
 
         step: takes the number of the run from 0 on (int), whether there is one (bool), and the tensors; gives whether

@@ -21,7 +21,6 @@ from onnx_systemds.exporting.graph.nodes import (
     INT,
     WIDE,
     Node,
-    SubGraph,
     Tensor,
     cut_of,
     made_by,
@@ -305,14 +304,11 @@ class Operators(GraphBuilder):
 
         dims: of both; sizes in which they differ are new symbols.
         """
-        branches = []
+        ends = []
         for make in (one, other):
             with self.subgraph() as scope:
-                branches.append(SubGraph(scope, (), tuple(self.own([make()]))))
-        kind, (then, otherwise) = branches[0].outputs[0].kind, branches
-        made = self.node("If", [condition], dims, kind, then_branch=then, else_branch=otherwise)
-        self.bind_dims(made)
-        return made
+                ends.append((scope, [make()]))
+        return self.branches(condition, ends, [(ends[0][1][0].kind, dims)])[0]
 
     def expand(self, x: Tensor, dims: Dims) -> Tensor:
         """Return `x` broadcast to `dims`."""
