@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.expansion import Expansion
@@ -13,7 +12,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.normalization import layer_normalization_rule, row_means, trailing_operand
+from onnx_systemds.operators.onnx.normalization import layer_normalization_rule, root_mean_square, trailing_operand
 from onnx_systemds.operators.support.batch_rules import mixes_from_axis
 
 batch_rule("SimplifiedLayerNormalization")(mixes_from_axis)
@@ -35,8 +34,7 @@ def simplified_layer_normalization(node: NodeView) -> Fragment:
     axis = node.axis()
     view = split_view(dims, axis)
     x, root = node.view("X", view), node.temporary("root")
-    mean_square = row_means(node, f"{x}^2", view.cols)
-    before = [f"{root} = sqrt({mean_square} + {literal(node.attribute('epsilon'))})"]
+    before = [f"{root} = {root_mean_square(node, x, view.cols)}"]
     fragment = node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view, before=before)
     return fragment + node.result(f"1 / {root}", View(view.rows, 1), 1)
 

@@ -83,7 +83,7 @@ def layer_normalization(node: NodeView) -> Fragment:
     statements = [
         f"{mean} = {row_means(node, x, view.cols)}",
         f"{centred} = {x} - {mean}",
-        f"{spread} = sqrt({row_means(node, f'{centred}^2', view.cols)} + {literal(node.attribute('epsilon'))})",
+        f"{spread} = {root_mean_square(node, centred, view.cols)}",
     ]
     text = f"{centred} / {spread} * {trailing_operand(node, 1, dims, axis)}"
     if node.has("B"):
@@ -101,8 +101,12 @@ def rms_normalization(node: NodeView) -> Fragment:
     axis = node.axis()
     view = split_view(dims, axis)
     x = node.view("X", view)
-    root = f"sqrt({row_means(node, f'{x}^2', view.cols)} + {literal(node.attribute('epsilon'))})"
-    return node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
+    return node.result(f"{x} / {root_mean_square(node, x, view.cols)} * {trailing_operand(node, 1, dims, axis)}", view)
+
+
+def root_mean_square(node: NodeView, x: str, cols: Dim) -> str:
+    """Text of the roots of the mean squares of the rows of a matrix, which the attribute epsilon keeps from 0."""
+    return f"sqrt({row_means(node, f'{x}^2', cols)} + {literal(node.attribute('epsilon'))})"
 
 
 def row_means(node: NodeView, x: str, cols: Dim) -> str:
@@ -133,9 +137,8 @@ def trailing_operand(node: NodeView, position: int, dims: Dims, axis: int) -> st
 def _standardized(node: NodeView, view: View) -> tuple[list[str], str]:
     """Statements and text of the rows of a view with zero mean and unit variance."""
     x, centred = node.view(0, view), node.temporary("centred")
-    epsilon = literal(node.attribute("epsilon"))
-    variance = row_means(node, f"{centred}^2", view.cols)
-    return [f"{centred} = {x} - {row_means(node, x, view.cols)}"], f"{centred} / sqrt({variance} + {epsilon})"
+    before = [f"{centred} = {x} - {row_means(node, x, view.cols)}"]
+    return before, f"{centred} / {root_mean_square(node, centred, view.cols)}"
 
 
 @generator("InstanceNormalization", since=(1, 6))
