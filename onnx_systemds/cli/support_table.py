@@ -13,9 +13,9 @@ from onnx_systemds.inference.onnx_inference import has_dims
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
-from onnx_systemds.model.ir import ML, operator_name
+from onnx_systemds.model.ir import ML, TRAINING, operator_name
 
-DOMAINS = ("", ML, "ai.onnx.preview.training")
+DOMAINS = ("", ML, TRAINING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from onnx_systemds.inference.registry import Identity, find, operator_generators
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
-from onnx_systemds.model.ir import ML, OptionalType, SequenceType, TensorType, Type
+from onnx_systemds.model.ir import ONNX_DOMAINS, OptionalType, SequenceType, TensorType, Type
 
 
 def unsupported(facts: NodeFacts) -> UnsupportedOperator:
@@ -39,7 +39,7 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
     if known:
         return UnsupportedOperator("the operator has no shape rule, and ONNX does not infer its outputs",
                                    hint="register a rule beside its generator, by @shape_rule")  # fmt: skip
-    if node.domain in ("", ML, "ai.onnx.preview.training", "ai.onnx.preview"):
+    if node.domain in ONNX_DOMAINS:
         if find_schema(node.domain, node.op_type, node.version) is None:
             return UnsupportedOperator("ONNX has no such operator in this opset version")
         return UnsupportedOperator("the operator is not supported yet", hint="see: onnx-systemds operators")

@@ -10,9 +10,8 @@ from onnx import TensorProto
 
 from onnx_systemds.errors import InvalidModel, escaped
 from onnx_systemds.model.from_protobuf import Trace
-from onnx_systemds.model.ir import ML, Function, FunctionKey
+from onnx_systemds.model.ir import ML, ONNX_DOMAINS, Function, FunctionKey
 
-_CHECKED_DOMAINS = frozenset({"", ML, "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
 _UNCHECKED_DOMAIN = "onnx_systemds.unchecked"
 _LONGEST_COMPLAINT = 1500
 _OLDEST_RULES = 4  # from this IR version on initializers need not be inputs; older ones are judged by it, if they
@@ -99,7 +98,7 @@ def _hide_unknown_operators(trace: Trace, functions: Mapping[FunctionKey, Functi
     for proto, node in trace.nodes:
         if proto.domain != node.domain:
             proto.domain = node.domain  # the checker takes "ai.onnx" for another domain than ""
-        if node.domain not in _CHECKED_DOMAINS or (node.domain, node.op_type, node.overload) in functions:
+        if node.domain not in ONNX_DOMAINS or (node.domain, node.op_type, node.overload) in functions:
             continue
         if not _known(node.domain, node.op_type, node.version):
             proto.domain = _UNCHECKED_DOMAIN

@@ -26,7 +26,7 @@ implied_imports: Mapping[str, int] = {
     ir.ML: onnx.defs.onnx_ml_opset_version(),
     "ai.onnx.training": 1,
     "ai.onnx.preview": 1,
-    "ai.onnx.preview.training": 1,
+    ir.TRAINING: 1,
 }
 """The versions that onnxruntime takes for domains that a model uses without importing them.
 

@@ -15,6 +15,10 @@ import numpy as np
 
 ML = "ai.onnx.ml"
 """The domain of operators of classical machine learning."""
+TRAINING = "ai.onnx.preview.training"
+"""The domain of gradients and of steps of optimizers."""
+ONNX_DOMAINS = frozenset({"", ML, TRAINING, "ai.onnx.preview", "ai.onnx.training"})
+"""The domains of ONNX's own operators."""
 
 Dtype = str
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -18,12 +18,12 @@ from onnx_systemds.inference.gradient_tape import Backward, Tape, flat
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.registry import find, gradients
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
-from onnx_systemds.model.ir import Function, Graph, Node
+from onnx_systemds.model.ir import TRAINING, Function, Graph, Node
 from onnx_systemds.model.walk import names_read
 
 RULE = "differentiation"
 NEEDS = ("Gradient",)
-GRADIENT = ("ai.onnx.preview.training", "Gradient")
+GRADIENT = (TRAINING, "Gradient")
 
 
 def differentiate(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
