@@ -42,6 +42,18 @@ def rewritten(node: Any, change: Change) -> Any:
     return result
 
 
+def call(function: str, *operands: tree.Expression) -> tree.Call:
+    """A call with these arguments by their places."""
+    return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
+
+
+def reshaped(value: tree.Expression, rows: int | tree.Expression, cols: int | tree.Expression) -> tree.Call:
+    """``matrix(value, rows=rows, cols=cols)``."""
+    sizes = (tree.CallArgument(name, tree.IntLiteral(size) if isinstance(size, int) else size)
+             for name, size in (("rows", rows), ("cols", cols)))  # fmt: skip
+    return tree.Call("matrix", (tree.CallArgument(None, value), *sizes))
+
+
 def with_origin(statement: tree.Statement, origin: object) -> tree.Statement:
     """The statement with an origin, if it has none of its own; its spelling stays."""
     if origin is None or statement.origin is not None:

@@ -14,9 +14,8 @@ from typing import Any
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.operands import expression_of
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import binaries_in, mentioned, results
-from onnx_systemds.importing.passes.specialisation.trees import call
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from math import prod
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import call, reshaped
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 
 def entry(key: str) -> tree.Call:
     """``as.matrix(weights["..."])``."""
     operand = tree.Indexed(WEIGHTS, tree.Span(tree.StringLiteral(key)))
-    return tree.Call("as.matrix", (tree.CallArgument(None, operand),))
+    return call("as.matrix", operand)
 
 
 def is_entry(node: tree.Expression) -> bool:
@@ -24,8 +25,7 @@ def is_entry(node: tree.Expression) -> bool:
 
 def load(key: str, rows: int, cols: int) -> tree.Call:
     """``matrix(as.matrix(weights["..."]), rows=m, cols=n)``: what comes out of the list has no size without that."""
-    sizes = (tree.CallArgument(name, tree.IntLiteral(size)) for name, size in (("rows", rows), ("cols", cols)))
-    return tree.Call("matrix", (tree.CallArgument(None, entry(key)), *sizes))
+    return reshaped(entry(key), rows, cols)
 
 
 def is_load(node: tree.Node) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_expression, print_statement
-from onnx_systemds.dml.rewrite import renamed
+from onnx_systemds.dml.rewrite import call, renamed, reshaped
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
@@ -192,8 +192,7 @@ class _Block:
 
     def call(self, number: int, shapes: Mapping[str, Shape]) -> tree.Statement:
         """A call. Its result gets a size if a later call takes what is made of it: the engine knows none before."""
-        arguments = tuple(tree.CallArgument(None, tree.Name(it.given[number])) for it in self.parameters)
-        called = tree.Call(self.name, arguments)
+        called = call(self.name, *(tree.Name(it.given[number]) for it in self.parameters))
         targets = [given[number] for given in self.repeat.results]
         origin = CallOrigin(self.name, number)
         if len(targets) > 1:
@@ -202,9 +201,7 @@ class _Block:
             return statement
         value: tree.Expression = called
         if targets[0] in shapes and number < len(self.repeat.instances) - 1:
-            rows, cols = shapes[targets[0]]
-            given = (tree.CallArgument(None, value), tree.CallArgument("rows", rows), tree.CallArgument("cols", cols))
-            value = tree.Call("matrix", given)
+            value = reshaped(called, *shapes[targets[0]])
         statement = tree.Assign(tree.Name(targets[0]), value, origin=origin)
         tree.keep_spelling(statement, f"{targets[0]} = {print_expression(value)}")
         return statement

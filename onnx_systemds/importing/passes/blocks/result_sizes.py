@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import call
 from onnx_systemds.importing.passes.followed_values import FollowedValues
-from onnx_systemds.importing.passes.specialisation.trees import call
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
 Sized: TypeAlias = tree.Expression | Shape

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import name_counts
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, followed
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS
-from onnx_systemds.importing.passes.specialisation.trees import call, is_number
+from onnx_systemds.importing.passes.specialisation.trees import is_number
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 _FEWEST, _MOST_ROWS = 16_384, 255

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.importing.passes.specialisation.trees import call, whole_number
+from onnx_systemds.dml.rewrite import call, reshaped
+from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,6 @@ def stacked(parts: Sequence[Images]) -> Images | None:
         return None
     value = call("rbind", *(part.planes for part in parts))
     return Images(value, first.samples, sum(part.channels for part in parts), first.pixels, by_channel=True)
-
-
-def reshaped(value: tree.Expression, rows: int, cols: int) -> tree.Expression:
-    """``matrix(value, rows=rows, cols=cols)``."""
-    sizes = (tree.CallArgument(name, tree.IntLiteral(size)) for name, size in (("rows", rows), ("cols", cols)))
-    return tree.Call("matrix", (tree.CallArgument(None, value), *sizes))
 
 
 def filled(number: int, rows: int, cols: int) -> tree.Expression:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import assignment_counts, name_counts
-from onnx_systemds.importing.passes.specialisation.trees import call, known_sizes, whole_number
+from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
 
 MOST_ENTRIES = 40_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
@@ -114,8 +114,8 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
     for name, convolution in found.items():
         statement = changed[filters[name]]
         numbers = [*convolution.images[1:], *convolution.filters[2:], *convolution.stride, *convolution.padding]
-        given = (statement.value.arguments[0], *(tree.CallArgument(None, tree.IntLiteral(n)) for n in numbers))
-        changed[filters[name]] = replace(statement, value=tree.Call(MATRIX, given))
+        made = call(MATRIX, statement.value.arguments[0].value, *map(tree.IntLiteral, numbers))
+        changed[filters[name]] = replace(statement, value=made)
     return tuple(changed), found
 
 

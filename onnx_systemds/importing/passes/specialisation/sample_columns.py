@@ -20,9 +20,9 @@ from math import prod
 from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import left_operands
+from onnx_systemds.dml.rewrite import call, left_operands, reshaped
 from onnx_systemds.dml.scopes import assigned, assignment_counts, name_counts, read_in
-from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, reshaped, shape_of, stacked
+from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, shape_of, stacked
 from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
 from onnx_systemds.importing.passes.specialisation.tap_sums import (
     TapSum,
@@ -32,7 +32,7 @@ from onnx_systemds.importing.passes.specialisation.tap_sums import (
     tap_sums,
     weights_by_tap,
 )
-from onnx_systemds.importing.passes.specialisation.trees import call, is_number, reads
+from onnx_systemds.importing.passes.specialisation.trees import is_number, reads
 
 _OF_NUMBERS = {"abs", "ceil", "ceiling", "exp", "floor", "round", "sqrt"}  # builtins of one matrix, number by number
 _OPERATORS = {"+", "-", "*", "/", "^"}

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import call, reshaped
 from onnx_systemds.dml.scopes import assignment_counts, name_counts
-from onnx_systemds.importing.passes.specialisation.images import reshaped, shape_of
+from onnx_systemds.importing.passes.specialisation.images import shape_of
 from onnx_systemds.importing.passes.specialisation.products import transposed
-from onnx_systemds.importing.passes.specialisation.trees import call
 
 SHIFTS, SHIFTS_OF_SAMPLES = "tap_shifts", "sample_tap_shifts"  # library functions
 
@@ -73,8 +73,7 @@ def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
 def shifts_of_samples(found: TapSum, shifts: tree.Expression) -> tree.Call:
     """The shifts for samples next to each other, instead of those of each sample; shifts: the call that makes these."""
     assert isinstance(shifts, tree.Call)
-    samples = tree.CallArgument(None, tree.IntLiteral(found.samples))
-    return tree.Call(SHIFTS_OF_SAMPLES, (samples, *shifts.arguments))
+    return call(SHIFTS_OF_SAMPLES, tree.IntLiteral(found.samples), *(given.value for given in shifts.arguments))
 
 
 def weights_by_tap(found: TapSum, weights: tree.Expression, taps: int) -> tree.Expression:

@@ -43,11 +43,6 @@ def callers(functions: Iterable[tree.Function], names: Iterable[str]) -> frozens
     return frozenset(found)
 
 
-def call(function: str, *operands: tree.Expression) -> tree.Call:
-    """A call with these arguments by their places."""
-    return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
-
-
 def is_number(node: tree.Expression) -> bool:
     """Whether it is a literal number, of any sign, but finite: what is calculated with others may be NaN."""
     number = number_of(node)
