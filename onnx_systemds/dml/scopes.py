@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeGuard, TypeVar
 
 from onnx_systemds.dml import syntax as tree
 
@@ -114,9 +114,14 @@ def binaries_in(node: tree.Node) -> Iterator[tree.Binary]:
     return (it for it in mentioned(_without_target(node)).operations if isinstance(it, tree.Binary))
 
 
+def assigns_variable(node: tree.Node) -> TypeGuard[tree.Assign]:
+    """Whether a node assigns a variable, rather than a part of one."""
+    return isinstance(node, tree.Assign) and isinstance(node.target, tree.Name)
+
+
 def _without_target(node: tree.Node) -> tree.Node:
     """What an assignment to a variable calculates, which others ask for, too; anything else as it is."""
-    return node.value if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name) else node
+    return node.value if assigns_variable(node) else node
 
 
 class Mentioned(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.scopes import assigns_variable
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, product, symbols
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
@@ -70,7 +71,7 @@ class FoundNothing:
 
 def _is_plain(statement: tree.Statement) -> bool:
     """Whether the engine does right what a statement computes, of matrices without elements, too."""
-    if not isinstance(statement, tree.Assign) or not isinstance(statement.target, tree.Name):
+    if not assigns_variable(statement):
         return False
     value = statement.value
     if isinstance(value, tree.Binary):

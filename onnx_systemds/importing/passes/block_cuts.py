@@ -15,7 +15,7 @@ from typing import TypeGuard
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import mentioned, statements_in
+from onnx_systemds.dml.scopes import assigns_variable, mentioned, statements_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
@@ -110,9 +110,8 @@ def cut_blocks(
 
 def _is_scalar(statement: tree.Statement) -> TypeGuard[tree.Assign]:
     """Whether a statement takes a number out of a matrix, or from outside."""
-    if not isinstance(statement, tree.Assign) or not isinstance(statement.target, tree.Name):
-        return False
-    return isinstance(statement.value, tree.Call) and statement.value.function in ("as.scalar", "as.double")
+    value = statement.value if assigns_variable(statement) else None
+    return isinstance(value, tree.Call) and value.function in ("as.scalar", "as.double")
 
 
 class _Step:
@@ -126,7 +125,7 @@ class _Step:
 
     def __init__(self, statement: tree.Statement, functions: Mapping[str, tree.Function]) -> None:
         self.statement = statement
-        self.is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
+        self.is_plain = assigns_variable(statement)
         parts = [mentioned(part) for part in _reading(statement)]
         self.names = [name for part in parts for name in part.variables]
         self.operations = [operation for part in parts for operation in part.operations]
@@ -229,7 +228,7 @@ class _Block:
 
 def _reading(statement: tree.Statement) -> Sequence[tree.Node]:
     """The parts of a statement that read variables; where a part of one is assigned, all of it is read."""
-    if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+    if assigns_variable(statement):
         return (statement.value,)
     if isinstance(statement, tree.MultiAssign):
         return (*(target for target in statement.targets if isinstance(target, tree.Indexed)), statement.call)

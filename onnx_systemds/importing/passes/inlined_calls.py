@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import statements_in
+from onnx_systemds.dml.scopes import assigns_variable, statements_in
 
 
 def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -> Iterator[tree.Assign]:
@@ -39,7 +39,7 @@ def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -
         return node
 
     for inner in function.body:
-        if isinstance(inner, tree.Assign) and isinstance(inner.target, tree.Name):
+        if assigns_variable(inner):
             value: tree.Expression = rewritten(inner.value, own)
             target = tree.Name(f"{names[0]}.{inner.target.name}")
             given[inner.target.name] = target

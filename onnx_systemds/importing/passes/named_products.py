@@ -15,7 +15,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.operands import expression_of
 from onnx_systemds.dml.rewrite import call, rewritten
-from onnx_systemds.dml.scopes import binaries_in, mentioned, results
+from onnx_systemds.dml.scopes import assigns_variable, binaries_in, mentioned, results
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS
 
@@ -69,7 +69,7 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
 
     def in_assignment(node: Any) -> Any:
         """Calls of functions stand in what is assigned to a variable; a condition holds none."""
-        if not isinstance(node, tree.Assign) or not isinstance(node.target, tree.Name):
+        if not assigns_variable(node):
             return node
         value = rewritten(node.value, name_of)
         return node if value is node.value else replace(node, value=value)

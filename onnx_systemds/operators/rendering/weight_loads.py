@@ -6,6 +6,7 @@ from math import prod
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped
+from onnx_systemds.dml.scopes import assigns_variable
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 
@@ -30,8 +31,8 @@ def load(key: str, rows: int, cols: int) -> tree.Call:
 
 def is_load(node: tree.Node) -> bool:
     """Whether it is a `load`, or the statement that assigns one to a variable."""
-    if isinstance(node, tree.Assign):
-        return not node.accumulate and isinstance(node.target, tree.Name) and is_load(node.value)
+    if assigns_variable(node):
+        return not node.accumulate and is_load(node.value)
     if not isinstance(node, tree.Call) or node.function != "matrix" or not is_entry(node.arguments[0].value):
         return False
     return all(isinstance(size.value, tree.IntLiteral) for size in node.arguments[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import assigns_variable
 from onnx_systemds.importing.parameters import INTEGER, MATRIX, TEXT_FRAME, UNKNOWN_LIST
 from onnx_systemds.importing.passes.followed_values import FollowedValues
 
@@ -31,7 +32,7 @@ class _Kinds(FollowedValues[tree.DataType]):
 
     def run(self, block: tree.Block) -> None:
         for statement in block:
-            if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+            if assigns_variable(statement):
                 self.set(statement.target.name, self.of(statement.value))
             elif isinstance(statement, tree.MultiAssign):
                 called = self.functions.get(statement.call.function)

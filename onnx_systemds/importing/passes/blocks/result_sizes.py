@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
+from onnx_systemds.dml.scopes import assigns_variable
 from onnx_systemds.importing.passes.followed_values import FollowedValues
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
@@ -39,7 +40,7 @@ class _Sizes(FollowedValues[Sized]):
 
     def run(self, block: tree.Block) -> None:
         for statement in block:
-            if not isinstance(statement, tree.Assign) or not isinstance(statement.target, tree.Name):
+            if not assigns_variable(statement):
                 continue
             name, size = statement.target.name, self.of(statement.value)
             if not self.depth and size is not None and not isinstance(size, tuple):

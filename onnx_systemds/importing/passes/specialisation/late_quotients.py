@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assignment_counts, name_counts, read_in
+from onnx_systemds.dml.scopes import assignment_counts, assigns_variable, name_counts, read_in
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, followed
 from onnx_systemds.importing.passes.specialisation.products import ROW_AGGREGATES
 
@@ -56,7 +56,7 @@ def with_late_quotients(
             changed[place] = None
             return tree.Binary("/", _with_first_factor(node, quotient.exponential), quotient.sums)
 
-        if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+        if assigns_variable(statement):
             name, value = statement.target.name, statement.value
             statement = rewritten(statement, change)
             if counts[name] == 1 and isinstance(value, tree.Call) and value.function == "exp":

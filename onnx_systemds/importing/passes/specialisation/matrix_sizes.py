@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned, blocks_in, read_in
+from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in, read_in
 from onnx_systemds.importing.passes.followed_values import FollowedValues
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
@@ -50,7 +50,7 @@ class _Sizes(FollowedValues[Known]):
 
     def run(self, block: tree.Block) -> None:
         for statement in block:
-            if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+            if assigns_variable(statement):
                 self.set(statement.target.name, None if statement.accumulate else self.of(statement.value))
             elif isinstance(statement, tree.Assign):
                 continue  # a part is written into a matrix, which keeps its size

@@ -21,7 +21,7 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, left_operands, reshaped
-from onnx_systemds.dml.scopes import assigned, assignment_counts, name_counts, read_in
+from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, name_counts, read_in
 from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, shape_of, stacked
 from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
 from onnx_systemds.importing.passes.specialisation.tap_sums import (
@@ -86,9 +86,7 @@ def with_sample_columns(
 
 def _assigns_once(statement: tree.Statement, counts: Mapping[str, int]) -> TypeGuard[tree.Assign]:
     """Whether it gives a variable its only value."""
-    if not isinstance(statement, tree.Assign) or not isinstance(statement.target, tree.Name):
-        return False
-    return not statement.accumulate and counts[statement.target.name] == 1
+    return assigns_variable(statement) and not statement.accumulate and counts[statement.target.name] == 1
 
 
 def _joinable(

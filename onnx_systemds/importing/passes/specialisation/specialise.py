@@ -9,7 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, assigns_variable
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import (
@@ -177,7 +177,7 @@ def _before_lists(hoisted: Hoisted) -> list[tree.Statement]:
         return node
 
     for statement in hoisted.statements:
-        if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+        if assigns_variable(statement):
             value = rewritten(statement.value, named)
             is_name = isinstance(value, tree.Name)
             values[statement.target.name] = value.name if is_name else known.setdefault(value, f"value {len(known)}")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.scopes import assignment_counts, called_in, read_in
+from onnx_systemds.dml.scopes import assignment_counts, assigns_variable, called_in, read_in
 
 
 def reads(statement: tree.Statement) -> frozenset[str]:
     """The variables that a statement reads; of a branch or a loop also those that it may leave as they were."""
-    if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name) and not statement.accumulate:
+    if assigns_variable(statement) and not statement.accumulate:
         return read_in(statement.value)
     return read_in(statement)
 
