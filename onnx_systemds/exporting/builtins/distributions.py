@@ -10,12 +10,25 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.builtins.share_formulas import Calculator, Shares
+from onnx_systemds.exporting.builtins.share_formulas import (
+    Shares,
+    by_side,
+    chi_squared,
+    exponential,
+    fisher,
+    normal,
+    student,
+    within,
+)
+from onnx_systemds.exporting.builtins.share_formulas import normal_quantile as quantile_of_normal
 from onnx_systemds.exporting.builtins.share_series import beta_place, gamma_place, number_of
-from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
+from onnx_systemds.exporting.graph.formulas import Number, where
+from onnx_systemds.exporting.graph.nodes import WIDE
 from onnx_systemds.exporting.values import Scalar, Value, known_scalar
 
 _ONE, _ZERO = known_scalar(1.0), known_scalar(0.0)
@@ -28,18 +41,14 @@ def normal_share(ctx: Context, target: Scalar, mean: Value = _ZERO, sd: Value = 
     """The share of a normal distribution below a number."""
     if ctx.g.dtype == "float32" and not _is_known(target, mean, sd):
         return _by_erf(ctx, target, mean, sd, lower_tail)
-    return _share(ctx, target, lower_tail, lambda c, x: c.normal(c.div(c.sub(x, c.of(ctx, mean)), c.of(ctx, sd))))
+    return _share(ctx, target, lower_tail, lambda x: normal((x - _number(ctx, mean)) / _number(ctx, sd)))
 
 
 @builtin("pexp")
 def exponential_share(ctx: Context, target: Scalar, rate: Value = _ONE, lower_tail: bool = True) -> Value:
     """The share of an exponential distribution below a number."""
-
-    def share(c: Calculator, x: Tensor) -> Shares:
-        positive = ctx.g.binary("Max", x, c.number(0.0))  # nothing is below 0
-        return c.exponential(c.mul(positive, c.of(ctx, rate)))
-
-    return _share(ctx, target, lower_tail, share)
+    # nothing is below 0
+    return _share(ctx, target, lower_tail, lambda x: exponential(x.at_least(0.0) * _number(ctx, rate)))
 
 
 @builtin("pchisq")
@@ -47,8 +56,8 @@ def chi_squared_share(ctx: Context, target: Scalar, df: Value, lower_tail: bool 
     """The share of a chi-squared distribution below a number."""
     freedom = _freedom(ctx, df)
     if isinstance(freedom, int):
-        return _share(ctx, target, lower_tail, lambda c, x: c.chi_squared(x, freedom))
-    return _share(ctx, target, lower_tail, lambda c, x: gamma_place(c, _half(c, x), _half(c, freedom)).shares)
+        return _share(ctx, target, lower_tail, lambda x: chi_squared(x, freedom))
+    return _share(ctx, target, lower_tail, lambda x: gamma_place(x * 0.5, freedom * 0.5).shares)
 
 
 @builtin("pt")
@@ -56,15 +65,15 @@ def student_share(ctx: Context, target: Scalar, df: Value, lower_tail: bool = Tr
     """The share of a t distribution below a number."""
     freedom = _freedom(ctx, df)
     if isinstance(freedom, int):
-        return _share(ctx, target, lower_tail, lambda c, x: c.student(x, freedom))
-    return _share(ctx, target, lower_tail, lambda c, x: _student(c, x, freedom))
+        return _share(ctx, target, lower_tail, lambda x: student(x, freedom))
+    return _share(ctx, target, lower_tail, lambda x: _student(x, freedom))
 
 
 @builtin("pf")
 def fisher_share(ctx: Context, target: Scalar, df1: Value, df2: Value, lower_tail: bool = True) -> Value:
     """The share of an F distribution below a number."""
     first, second = _freedom(ctx, df1), _freedom(ctx, df2)
-    return _share(ctx, target, lower_tail, lambda c, x: _fisher(c, x, first, second))
+    return _share(ctx, target, lower_tail, lambda x: _fisher(x, first, second))
 
 
 @builtin("cdf")
@@ -83,51 +92,45 @@ def distribution_share(
 @builtin("qnorm")
 def normal_quantile(ctx: Context, target: Scalar, mean: Value = _ZERO, sd: Value = _ONE) -> Value:
     """The number below which a share of a normal distribution is."""
-    c = Calculator(ctx.g)
-    return c.result(ctx, c.add(c.mul(c.normal_quantile(c.of(ctx, target)), c.of(ctx, sd)), c.of(ctx, mean)))
+    return _value(ctx, quantile_of_normal(_number(ctx, target)) * _number(ctx, sd) + _number(ctx, mean))
 
 
 @builtin("qexp")
 def exponential_quantile(ctx: Context, target: Scalar, rate: Value = _ONE) -> Value:
     """The number below which a share of an exponential distribution is."""
-    c = Calculator(ctx.g)
-    above = c.sub(c.number(1.0), c.of(ctx, target))
-    return c.result(ctx, c.div(ctx.g.unary("Neg", ctx.g.unary("Log", above)), c.of(ctx, rate)))
+    above = 1.0 - _number(ctx, target)
+    return _value(ctx, -above.log() / _number(ctx, rate))
 
 
 @builtin("qchisq")
 def chi_squared_quantile(ctx: Context, target: Scalar, df: Value) -> Value:
     """The number below which a share of a chi-squared distribution is."""
-    c = Calculator(ctx.g)
-    share, half = c.of(ctx, target), _half(c, _tensor(c, _freedom(ctx, df)))
-    wanted = Shares(share, c.sub(c.number(1.0), share))
-    found = number_of(c, wanted, half, [half], lambda x: gamma_place(c, x, half))
-    return c.result(ctx, _between_ends(c, share, c.number(0.0), c.mul(found, c.number(2.0))))
+    share = _number(ctx, target)
+    half = share.of(_freedom(ctx, df)) * 0.5
+    found = number_of(Shares(share, 1.0 - share), half, [half], lambda x: gamma_place(x, half))
+    return _value(ctx, _between_ends(share, 0.0, found * 2.0))
 
 
 @builtin("qt")
 def student_quantile(ctx: Context, target: Scalar, df: Value) -> Value:
     """The number below which a share of a t distribution is."""
-    c = Calculator(ctx.g)
-    g, half, one = ctx.g, c.number(0.5), c.number(1.0)
-    share, freedom = c.of(ctx, target), _tensor(c, _freedom(ctx, df))
-    off = c.sub(share, half)  # the square is F-distributed
-    outside = c.mul(g.binary("Min", share, c.sub(one, share)), c.number(2.0))
-    wanted = Shares(c.mul(g.unary("Abs", off), c.number(2.0)), outside)
-    size = _half(c, freedom)
-    odds = number_of(c, wanted, c.div(half, size), [size], lambda x: beta_place(c, x, half, size))
-    found = c.mul(g.unary("Sign", off), c.root(c.mul(odds, freedom)))
-    return c.result(ctx, _between_ends(c, share, c.number(-math.inf), found))
+    share = _number(ctx, target)
+    freedom, half = share.of(_freedom(ctx, df)), share.of(0.5)
+    off = share - half  # the square is F-distributed
+    outside = share.at_most(1.0 - share) * 2.0
+    wanted, size = Shares(abs(off) * 2.0, outside), freedom * 0.5
+    odds = number_of(wanted, half / size, [size], lambda x: beta_place(x, half, size))
+    return _value(ctx, _between_ends(share, -math.inf, off.sign() * (odds * freedom).root()))
 
 
 @builtin("qf")
 def fisher_quantile(ctx: Context, target: Scalar, df1: Value, df2: Value) -> Value:
     """The number below which a share of an F distribution is."""
-    c = Calculator(ctx.g)
-    share, first, second = c.of(ctx, target), _tensor(c, _freedom(ctx, df1)), _tensor(c, _freedom(ctx, df2))
-    wanted, a, b = Shares(share, c.sub(c.number(1.0), share)), _half(c, first), _half(c, second)
-    odds = number_of(c, wanted, c.div(a, b), [a, b], lambda x: beta_place(c, x, a, b))
-    return c.result(ctx, _between_ends(c, share, c.number(0.0), c.mul(odds, c.div(second, first))))
+    share = _number(ctx, target)
+    first, second = share.of(_freedom(ctx, df1)), share.of(_freedom(ctx, df2))
+    wanted, a, b = Shares(share, 1.0 - share), first * 0.5, second * 0.5
+    odds = number_of(wanted, a / b, [a, b], lambda x: beta_place(x, a, b))
+    return _value(ctx, _between_ends(share, 0.0, odds * (second / first)))
 
 
 @builtin("icdf")
@@ -153,74 +156,73 @@ def _given(dist: str, known: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
     return found
 
 
-def _freedom(ctx: Context, value: Value) -> int | Tensor:
-    """Return degrees of freedom; of finite sums as a number, all others as a tensor, NaN where there are less than 1.
+def _number(ctx: Context, value: Value) -> Number:
+    """Return a scalar in float64, whatever the precision of the model is."""
+    if not isinstance(value, Scalar):
+        raise UnsupportedCase(f"{value} where a scalar is needed")
+    if isinstance(value.known, (bool, int, float)):
+        return Number(ctx.g, ctx.g.constant(np.float64(value.known), WIDE))
+    return Number(ctx.g, ctx.g.cast(ctx.tensor(value), WIDE))
+
+
+def _value(ctx: Context, number: Number) -> Value:
+    """Return a number as a scalar in the precision of the model."""
+    return ctx.scalar(ctx.g.floating(number.tensor))
+
+
+def _freedom(ctx: Context, value: Value) -> int | Number:
+    """Return degrees of freedom; of finite sums as an integer, all others NaN where there are less than 1.
 
     The engine cuts computed ones off after the point. Raises UnsupportedCase where they are known, and no whole number
     from 1 on.
     """
-    c = Calculator(ctx.g)
-    given = c.of(ctx, value)
-    if given.constant is None:
-        whole = ctx.g.unary("Floor", given)
-        return ctx.g.where(ctx.g.binary("GreaterOrEqual", given, c.number(1.0)), whole, c.number(math.nan))
-    known = float(given.constant)
+    given = _number(ctx, value)
+    if given.tensor.constant is None:
+        whole = given.apply("Floor")
+        return where(given >= 1.0, whole, math.nan)
+    known = float(given.tensor.constant)
     if not 1 <= known <= _MOST_FREEDOM or known != int(known):
         raise UnsupportedCase(f"{known:g} degrees of freedom", hint=f"whole ones from 1 to {_MOST_FREEDOM} are exact")
     return int(known) if known <= _MOST_SUMMED else given
 
 
-def _tensor(c: Calculator, freedom: int | Tensor) -> Tensor:
-    return c.number(freedom) if isinstance(freedom, int) else freedom
-
-
-def _half(c: Calculator, x: Tensor) -> Tensor:
-    return c.mul(x, c.number(0.5))
-
-
-def _student(c: Calculator, x: Tensor, freedom: Tensor) -> Shares:
+def _student(x: Number, freedom: Number) -> Shares:
     """Return the shares of a t distribution by that of its square, which is F-distributed."""
-    x, half = c.within(x, -_FARTHEST_ROOT, _FARTHEST_ROOT), c.number(0.5)
-    tail = _half(c, beta_place(c, c.div(c.mul(x, x), freedom), half, _half(c, freedom)).shares.above)
-    rest, positive = c.sub(c.number(1.0), tail), c.g.binary("Greater", x, c.number(0.0))
-    return Shares(c.g.where(positive, rest, tail), c.g.where(positive, tail, rest))
+    x = within(x, -_FARTHEST_ROOT, _FARTHEST_ROOT)
+    return by_side(x, beta_place(x * x / freedom, x.of(0.5), freedom * 0.5).shares.above * 0.5)
 
 
-def _fisher(c: Calculator, x: Tensor, first: int | Tensor, second: int | Tensor) -> Shares:
+def _fisher(x: Number, first: int | Number, second: int | Number) -> Shares:
     """Return the shares of an F distribution; NaN, as in the engine, where number times first degrees is infinite."""
     if isinstance(first, int) and isinstance(second, int):
-        found = c.fisher(x, first, second)
+        found = fisher(x, first, second)
     else:
-        one, other = _tensor(c, first), _tensor(c, second)
-        odds = c.mul(c.within(x, 0.0, _FARTHEST_ROOT), c.div(one, other))
-        found = beta_place(c, odds, _half(c, one), _half(c, other)).shares
-    infinite = c.g.binary("Equal", c.mul(x, _tensor(c, first)), c.number(math.inf))
-    return Shares(*(c.g.where(infinite, c.number(math.nan), share) for share in (found.below, found.above)))
+        one, other = x.of(first), x.of(second)
+        odds = within(x, 0.0, _FARTHEST_ROOT) * (one / other)
+        found = beta_place(odds, one * 0.5, other * 0.5).shares
+    infinite = (x * first).equals(math.inf)
+    return Shares(*(where(infinite, math.nan, share) for share in (found.below, found.above)))
 
 
-def _between_ends(c: Calculator, share: Tensor, first: Tensor, found: Tensor) -> Tensor:
+def _between_ends(share: Number, first: float, found: Number) -> Number:
     """Return the number of a share: of none `first`, of all infinite, and NaN of what is no share."""
-    g = c.g
-    found = g.where(g.binary("Less", share, c.number(1.0)), found, c.number(math.inf))
-    found = g.where(g.binary("Greater", share, c.number(0.0)), found, first)
-    legal = g.binary("LessOrEqual", g.unary("Abs", c.sub(share, c.number(0.5))), c.number(0.5))
-    return g.where(legal, found, c.number(math.nan))
+    found = where(share < 1.0, found, math.inf)
+    found = where(share > 0.0, found, first)
+    return where(abs(share - 0.5) <= 0.5, found, math.nan)
 
 
 def _is_known(*values: Value) -> bool:
     return all(isinstance(value, Scalar) and value.known is not None for value in values)
 
 
-def _share(ctx: Context, target: Scalar, lower_tail: bool, share: Callable[[Calculator, Tensor], Shares]) -> Value:
-    c = Calculator(ctx.g)
-    found = share(c, c.of(ctx, target))
-    return c.result(ctx, found.below if lower_tail else found.above)
+def _share(ctx: Context, target: Scalar, lower_tail: bool, share: Callable[[Number], Shares]) -> Value:
+    found = share(_number(ctx, target))
+    return _value(ctx, found.below if lower_tail else found.above)
 
 
 def _by_erf(ctx: Context, target: Scalar, mean: Value, sd: Value, lower_tail: bool) -> Value:
     """Return the share of a normal distribution by ONNX's Erf, which runtimes have in float32."""
     g = ctx.g
-    width = g.binary("Mul", ctx.floats(sd), g.number(math.sqrt(2.0) if lower_tail else -math.sqrt(2.0)))
-    scaled = g.binary("Div", g.binary("Sub", ctx.floats(target), ctx.floats(mean)), width)
-    doubled = g.binary("Add", g.node("Erf", [scaled], scaled.dims, FLOAT), g.number(1.0))
-    return ctx.scalar(g.binary("Mul", doubled, g.number(0.5)))
+    width = Number(g, ctx.floats(sd)) * (math.sqrt(2.0) if lower_tail else -math.sqrt(2.0))
+    scaled = (Number(g, ctx.floats(target)) - Number(g, ctx.floats(mean))) / width
+    return ctx.scalar(((scaled.apply("Erf") + 1.0) * 0.5).tensor)

@@ -13,6 +13,7 @@ from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, num
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
+from onnx_systemds.exporting.graph.formulas import Number
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
 from onnx_systemds.exporting.values import (  # fmt: skip
     BOOLEAN,
@@ -35,7 +36,7 @@ _ROUNDING = ("Floor", "Ceil")
 
 def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
     spelled = SPELLED_OUT.get(op) if ctx.g.dtype == "float64" and x.constant is None else None
-    return ctx.g.unary(op, x) if spelled is None else spelled(ctx.g, x)
+    return ctx.g.unary(op, x) if spelled is None else spelled(Number(ctx.g, x)).tensor
 
 
 def _register_unary(op: str, *names: str) -> None:
