@@ -315,6 +315,9 @@ def test_a_list_that_is_written_is_an_output_for_each_item() -> None:
     "Y = X[, 1]\nfor (j in 1:4) { p = i + 0 * as.scalar(X[j, 2])\n Y[j, 1] = as.scalar(X[p, 1]) }",
     "Y = X\nfor (j in 1:4) { if (as.scalar(X[j, 1]) < 9) { Y[j, ] = X[i, ] + X[j, ] } }",
     "Y = X\nwhile (sum(Y) < 500) { Y[i, ] = Y[i, ] + 7 }",
+    "Y = X[i:(i + 1), ]", "Y = X\nY[i:(i + 1), ] = X[3:4, ] * 2", "Y = X\nY[2:3, (i - 1):i] = X[1:2, 1:2]",
+    "Y = matrix(0, 2, 4)\nfor (j in 1:2) { Y[j, ] = X[i, ] + colSums(X[(j + i - 1):(j + i), ]) }",
+    "Y = X\nfor (j in 1:2) { Y[j + i, ] = X[j, ] }\nY[i, ] = X[1, ]", "Y = X[1, ]\nfor (j in 1:3) { Y = (Y + X[j + i - 2, ]) ^ 2 + X[i, ] }",
 ])  # fmt: skip
 def test_a_computed_place_outside_of_a_matrix_stops_the_model_as_it_stops_the_engine(body: str) -> None:
     case = ExportCase("place", f"i = as.integer(as.scalar(k))\n{body}", {"X": np.arange(16.0).reshape(4, 4), "k": np.full((1, 1), 2.0)})
@@ -326,3 +329,10 @@ def test_a_computed_place_outside_of_a_matrix_stops_the_model_as_it_stops_the_en
             run_engine(case, outside)
         with pytest.raises(Exception, match="out of data bounds|out of bounds"):
             run_model(model, outside)
+
+
+def test_a_computed_range_ends_no_place_before_it_begins() -> None:
+    case = ExportCase("range", "i = as.integer(as.scalar(k))\nY = X[2:i, ]", {"X": np.arange(16.0).reshape(4, 4), "k": np.full((1, 1), 3.0)})
+    model = model_of(case, "float32")
+    assert run_model(model, case.inputs)["Y"].tolist() == case.inputs["X"][1:3].tolist()
+    assert run_model(model, {**case.inputs, "k": np.full((1, 1), -1.0)})["Y"].shape == (0, 4)

@@ -10,14 +10,10 @@ from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joine
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.graph.places import may_be_negative, place_tensor
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, has_any_sign, lone_symbol, symbols
-
-_BEYOND = 1 << 62
-"""More places than any matrix has."""
-_CHECKED = f"{RUN_SIZE}@"
-"""First characters of the symbols of places that are `_checked`."""
+from onnx_systemds.inference.dims import Dim
 
 
 def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
@@ -62,15 +58,7 @@ def _range(evaluator: Evaluator, span: tree.Span, size: Dim) -> Range:
         raise UnsupportedCase(f"the range {lower}:{upper} ends after the last of {size}")
     if lower == 1 and upper == size:
         return Range(0, size)
-    return Range(_checked(evaluator.graph, lower - 1) if length == 1 else lower - 1, length)
-
-
-def _checked(graph: Operators, place: Dim) -> Dim:
-    """Return a place; a computed one before the first becomes one behind the last, where Gather and Scatter stop."""
-    if not has_any_sign(place) or any(name.startswith(RUN_SIZE) for name in symbols(place)):
-        return place
-    checked = graph.binary("Mod", graph.size_tensor(place), graph.constant([_BEYOND]))
-    return graph.integer_symbol(checked, "place", _CHECKED)
+    return Range(lower - 1, length)
 
 
 def _bound(evaluator: Evaluator, expression: tree.Expression) -> Dim:
@@ -204,8 +192,12 @@ def _padded(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Rang
 def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int, size: Dim) -> Tensor:
     if place == Range(0, size):
         return part
-    if (lone_symbol(place.start) or "").startswith(_CHECKED):
-        index = graph.expand(graph.size_tensor(place.start), part.dims)
+    if may_be_negative(place.start):
+        index = place_tensor(graph, place.start)
+        if place.size != 1:
+            steps = graph.constant(np.arange(place.size)) if isinstance(place.size, int) else graph.count(0, place.size)
+            index = graph.binary("Add", index, graph.reshape(steps, (place.size, 1) if axis == 0 else (1, place.size)))
+        index = graph.expand(index, part.dims)
         return graph.node("ScatterElements", [old, index, part], old.dims, old.kind, axis=axis)
     pieces = [graph.slice(old, axis, 0, place.start)] if place.start != 0 else []
     pieces.append(part)

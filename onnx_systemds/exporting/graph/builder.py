@@ -74,7 +74,7 @@ class GraphBuilder:
         self.unit = Unit()
         self.main = self.scope = self.unit.scope
         self._symbol_of: dict[int, tuple[Tensor, Dim]] = {}
-        self._size_of: dict[Tensor, Dim] = {}
+        self.sizes: dict[Tensor, Dim] = {}
         self._fresh = 0
         self._calculated = 0
 
@@ -205,14 +205,14 @@ class GraphBuilder:
         """Return the size that an int tensor of one element holds, None where that is not known."""
         if tensor.constant is not None:
             return int(tensor.constant.item()) if tensor.constant.size == 1 else None
-        return self._size_of.get(tensor)
+        return self.sizes.get(tensor)
 
     def size_tensor(self, dim: Dim) -> Tensor:
         """Return a size as an int tensor of one element and rank 1."""
         if isinstance(dim, int):
             return self.constant([dim])
         found = self._computed_size(dim)
-        self._size_of.setdefault(found, dim)
+        self.sizes.setdefault(found, dim)
         return found
 
     def _computed_size(self, dim: Expression) -> Tensor:

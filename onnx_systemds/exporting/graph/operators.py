@@ -25,6 +25,7 @@ from onnx_systemds.exporting.graph.nodes import (
     cut_of,
     made_by,
 )
+from onnx_systemds.exporting.graph.places import place_tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
 from onnx_systemds.inference.dims import Dim, Dims, product
 
@@ -218,9 +219,9 @@ class Operators(GraphBuilder):
                 return found
         size = end - start if size is None else size
         last = self.constant([_ALL if step > 0 else -_ALL]) if stop is None else self.size_tensor(stop)
-        inputs = [x, self.size_tensor(start), last, self.constant([axis])]
-        if step != 1:
-            inputs.append(self.constant([step]))
+        first = place_tensor(self, start) if step == 1 and isinstance(size, int) else self.size_tensor(start)
+        steps = [self.constant([step])] if step != 1 else []
+        inputs = [x, first, last, self.constant([axis]), *steps]
         dims = tuple(size if i == axis else dim for i, dim in enumerate(x.dims))
         return self.node("Slice", inputs, dims, x.kind)
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import TEXT, Node, Scope, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.nodes import INT, TEXT, Node, Scope, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.graph.places import BEYOND, is_place, may_be_negative
 from onnx_systemds.exporting.passes import activations, convolution_joins, idioms, simplifications, stacks
 from onnx_systemds.exporting.passes.fusing import Fusing, Rule, only_axis
 from onnx_systemds.exporting.passes.plugin_joins import joined
@@ -94,15 +96,27 @@ def reshaped(fusing: Fusing, node: Node) -> bool:
 
 
 def chosen(fusing: Fusing, node: Node) -> bool:
-    """A Slice from a computed place to the next one."""
+    """A Slice from a computed place to the next one, or between places that may lie outside, which Gather refuses."""
     x, start, stop, axes = node.inputs[:4]
-    after = made_by(stop, "Add") if len(node.inputs) == 4 else None
-    if after is None or start is None or start.constant is not None or axes is None or axes.constant is None:
+    if len(node.inputs) > 4 or start is None or stop is None or axes is None or axes.constant is None:
         return False
-    one = next((other for same, other in pairs(after) if same is start), None)
-    if one is None or one.constant is None or one.constant.tolist() != [1] or node.outputs[0].kind == TEXT:
+    builder, axis = fusing.builder, int(axes.constant.item())
+    size, found = node.outputs[0].dims[axis], partial(fusing.become, node, "Gather", axis=axis)
+    one = next((other.constant for same, other in pairs(made_by(stop, "Add")) if same is start), None)
+    is_checked = is_place(start)
+    if is_checked and size == 1:
+        return found([x, start])
+    if is_checked and isinstance(size, int):
+        steps = builder.constant(np.arange(size))
+        return found([x, fusing.inserted(node, "Add", [start, steps], Tensor(INT, (size,)))])
+    if one is not None and one.tolist() == [1] and start.constant is None and node.outputs[0].kind != TEXT:
+        return found([x, start])
+    if not any(may_be_negative(end) for end in map(builder.size_of, (start, stop)) if end is not None):
         return False
-    return fusing.become(node, "Gather", [x, start], axis=int(axes.constant.item()))
+    ends = [builder.constant(end.constant.item()) if end.constant is not None else fusing.viewed(end, (), node)
+            for end in (start, stop)]  # fmt: skip
+    places = fusing.inserted(node, "Range", [*ends, builder.constant(1)], Tensor(INT, (size,)))
+    return found([x, fusing.inserted(node, "Mod", [places, builder.constant([BEYOND])], Tensor(INT, (size,)))])
 
 
 def softmax(fusing: Fusing, node: Node) -> bool:

@@ -1,0 +1,39 @@
+"""Places along an axis that only the run knows: whether one may lie before the first."""
+
+from __future__ import annotations
+
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.nodes import INT, Tensor, made_by
+from onnx_systemds.inference.dims import Dim, Operation, from_terms, has_any_sign, is_non_negative
+
+BEYOND = 1 << 62
+"""More places than any axis has."""
+
+
+def may_be_negative(dim: Dim) -> bool:
+    """Whether an integer may be negative: ``max(a, b) + c`` where both ``a + c`` and ``b + c`` may be."""
+    if isinstance(dim, int) or not has_any_sign(dim):
+        return isinstance(dim, int) and dim < 0
+    for monomial, coefficient in dim.terms:
+        atom = monomial[0] if coefficient == len(monomial) == 1 else None
+        if isinstance(atom, Operation) and atom.operator == "max":
+            rest = from_terms({other: factor for other, factor in dim.terms if other != monomial})
+            return all(may_be_negative(side + rest) for side in (atom.left, atom.right))
+    return not is_non_negative(dim)
+
+
+def place_tensor(graph: GraphBuilder, place: Dim) -> Tensor:
+    """Return a place as a size; a computed one before the first lies behind the last, where Gather stops."""
+    found = graph.size_tensor(place)
+    if not may_be_negative(place):
+        return found
+    checked = graph.node("Mod", [found, graph.constant([BEYOND])], (1,), INT)
+    graph.sizes.setdefault(checked, place)
+    return checked
+
+
+def is_place(tensor: Tensor) -> bool:
+    """Whether a tensor is a place that lies behind the last where it would lie before the first (`place_tensor`)."""
+    node = made_by(tensor, "Mod")
+    divisor = None if node is None else node.operand(1).constant
+    return divisor is not None and divisor.tolist() == [BEYOND]
