@@ -58,7 +58,7 @@ def mean(ctx: Context, target: Value, w: Matrix | None = None, /) -> Value:
     """The mean of all elements of a matrix, also with a weight for each."""
     if w is None:
         return _of_all(ctx, "ReduceMean", target)
-    x, weights = ctx.column(ctx.as_matrix(target)), ctx.column(w)
+    x, weights = ctx.only_column(ctx.as_matrix(target)), ctx.only_column(w)
     return ctx.scalar(weighted_mean(ctx, x, weights))
 
 

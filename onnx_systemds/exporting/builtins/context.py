@@ -79,6 +79,12 @@ class Context:
         """Return the elements of a matrix as a float tensor of rank 1."""
         return self.viewed(matrix, (matrix.rows * matrix.cols,))
 
+    def only_column(self, matrix: Matrix) -> Tensor:
+        """Return a matrix of one column as a float tensor of rank 1. Raises UnsupportedCase for several columns."""
+        if isinstance(matrix.cols, int) and matrix.cols != 1:
+            raise UnsupportedCase(f"{matrix} where a column is needed")
+        return self.column(matrix)
+
     def truth(self, value: Value) -> Tensor:
         """Return whether a scalar (rank 0) or each element of a matrix (its own dims) is not 0, as bool."""
         if isinstance(value, Scalar) and isinstance(value.known, (bool, int, float)):

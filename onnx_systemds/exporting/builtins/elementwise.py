@@ -215,6 +215,8 @@ def replace(ctx: Context, target: Value, pattern: Value, replacement: Value) -> 
         return replace_text(ctx, target, pattern, replacement)
     if not isinstance(target, Matrix):
         raise UnsupportedCase(f"the argument target of replace is {target}, not a matrix")
+    if isinstance(pattern, Matrix):
+        raise UnsupportedCase(f"the pattern of replace is {pattern}, not a number")
     x = ctx.g.floating(target.tensor)
     found = equal_or_nan(ctx, x, ctx.floats(pattern))
     return Matrix(ctx.g.where(found, ctx.floats(replacement), x), target.rows, target.cols)

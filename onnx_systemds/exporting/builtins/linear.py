@@ -43,6 +43,8 @@ def transposed(ctx: Context, target: Matrix) -> Value:
 def trace(ctx: Context, target: Matrix) -> Value:
     """The sum of the diagonal."""
     g, x = ctx.g, ctx.flat(target)
+    if all(isinstance(size, int) for size in target.dims) and target.rows != target.cols:
+        raise UnsupportedCase(f"trace of {target}, which is not square")
     marked = g.where(g.truth(g.node("EyeLike", [x], x.dims)), x, g.number(0.0))  # a product would make NaN of infinity
     return ctx.scalar(g.reduce("ReduceSum", marked, (0, 1), keepdims=False))
 

@@ -68,7 +68,7 @@ def interquartile_mean(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> V
     shares[first - 1] += first - 0.25 * size
     shares[last - 1] -= last - 0.75 * size
     g = ctx.g
-    weighted = g.binary("Mul", _sorted(ctx, ctx.column(x)), g.constant(shares / (0.5 * size), FLOAT))
+    weighted = g.binary("Mul", _sorted(ctx, ctx.only_column(x)), g.constant(shares / (0.5 * size), FLOAT))
     return ctx.scalar(g.reduce("ReduceSum", weighted, (0,), keepdims=False))
 
 
@@ -77,7 +77,7 @@ def _picked(ctx: Context, x: Matrix, share: float, middle: bool) -> Tensor:
     g, size = ctx.g, x.rows
     assert isinstance(size, int)
     place = math.ceil(share * size)
-    ordered = _sorted(ctx, ctx.column(x))
+    ordered = _sorted(ctx, ctx.only_column(x))
     found = g.slice(ordered, 0, max(place, 1) - 1, max(place, 1))
     if not middle or size % 2 or not 1 <= place < size:
         return found
@@ -98,13 +98,13 @@ class _Heights:
 
 
 def _heights(ctx: Context, x: Matrix, weights: Matrix | None) -> _Heights:
-    g, key = ctx.g, ctx.column(x)
+    g, key = ctx.g, ctx.only_column(x)
     size = key.dims[0]
     values, places = ascending(ctx, key, 0)
     if weights is None:
         upper = g.cast(g.count(1, size + 1), WIDE)
         return _Heights(values, g.constant(np.float64(1), WIDE), upper, g.cast(g.size_tensor(size), WIDE))
-    sorted_weights = g.gather(g.cast(ctx.column(weights), WIDE), places, 0)
+    sorted_weights = g.gather(g.cast(ctx.only_column(weights), WIDE), places, 0)
     upper = g.node("CumSum", [sorted_weights, g.constant(np.int64(0))], (size,), WIDE)
     return _Heights(values, sorted_weights, upper, g.reduce("ReduceSum", sorted_weights, (0,)))
 

@@ -39,6 +39,11 @@ class Builtin:
     function: Callable[..., Any]
     parameters: tuple[inspect.Parameter, ...]
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is no plugin's."""
+        return self.function.__module__.startswith("onnx_systemds.")
+
     def __call__(self, context: Context, positional: Sequence[Value], named: Mapping[str, Value]) -> Any:
         """Return the result of a call. Raises UnsupportedCase for arguments that do not fit, Poisoned for poison."""
         try:
@@ -98,6 +103,7 @@ REFUSED: dict[str, tuple[str, str]] = {}
 
 
 _PLACES = Places(__file__)
+_OPTIONAL = {Matrix | None: Matrix, ListValue | None: ListValue}
 
 
 def builtin(
@@ -147,6 +153,7 @@ def _converted(context: Context, value: Value, parameter: inspect.Parameter, fun
         if not isinstance(value, ListValue):
             raise UnsupportedCase(f"the argument {name} of {function} is {value}, not a list of sizes")
         return tuple(context.integer(item) for item in value.items)
+    wanted = _OPTIONAL.get(wanted, wanted)
     if wanted in (Matrix, Scalar, ListValue) and not isinstance(value, wanted):
         raise UnsupportedCase(f"the argument {name} of {function} is {value}, not a {wanted.__name__.lower()}")
     return value

@@ -268,7 +268,7 @@ def rolled_rows(ctx: Context, target: Matrix, shift: Dim, /) -> Value:
 
 
 @builtin("outer")
-def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*", /) -> Value:
+def outer(ctx: Context, x: Matrix, y: Matrix, op: str, /) -> Value:
     """An operation on each element of a column with each of a row."""
     a, b = ctx.flat(x), ctx.flat(y)
     if op in ("min", "max"):

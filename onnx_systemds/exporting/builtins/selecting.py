@@ -72,6 +72,8 @@ def _order(ctx: Context, target: Matrix, columns: list[int], decreasing: bool) -
     g, x = ctx.g, ctx.flat(target)
     places: Tensor | None = None
     for column in reversed(columns):
+        if column < 1 or (isinstance(target.cols, int) and column > target.cols):
+            raise UnsupportedCase(f"order by column {column} of {target}")
         keys = g.reshape(g.slice(x, 1, column - 1, column), (target.rows,))
         moved = keys if places is None else g.gather(keys, places, 0)
         _, found = ascending(ctx, moved, 0, turned=decreasing)

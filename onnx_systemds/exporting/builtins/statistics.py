@@ -12,8 +12,8 @@ from onnx_systemds.exporting.values import Matrix, Value, integer
 @builtin("cov")
 def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None, /) -> Value:
     """The sample covariance of two columns, also with a weight for each row; 0 where all weights add up to 1."""
-    g, weights = ctx.g, None if w is None else ctx.column(w)
-    one, other = (g.binary("Sub", x, weighted_mean(ctx, x, weights)) for x in (ctx.column(a), ctx.column(b)))
+    g, weights = ctx.g, None if w is None else ctx.only_column(w)
+    one, other = (g.binary("Sub", x, weighted_mean(ctx, x, weights)) for x in (ctx.only_column(a), ctx.only_column(b)))
     both = g.binary("Mul", one, other)
     if weights is None:
         total = ctx.floats(integer(a.rows))
@@ -33,7 +33,7 @@ def moment(ctx: Context, x: Matrix, w: Value, k: Value | None = None, /) -> Valu
     order = known_content(w if k is None else k, int, "k", "moment")
     if order not in (2, 3, 4):
         raise UnsupportedCase(f"a moment of order {order}", hint="2, 3 and 4 can be exported")
-    g, column = ctx.g, ctx.column(x)
-    weights = None if k is None else ctx.column(ctx.as_matrix(w))
+    g, column = ctx.g, ctx.only_column(x)
+    weights = None if k is None else ctx.only_column(ctx.as_matrix(w))
     power = g.binary("Pow", g.binary("Sub", column, weighted_mean(ctx, column, weights)), g.number(float(order)))
     return ctx.scalar(weighted_mean(ctx, power, weights))

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase, quoted
+from onnx_systemds.exporting.builtins.call_forms import IN_DML, check_form
 from onnx_systemds.exporting.builtins.files import output_name
 from onnx_systemds.exporting.builtins.library import library_results
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
@@ -45,7 +46,19 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
         if any(argument.name is not None for argument in node.arguments[: len(positional)]):
             raise UnsupportedCase(f"an argument of {node.function} without a name stands after one that has a name",
                                   hint="name all of them, or none")  # fmt: skip
+        if found is None and not node.namespace:
+            _check_form(evaluator, node.function, len(positional), list(named))
         return _dispatched(evaluator, node, found, positional, named)
+
+
+def _check_form(evaluator: Evaluator, name: str, places: int, names: Sequence[str]) -> None:
+    """Raise UnsupportedCase for a call of a builtin that the engine does not take; of plugins it need not know any."""
+    known = BUILTINS.get(name)
+    if known is None or name in IN_DML:
+        if evaluator.modules.builtin(name) is not None:
+            check_form(name, places, names, in_dml=True)
+    elif known.is_ours:
+        check_form(name, places, names, in_dml=False)
 
 
 def _dispatched(
