@@ -98,6 +98,12 @@ def any_deform() -> Case:
     return at_sizes(case, symbols, {name: array for name, array in other.inputs.items() if array is not None})
 
 
+def whole_deform(x: Array, w: Array, outputs: Sequence[int]) -> Case:
+    """A DeformConv of whole pixels: those beside them have the weight 0."""
+    case = deform(19, x, w, outputs)
+    return replace(case, inputs={**case.inputs, "offset": np.rint(2 * random(len(x), 18, *outputs, seed=3))})
+
+
 GRID = {"output_height": 3, "output_width": 2}
 IMAGE = random(2, 4, 7, 6)
 CASES = [
@@ -127,6 +133,7 @@ CASES = [
     deform(19, IMAGE, random(4, 4, 1, 1, seed=1), (7, 6), offset_group=4, bias=True),
     deform(22, IMAGE[:1], random(3, 4, 2, 2, seed=1), (6, 5), offset_group=2, kernel_shape=[2, 2]),
     deform(22, with_specials(IMAGE, (0, 0, 2, 2), (1, 3, 4, 5)), random(6, 2, 2, 2, seed=1), (6, 5), group=2),
+    whole_deform(with_specials(IMAGE, (0, 0, 2, 2)), random(2, 4, 3, 3, seed=1), (5, 4)),
     any_align(),
     any_align(mode="max"),
     any_align(sampling_ratio=2),
