@@ -73,6 +73,7 @@ def ties(step: float) -> Array:
     return np.concatenate([middles, *near]).astype(np.float32)
 
 
+SCATTERED = np.where(np.arange(60).reshape(5, 12) % 9 == 4, 5, 0).astype(np.int8)
 WHOLE = np.random.default_rng(0).integers(-128, 128, (90, 64)).astype(np.int8)
 
 CASES = [
@@ -91,6 +92,14 @@ CASES = [
     Case("QuantizeLinear", 13, {"x": TIES, "scale": scale(0.1), "zero": np.array(3, np.uint8)}, note="ties"),
     *[Case("QuantizeLinear", 21, {"x": ties(step), "scale": scale(step), "zero": np.array(7, dtype)}, note=f"ties {step}")
       for step in (0.1, 0.02, 1 / 3, 0.0517) for dtype in ("uint8", "int8", "uint16")],
+    *[Case("QuantizeLinear", 19, {"x": ties(step), "scale": scale(step), "zero": np.zeros((), dtype)}, constants=constants,
+           expected=lambda x, s, zero: (x / s).astype(zero.dtype), note=f"ties {step}")
+      for step, dtype, constants in ((49, "float8_e4m3fn", ["scale"]), (0.1, "float8_e5m2", []))],
+    # among the products of zeros and scales that are no finite numbers
+    *[Case("DequantizeLinear", 13, {"x": SCATTERED, "scale": scales}, constants=constants, note=f"{scales} {constants}")
+      for scales in (scale(np.nan), np.resize(np.float32([np.inf, 1, np.nan]), 12)) for constants in ([], ["scale"])],
+    Case("DequantizeLinear", 21, {"x": np.float32([[np.inf, 1, 0]]).astype("float8_e5m2"), "scale": scale(0)},
+         constants=["scale"], expected=lambda x, s: np.float32([[np.nan, 0, 0]])),
     Case("DynamicQuantizeLinear", 11, {"x": np.arange(4096, dtype=np.float32).reshape(64, 64) / 7}, outputs=3),
     *[Case("QLinearMatMul", 10, {"a": WHOLE, "as": scale(0.5), "az": np.array(5, np.int8), "b": WHOLE.T, "bs": b_scale,
                                  "bz": np.array(3, np.int8) if b_scale.ndim == 0 else np.full(90, 3, np.int8),

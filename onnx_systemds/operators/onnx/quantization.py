@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
@@ -14,10 +16,12 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
-from onnx_systemds.operators.onnx.combining import finish, increased, infix
+from onnx_systemds.operators.onnx.combining import as_matrix, finish, increased, infix
 from onnx_systemds.operators.onnx.requantizing import applied
 from onnx_systemds.operators.support.broadcasting import (
+    COLUMN,
     FULL,
+    SINGLE,
     Operand,
     Operands,
     is_finite,
@@ -156,7 +160,7 @@ def quantize_linear(node: NodeView) -> Fragment:
     precision = _dtype_attribute(node, "precision") or node.dtype("y_scale")
     quotient = _quotient(node, given, precision)
     if target not in INTEGER_DTYPES:
-        return node.fragment(statements) + _to_small_float(node, given, quotient, target)
+        return node.fragment(statements) + _to_small_float(node, given, quotient, precision, target)
     low, high = integer_range(target)
     # cut off first, infinities among it: what is out of range, or beyond the reach of any zero point
     bounds = (low - high - 1, high - low + 1) if zero is None else (low - zero, high - zero)
@@ -192,12 +196,13 @@ def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
     """
     x, scale, known = given.items[0], given.items[1], node.constant("y_scale")
     is_single = node.dtype("x") == node.dtype("y_scale") == precision == "float"
-    if not is_single or known is None or known.size != 1 or not known.item():
+    if not is_single or known is None or known.size != 1 or not known.item() or not np.isfinite(known.item()):
         return infix(node, "/", x, scale, given.form)
     return Operand(f"({x.text} * {literal(1 / float(known.item()))})", x.kind)
 
 
-def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: str) -> Fragment:
+def _to_small_float(node: NodeView, given: Operands, quotient: Operand, precision: str, target: str) -> Fragment:
+    quotient = applied(node, "round_to_float", quotient, *FLOAT_FORMATS[precision].rounding())  # ties depend on it
     if node.has("y_zero_point"):
         quotient = infix(node, "+", quotient, given.items[2], given.form)
     rounding = FLOAT_FORMATS[target].rounding(saturates=node.attribute("saturate") != 0)
@@ -215,7 +220,18 @@ def dequantize_linear(node: NodeView) -> Fragment:
         x = increased(x, -zero)
     else:
         x = infix(node, "-", x, given.items[2], given.form)
-    return node.fragment(statements) + finish(node, infix(node, "*", x, given.items[1], given.form), given)
+    return node.fragment(statements) + finish(node, _scaled(node, x, given), given)
+
+
+def _scaled(node: NodeView, x: Operand, given: Operands) -> Operand:
+    """x * scale; where one of them may be no finite number, and the other 0, by a function that gives NaN then."""
+    scale, known, view = given.items[1], node.constant("x_scale"), given.form
+    is_whole = node.dtype("x") in INTEGER_DTYPES
+    if view is SCALAR or (known is not None and bool(np.isfinite(known).all() and (is_whole or known.all()))):
+        return infix(node, "*", x, scale, view)
+    if scale.kind == SINGLE:
+        scale = Operand(node.full(scale.text, View(view.rows, 1)), COLUMN)
+    return Operand(node.call("times_any", as_matrix(node, x, view), scale.text), FULL)
 
 
 @shape_rule("DynamicQuantizeLinear")
