@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.printer import print_block
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.block_cuts import (
@@ -60,6 +61,18 @@ def test_cuts_between_what_the_engine_would_join(text: str, expected: str | None
     *first, last = statements_of(text)
     cut = [] if expected is None else statements_of(expected)
     assert print_block(cut_blocks([*first, last, last])) == print_block([*first, *cut, last, last])
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("m = min(a, b)\nz = f(m)", EXTREMES_CUT), ("m = max(a, b)\nz = f(m)", None), ("m = min(a, b)\nz = f(c)", None),
+    ("m = a > 0\nz = g(m, a)", COMPARED_CUT),
+])  # fmt: skip
+def test_cuts_before_what_the_engine_would_join_once_it_has_inlined_it(text: str, expected: str | None) -> None:
+    functions = {name: function_of(f"{name} = function(matrix[double] X, matrix[double] U) return (matrix[double] Y) {{ {body} }}")
+                 for name, body in {"f": "C = min(X, 5)\n Y = C + 1", "g": "Y = U * X"}.items()}  # fmt: skip
+    *first, last = statements_of(text)
+    cut = [] if expected is None else statements_of(expected)
+    assert print_block(cut_blocks([*first, last], functions)) == print_block([*first, *cut, last])
 
 
 def test_long_blocks_are_cut_between_lines() -> None:

@@ -57,6 +57,17 @@ def test_relu_before_a_higher_bound() -> None:
     np.testing.assert_array_equal(scored(nodes, {"x": x}), np.maximum(x, 0.5))
 
 
+@pytest.mark.parametrize("bounds", [["low"], ["", "low"]], ids=["low", "high"])
+def test_bounds_before_a_cast(bounds: list[str]) -> None:
+    nodes = [
+        helper.make_node("Clip", ["x", *bounds], ["a"]), helper.make_node("Cast", ["a"], ["b"], to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["b"], ["y"], to=TensorProto.FLOAT),
+    ]  # fmt: skip
+    x = sparse(0, 24, 16)
+    expected = np.clip(x, *([0.5, None] if bounds == ["low"] else [None, 0.5])).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(scored(nodes, {"x": x}), expected)
+
+
 def test_dilated_pooling() -> None:
     x = sparse(0, 4, 3, 20, 20)
     found = scored([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[4, 4], dilations=[2, 2])], {"x": x})

@@ -155,11 +155,11 @@ class _Block:
     def refuses(self, step: _Step) -> str | None:
         """The cut that a statement needs in front of it, if it does."""
         reason = self.joined.reason(step.operations) if step.is_plain else None
-        reason = reason or self._inlined_reason(step)
         if reason is not None:
             return f"{_CUT}cuts the block: {reason}"
         kinds = {self.kinds[name] for name in step.names if name in self.kinds} if self.kinds else None
-        return self._reason_by_kind(step.operations, kinds) if kinds else None
+        reason = self._reason_by_kind(step.operations, kinds) if kinds else None
+        return reason or self._inlined_reason(step)
 
     def _reason_by_kind(self, operations: Iterable[tree.Node], kinds: set[str]) -> str | None:
         """The cut in front of a statement that reads names of these kinds."""
@@ -182,11 +182,16 @@ class _Block:
         return None
 
     def _inlined_reason(self, step: _Step) -> str | None:
-        """Why a call has to be cut off from the statements in front of it."""
+        """The cut in front of a call, for what the engine would join of the function and statements in front of it."""
         for assigned in step.assigned:
             if assigned is step.statement:
                 return None
-            reason = self.joined.reason(tree.walk(assigned.value))
+            nodes = tuple(tree.walk(assigned.value))
+            joined = self.joined.reason(nodes)
+            if joined is not None:
+                return f"{_CUT}cuts the block: {joined}"
+            kinds = {self._name_kind(node) for node in nodes} - {""} if self.kinds else None
+            reason = self._reason_by_kind(nodes, kinds) if kinds else None
             if reason is not None:
                 return reason
             self.values[assigned.target.name] = assigned.value
@@ -198,7 +203,7 @@ class _Block:
             left = left.right if isinstance(left, tree.Binary) else left.operand
         return self._kind(left) == self._kind(node.right) == "t"
 
-    def _name_kind(self, value: tree.Expression) -> str:
+    def _name_kind(self, value: tree.Node) -> str:
         return self.kinds.get(value.name, "") if isinstance(value, (tree.Name, tree.Indexed)) else ""
 
     def _kind(self, value: tree.Expression) -> str:
