@@ -77,6 +77,10 @@ MODELS = {
         { o = ConstantOfShape <value = int64[1] {1}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",
     "unit-splits, not known to be ones": """g (float[N, 2] X, int64[1] n) => (seq(float[2, 2]) Y)
         { o = ConstantOfShape <value = int64[1] {2}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",
+    "signed-shifts": """g (int64[2] X) => (int64[2] Y) <uint64 k = {3}>
+        { a = Cast <to = 13> (X) b = BitShift <direction = "LEFT"> (a, k) Y = Cast <to = 7> (b) }""",
+    "signed-shifts, not known to be below 64": """g (int64[2] X, uint64 k) => (int64[2] Y)
+        { a = Cast <to = 13> (X) b = BitShift <direction = "LEFT"> (a, k) Y = Cast <to = 7> (b) }""",
     "transposed-products": """g (float[2, 3, 4] X, float[2, 5, 4] K) => (float[2, 3, 5] Y)
         { t = Transpose <perm = [0, 2, 1]> (K) Y = MatMul(X, t) }""",
     "transposed-products, last axis": """g (float[2, 3, 4] X, float[4, 2, 5] K) => (float[2, 3, 5] Y)

@@ -121,6 +121,16 @@ BAG = """g (float[6,2] x, int64[N] offsets, int64 i) => (float[2] y) {
   y = ReduceSum <keepdims=0> (rows, axis)
 }"""
 
+ROLL = """g (float[a,5] x) => (float[?,5] y) {
+  zero = Constant <value_ints=[0]> ()
+  two = Constant <value_ints=[2]> ()
+  rows = Shape <start=0, end=1> (x)
+  at = Mod (two, rows)
+  first = Slice (x, zero, at, zero)
+  rest = Slice (x, at, rows, zero)
+  y = Concat <axis=0> (rest, first)
+}"""
+
 THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   z = ConstantOfShape <value=float[1]{2.0}> (s)
   y = Sqrt (z)
@@ -166,6 +176,11 @@ def test_a_constant_in_a_shape_of_the_run() -> None:
 
 def test_branches_with_sizes_of_the_run() -> None:
     check(BRANCHES, {"x": X[:1], "s": ints(3, 5), "c": np.array(True)}, {"x": X[:1], "s": ints(2, 4), "c": np.array(False)})
+
+
+def test_a_remainder_by_the_size_that_is_sliced() -> None:
+    """As torch.roll is exported."""
+    check(ROLL, {"x": X}, {"x": X[:3]})
 
 
 def test_a_loop_that_slices_by_its_counter() -> None:

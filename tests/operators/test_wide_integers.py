@@ -305,6 +305,20 @@ def test_negative_numbers_through_unsigned_ones() -> None:
             score({"a": np.array([8, -5])})
 
 
+def test_shifts_that_exporters_write_by_unsigned_ones() -> None:
+    """PyTorch's: to the right, a mask fills what a negative number leaves free."""
+    nodes = [node("Cast", "a", "t", to=TensorProto.UINT64), node("BitShift", "t two", "u", direction="RIGHT"),
+             node("BitwiseOr", "u mask", "m"), node("Cast", "m", "below", to=TensorProto.INT64),
+             node("Cast", "u", "above", to=TensorProto.INT64), node("Less", "a zero", "negative"),
+             node("Where", "negative below above", "right"), node("Cast", "right", "v", to=TensorProto.UINT64),
+             node("BitShift", "v three", "w", direction="LEFT"), node("Cast", "w", "y", to=TensorProto.INT64)]  # fmt: skip
+    constants = {"two": np.array(2, np.uint64), "three": np.array(3, np.uint64), "zero": np.array(0),
+                 "mask": np.array(3 << 62, np.uint64)}  # fmt: skip
+    a = np.array([8, -5, -1, 0, 3, LIMIT, -LIMIT])
+    with ScoringFunction(import_model(model(nodes, {"a": ("int64", ["n"])}, "int64", constants, opset=18))) as score:
+        np.testing.assert_array_equal(score({"a": a})["y"], a >> 2 << 3)
+
+
 def test_on_the_command_line(tmp_path: Path) -> None:
     nodes = [node("Add", "a b", "t"), node("Mod", "t seven", "y")]
     given = {"a": ("int64", ["n", 2]), "b": ("int64", ["n", 2])}

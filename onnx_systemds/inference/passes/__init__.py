@@ -37,6 +37,7 @@ from onnx_systemds.inference.passes.requantization import drop_requantization
 from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
 from onnx_systemds.inference.passes.scanned_distances import join_distances
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
+from onnx_systemds.inference.passes.signed_shifts import shift_signed
 from onnx_systemds.inference.passes.transpose_sinking import sink_transposes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.passes.unit_splits import split_into_single_places
@@ -71,6 +72,7 @@ NODE_PASSES: tuple[NodePass, ...] = (
     differentiate,
     split_into_single_places,
     resolve_known_lists,
+    shift_signed,
     expand_definition,
 )
 """At each other node, given the types of its inputs and the nodes before it: what needs another form in a script."""

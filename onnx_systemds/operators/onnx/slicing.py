@@ -157,7 +157,10 @@ def _is_of_no_elements(count: Dim, size: Dim) -> bool:
     if isinstance(size, int) or may_be_zero(size):
         return False
     none = dict.fromkeys(sizes.symbols(size), 0)
-    found = sizes.substitute(count, none)
+    try:
+        found = sizes.substitute(count, none)
+    except ZeroDivisionError:  # a remainder by the size itself, as torch.roll has it, is of no number
+        return True
     return sizes.substitute(size, none) == 0 and isinstance(found, int) and found > 0
 
 
