@@ -17,6 +17,7 @@ from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Interface, Port, call_lines, interface_lines
+from onnx_systemds.importing.weights_mark import weights_mark, with_mark
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.notes import Note
 
@@ -105,6 +106,7 @@ class Script:
                 argument=argument,
                 folder=string_literal(_local(folder)),
                 count=len(self.weights),
+                mark=weights_mark(self.weights),
                 constants=self.constants,
                 computing="" if self.constants is None else print_block(self.constants.statements, "  "),
             )
@@ -162,7 +164,7 @@ class Script:
             stream.write(self.text_for(folder.stem, fixed).encode())
             stream.flush()  # the script is whole on the disk before older weights are replaced
             with new_folder(folder):
-                write_list(folder, "weights", self.weights, progress)
+                write_list(folder, "weights", with_mark(self.weights), progress)
 
 
 def _text(item: tree.Item) -> str:

@@ -75,8 +75,21 @@ def test_missing_folder_is_told_with_the_script(arguments: dict[str, str], missi
 def test_weights_of_another_script_are_told(tmp_path: Path) -> None:
     product(1.0).save(tmp_path / "a.dml")
     product(1.0, count=3).save(tmp_path / "b.dml")
-    with pytest.raises(AssertionError, match="gen_product_init: b.weights/weights holds 3 weights, not the 1 of this"):
+    (tmp_path / "v2").mkdir()
+    product(2.0).save(tmp_path / "v2" / "a.dml")  # trained again: the same names and sizes
+    told = "gen_product_init: {}.weights/weights is of another script; -nvargs a_weights=<folder> names its own"
+    with pytest.raises(AssertionError, match=told.format("b")):
         run_dml(program("a"), tmp_path, arguments={"a_weights": "b.weights"})
+    with pytest.raises(AssertionError, match=told.format("a")):
+        run_dml(program("a", "v2/a"), tmp_path, arguments={"a_weights": "a.weights"})
+
+
+def test_a_list_of_ones_own_has_no_mark(tmp_path: Path) -> None:
+    """As a script that trains writes it, and versions before this one did."""
+    product(1.0).save(tmp_path / "a.dml")
+    text = program("a") + '\nL = list(w0=matrix(3, rows=9, cols=9))\nwrite(L, "own/weights", format="binary")\n'
+    run_dml(text, tmp_path)
+    assert "0: 27.0" in run_dml(program("a"), tmp_path, arguments={"a_weights": "own"})
 
 
 def test_names_of_any_characters(tmp_path: Path) -> None:
