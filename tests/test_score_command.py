@@ -297,7 +297,8 @@ def test_columns_find_their_inputs(tmp_path: Path, text: str, given: Any, expect
     ("text", "given", "message"),
     [
         (MLP, ("p,q,r",), 'the inputs "X" take 4 columns, here are 3: "p", "q", "r"'),
-        (MLP, ("p;q;r;s",), 'here are 1: "p;q;r;s"'),
+        (MLP, ("p;q;r;s",), "(?s)here are 1: \"p;q;r;s\".*read_csv\\(\"x.csv\", sep=';', decimal="),
+        (TWO, ("a_0\ta_1\tb",), "(?s)no column.*sep='.t'"),
         (MLP, ("p,q,r,s,t",), "--columns"),
         (MLP, ("p,q,r,s", "p,q,r,z"), 'there is no column "z"; its columns: "p", "q", "r", "s"'),
         (MLP, ("p,p,r,s", "p,r,s,s"), 'there are several columns "p"'),

@@ -67,7 +67,7 @@ def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, 
         if missing:
             raise TranspileError(
                 f"there is no column {quoted_list(missing)}; its columns: {quoted_list(names)}", table.path,
-                "columns are found by the names of the inputs, or chosen in their order by --columns",
+                _separated(table) or "columns are found by the names of the inputs, or chosen, in order, by --columns",
             )  # fmt: skip
         dealt = [[_place(name, names, table) for name in _names(port, names)] for port in script.inputs]
     columns = [
@@ -87,7 +87,7 @@ def _dealt(ports: Sequence[Port], places: list[int], table: Table) -> list[list[
         raise TranspileError(
             f"the inputs {quoted_list(port.name for port in ports)} take {shown} columns, "
             f"here are {len(places)}: {given}",
-            table.path, "choose columns by --columns NAME,NAME,...",
+            table.path, _separated(table) or "choose columns by --columns NAME,NAME,...",
         )  # fmt: skip
     dealt: list[list[int]] = []
     for width in widths:
@@ -95,6 +95,15 @@ def _dealt(ports: Sequence[Port], places: list[int], table: Table) -> list[list[
         dealt.append(places[:width])
         places = places[width:]
     return dealt
+
+
+def _separated(table: Table) -> str:
+    """What to do where the only column is several that other signs than commas separate, else nothing."""
+    sign = next((sign for sign in ";\t|" if len(table.names) == 1 and sign in table.names[0]), "")
+    return sign and (
+        "fields are separated by commas, and the decimal sign is a point; pandas writes them so: "
+        f"""read_csv("{table.path.name}", sep={sign!r}, decimal=",").to_csv("rows.csv", index=False)"""
+    )
 
 
 def _place(name: str, names: Sequence[str], table: Table) -> int:

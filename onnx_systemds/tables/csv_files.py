@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.errors import TranspileError, counted, escaped
 from onnx_systemds.tables.reading import BOOLEAN, FLOAT, INTEGER, TEXT, Array, Column, wrong_cell
 
 _EXACT = 2.0**53  # integers up to here are what their digits say
 _DTYPES: Mapping[str, Any] = {FLOAT: np.float64, INTEGER: np.int64, BOOLEAN: np.bool_, TEXT: object}
+_COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, zip, bzip2, xz, zstd
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 _INT64 = range(-(2**63), 2**63)
 
@@ -69,7 +70,10 @@ class CsvTable:
             raise self._not_text(error) from error
 
     def _not_text(self, error: UnicodeDecodeError) -> TranspileError:
-        return TranspileError(f"after line {self._line} it is not UTF-8: {error.reason}", self.path)
+        if not self._line and error.object.startswith(_COMPRESSED):
+            return TranspileError("it is compressed", self.path, "unpack it first")
+        place = f"after line {self._line} " if self._line else ""
+        return TranspileError(f"{place}it is not UTF-8: {error.reason}", self.path, "save it as text in UTF-8")
 
     @property
     def done(self) -> int:
@@ -107,7 +111,7 @@ class CsvTable:
         for record in self._records(_kept(itertools.chain(lines, self._lines), read)):
             if record:  # else an empty line
                 if len(record) != len(self.names):
-                    counts = f"{len(record)} fields, the first line has {len(self.names)}"
+                    counts = f"{counted(len(record), 'field')}, the first line has {len(self.names)}"
                     raise TranspileError(f"line {self._line + len(read)} has {counts}", self.path)
                 records.append(record)
                 numbers.append(self._line + len(read))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 FLOAT, INTEGER, BOOLEAN, TEXT = "number", "integer", "boolean", "text"
 """Kinds of columns; a missing value is NaN as a number and empty as text, else an error."""
+
+_HINTS = (
+    (re.compile(r"[-+]?\d[\d.]*,\d+"), "the decimal sign is a point, and thousands have no sign"),
+    (re.compile(r"(?i)n/?a|null|none|nil|missing|[?.-]+|#n/a"), "a missing value is an empty field"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,8 @@ def wrong_cell(path: Path, place: str, column: Column, shown: str | None) -> Tra
     """What to raise for a cell that is not of the kind of its column; ``shown`` is None where it is missing."""
     if shown is None:
         return TranspileError(f"{place}, column {quoted(column.name)} is empty, {_kind(column)} is needed", path)
-    return TranspileError(f"{place}, column {quoted(column.name)}: {quoted(shown)} is no {column.kind}", path)
+    hint = next((hint for form, hint in _HINTS if form.fullmatch(shown.strip())), "")
+    return TranspileError(f"{place}, column {quoted(column.name)}: {quoted(shown)} is no {column.kind}", path, hint)
 
 
 def _kind(column: Column) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def test_header_only(tmp_path: Path) -> None:
         ("x,y\n1,2\n3,a\n", "ff", 'line 3, column "y": "a" is no number'),
         ("x,y\n1,2\n3,1_0\n", "ff", 'line 3, column "y": "1_0" is no number'),
         ("x,y\n1,2\n\n3,4\n5,0x10\n", "ff", 'line 5, column "y": "0x10" is no number'),
-        ('x,y\n"1\n",2\n"3",NA\n', "tf", 'line 4, column "y": "NA" is no number'),
+        ('x,y\n"1\n",2\n"3",NA\n', "tf", 'line 4, column "y": "NA" is no number\n  hint: a missing value is an empty field'),
         ("x,y\n1,2\n3,\n", "fi", 'line 3, column "y" is empty, an integer is needed'),
         ("x\n1\n2.5\n", "i", 'line 3, column "x": "2.5" is no integer'),
         ("x\n1\ninf\n", "i", 'line 3, column "x": "inf" is no integer'),
@@ -107,10 +108,13 @@ def test_header_only(tmp_path: Path) -> None:
         ("x\n9223372036854775808\n", "i", '"9223372036854775808" is no integer'),
         ("x\n0\n2\n", "b", 'line 3, column "x": "2" is no boolean'),
         ("x,y\n0,\n", "fb", 'line 2, column "y" is empty, a boolean is needed'),
-        ("x,y\n1,2\n3,4\n5\n", "ff", "line 4 has 1 fields, the first line has 2"),
+        ("x,y\n1,2\n3,4\n5\n", "ff", "line 4 has 1 field, the first line has 2"),
         ("x,y\n1,2\n3,4,5\n", "f-", "line 3 has 3 fields, the first line has 2"),
         ('x,y\n1,2\n3,"4\n', "ff", "line 3: unexpected end of data"),
-        (b"x,y\n1,\xff\n", "ft", "not UTF-8"),
+        ('x,y\n1,"2,5"\n', "ff", '"2,5" is no number\n  hint: the decimal sign is a point'),
+        (b"x,y\n1,\xff\n", "ft", "a.csv: it is not UTF-8: invalid start byte\n  hint: save it as text in UTF-8"),
+        ("x,y\n1,2\n".encode("utf-16"), "ff", "a.csv: it is not UTF-8"),
+        (gzip.compress(b"x,y\n1,2\n"), "ff", "a.csv: it is compressed\n  hint: unpack it first"),
     ],
 )
 @pytest.mark.usefixtures("parser")
