@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from onnx_systemds.engine.errors import ScriptRuntimeError
@@ -336,3 +337,23 @@ def test_a_computed_range_ends_no_place_before_it_begins() -> None:
     model = model_of(case, "float32")
     assert run_model(model, case.inputs)["Y"].tolist() == case.inputs["X"][1:3].tolist()
     assert run_model(model, {**case.inputs, "k": np.full((1, 1), -1.0)})["Y"].shape == (0, 4)
+
+
+@pytest.mark.parametrize("body", [
+    "Y[1:i, ] = X[1:2, ] * 2", "Y[1:3, ] = removeEmpty(target=X, margin=\"rows\", select=X[, 1] < 4 * i)",
+    "Y[2, ] = removeEmpty(target=X, margin=\"rows\", select=X[, 1] < 4 * i)",
+])  # fmt: skip
+def test_a_part_of_another_size_than_its_range_stops_the_model(body: str) -> None:
+    case = ExportCase("part", f"i = as.integer(as.scalar(k))\nY = X\n{body}", {"X": np.arange(16.0).reshape(4, 4), "k": np.full((1, 1), 2.0)})
+    model = model_of(case, "float32")
+    fits = next(size for size in (1, 2, 3) if _rows_written(model, {**case.inputs, "k": np.full((1, 1), float(size))}))
+    for size in {1, 2, 3, 4} - {fits}:
+        assert not _rows_written(model, {**case.inputs, "k": np.full((1, 1), float(size))})
+
+
+def _rows_written(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> bool:
+    try:
+        return run_model(model, inputs)["Y"].shape == (4, 4)
+    except Exception as error:
+        assert "invalid expand shape" in str(error) or "dimensions differ" in str(error), error
+        return False

@@ -192,12 +192,13 @@ def _padded(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Rang
 def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int, size: Dim) -> Tensor:
     if place == Range(0, size):
         return part
-    if may_be_negative(place.start):
+    if may_be_negative(place.start) or may_be_negative(place.stop) or part.dims[axis] != place.size:
         index = place_tensor(graph, place.start)
         if place.size != 1:
             steps = graph.constant(np.arange(place.size)) if isinstance(place.size, int) else graph.count(0, place.size)
             index = graph.binary("Add", index, graph.reshape(steps, (place.size, 1) if axis == 0 else (1, place.size)))
-        index = graph.expand(index, part.dims)
+        # of the dims of the range, which ScatterElements compares with those of the part
+        index = graph.expand(index, tuple(place.size if i == axis else dim for i, dim in enumerate(part.dims)))
         return graph.node("ScatterElements", [old, index, part], old.dims, old.kind, axis=axis)
     pieces = [graph.slice(old, axis, 0, place.start)] if place.start != 0 else []
     pieces.append(part)
