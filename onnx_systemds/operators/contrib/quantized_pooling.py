@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
@@ -62,7 +64,7 @@ def _planes(node: NodeView, statements: list[str]) -> str:
     given = (dims[0], view.cols, dims[1])
     moved = permuted(node, input_source(node, 0), given, (0, 2, 1), finite=True).bound(node, "planes")
     statements += moved.before
-    return moved.source(node)(view)
+    return moved.seen(node, view)
 
 
 def _result(node: NodeView, statements: list[str], text: str, view: View) -> Fragment:
@@ -102,39 +104,37 @@ def qlinear_average_pool(node: NodeView) -> Fragment:
     steps = Parameters(node)
     lead = product(_channels_first(node)[:2])
     view = View(lead, product(window.sizes))
-    values, zero = node.temporary("values"), steps.number(2)
+    zero = steps.number(2)
     planes = _planes(node, steps.statements)
     shifted = planes if zero.known == 0 else f"({planes} - {zero.text})"
     dequantized = node.call("single_precision", f"{shifted} * {steps.number(1).text}")
-    steps.statements.append(f"{values} = {dequantized}")
-    sums = _sums(node, Image(values, view, lead, window.sizes), window, steps.statements)
+    image = Image(dequantized, view, lead=lead, sizes=window.sizes).bound(node, "values")
+    sums = _sums(node, image, window)
+    steps.statements += sums.before
     count = str(product(window.kernel))
     if window.is_padded and not node.attribute("count_include_pad"):
         more, share = counted_share(node, window, include=False)
         steps.statements += more
         count = f"round({share} * {count})" if share else count
-    means = node.call("single_precision", f"{sums} / {count}")
+    means = node.call("single_precision", f"{sums.text} / {count}")
     quotients = node.call("single_precision", f"{means} / {steps.number(3).text}")
     total = node.call("single_precision", f"{quotients} + {steps.number(4).text}")
     text = saturated(node.call("nearest_integer", total), node.dtype("X"))
     return _result(node, steps.statements, text, View(lead, product(window.outputs)))
 
 
-def _sums(node: NodeView, image: Image, window: Windows, statements: list[str]) -> str:
+def _sums(node: NodeView, image: Image, window: Windows) -> Moved:
     """The sum of each window, with the roundings of FP32 on up to two axes."""
     if window.rank > 2:
-        more, found = pooled(node, image, window, "avg_pool")
-        statements += more
-        return f"({found.text} * {product(window.kernel)})"
+        found = pooled(node, image, window, "avg_pool")
+        return replace(found, text=f"({found.text} * {product(window.kernel)})")
     if window.rank == 1:
-        window, image = window.with_flat_axis(), Image(image.text, image.view, image.lead, (1, *image.sizes))
-    more, image = padded(node, image, window.before, window.after)
-    statements += more
-    whole = node.temporary("padded")
+        window, image = window.with_flat_axis(), replace(image, sizes=(1, *image.sizes))
+    image = padded(node, image, window.before, window.after)
     view = View(image.lead, product(image.sizes))
     if image.view != view:
-        statements.append(f"{whole} = {image.seen(node, view)}")
-        image = Image(whole, view, image.lead, image.sizes)
+        image = image.turned(node, view).bound(node, "padded")
     sizes = (*image.sizes, *window.kernel, *window.strides, *window.outputs)
     call = node.call("pooled_singles", image.text, *map(node.dim, sizes))
-    return node.reshape(call, View(image.lead, product(window.outputs)))
+    view = View(image.lead, product(window.outputs))
+    return Moved(node.reshape(call, view), view, image.before)

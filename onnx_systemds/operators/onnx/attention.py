@@ -163,7 +163,7 @@ class _Contraction:
             result = self._product(result, term, needed)
         moved = self._moved(result, equation.result)
         if node.output_dims() == () and node.wanted_form() is SCALAR:
-            text = f"as.scalar({moved.source(node)(View(1, 1))})"
+            text = f"as.scalar({moved.seen(node, View(1, 1))})"
             return node.result(text, SCALAR, before=self.lines)
         return node.result(moved.text, moved.view, before=self.lines)
 
@@ -212,7 +212,7 @@ class _Contraction:
     def _as(self, term: _Term, labels: Labels, view: View) -> str:
         if labels == term.labels:
             return term.source(view)
-        return self._moved(term, labels).source(self.node)(view)
+        return self._moved(term, labels).seen(self.node, view)
 
     def _summed(self, term: _Term, needed: set[str]) -> _Term:
         """The term summed over the labels that nothing else needs."""

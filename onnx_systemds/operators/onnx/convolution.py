@@ -173,11 +173,10 @@ def _planar(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[li
 def _pointwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """One image under filters of one element: a plain product, twice as fast as the builtin."""
     view = View(layer.channels, product(layer.window.sizes))
-    image = Image(x(view), view, layer.channels, layer.window.sizes)
-    text, _, outputs = every_nth(node, image, layer.window.strides)
+    image = every_nth(node, Image(x(view), view, lead=layer.channels, sizes=layer.window.sizes), layer.window.strides)
     weight = filters.read(View(layer.filters, layer.channels))
-    total = f"{weight} %*% {text}"
-    return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, product(outputs))
+    total = f"{weight} %*% {image.text}"
+    return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, product(image.sizes))
 
 
 def _of_whole_images(node: NodeView, x: Read, matrix: Array, layer: Layer) -> tuple[list[str], str, View]:
@@ -191,10 +190,9 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     window = layer.window
     padding, left, right = builtin_padding(window)
     view = View(layer.batch, layer.channels * product(window.sizes))
-    image = Image(x(view), view, layer.batch * layer.channels, window.sizes)
-    statements, image = padded(node, image, left, right)
+    image = padded(node, Image(x(view), view, lead=layer.batch * layer.channels, sizes=window.sizes), left, right)
     more, weight = _weight(node, filters, layer)
-    statements += more
+    statements = [*image.before, *more]
     if layer.has_sparse_filters:
         spread = node.named("filters", node.call("depthwise_filters", weight, node.dim(layer.channels)), statements)
         weight, layer = spread, replace(layer, group=1)
@@ -229,8 +227,8 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     return statements, layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
 
 
-def _weight(node: NodeView, filters: Filters, layer: Layer) -> tuple[list[str], str]:
-    """Identifier of the weight, a filter per row; holes of a dilation are zeros."""
+def _weight(node: NodeView, filters: Filters, layer: Layer) -> tuple[Sequence[str], str]:
+    """Statements and identifier of the weight, a filter per row; holes of a dilation are zeros."""
     window = layer.window
     lead = layer.filters * layer.planes
     if window.kernel == window.extents:
@@ -239,10 +237,9 @@ def _weight(node: NodeView, filters: Filters, layer: Layer) -> tuple[list[str], 
         spread = dilated(filters.content.reshape(lead, *window.kernel), window.dilations)
         return [], node.constant_matrix(spread.reshape(layer.filters, -1), "weight")
     view = View(layer.filters, layer.planes * product(window.kernel))
-    statements, image = inflated(node, Image(filters.read(view), view, lead, window.kernel), window.dilations)
-    wide = View(layer.filters, layer.planes * product(window.extents))
-    name = node.temporary("weight")
-    return [*statements, f"{name} = {image.seen(node, wide)}"], name
+    image = inflated(node, Image(filters.read(view), view, lead=lead, sizes=window.kernel), window.dilations)
+    image = image.turned(node, View(layer.filters, layer.planes * product(window.extents))).bound(node, "weight")
+    return image.before, image.text
 
 
 def dilated(weight: Array, dilations: tuple[int, ...]) -> Array:

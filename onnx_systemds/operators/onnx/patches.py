@@ -67,10 +67,9 @@ def max_unpool(node: NodeView) -> Fragment:
         return node.result(text, View(total, 1), before=before)
     if more[:2] != (0, 0) or any(isinstance(pad, int) and pad < 0 for pad in more):
         raise UnsupportedCase("the output shape is smaller than the tensor that the indices count")
-    unpooled = node.temporary("unpooled")
-    image = Image(unpooled, View(total, 1), product(dims[:2]), dims[2:])
-    around, image = padded(node, image, (0,) * len(dims[2:]), more[2:])
-    return node.result(image.text, image.view, before=[*before, f"{unpooled} = {text}", *around])
+    image = Image(text, View(total, 1), tuple(before), lead=product(dims[:2]), sizes=dims[2:]).bound(node, "unpooled")
+    image = padded(node, image, (0,) * len(dims[2:]), more[2:])
+    return node.result(image.text, image.view, before=image.before)
 
 
 # --- Col2Im ----------------------------------------------------------------------------------------------------

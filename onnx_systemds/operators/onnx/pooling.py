@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -28,6 +29,7 @@ from onnx_systemds.operators.onnx.global_pooling import power, root
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import known_grid, known_integers
+from onnx_systemds.operators.support.movement import Moved
 from onnx_systemds.operators.support.windows import (
     Image,
     Windows,
@@ -67,40 +69,38 @@ def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
 # --- windows -----------------------------------------------------------------------------------------------------
 
 
-def pooled(node: NodeView, image: Image, window: Windows, builtin: str) -> tuple[list[str], Image]:
-    """Statements and result of max_pool or avg_pool over all windows; means count the padding as zeros.
+def pooled(node: NodeView, image: Image, window: Windows, builtin: str) -> Image:
+    """The result of max_pool or avg_pool over all windows; means count the padding as zeros.
 
     Both are separable: the last two axes are one builtin, further ones and dilated ones go one by one.
     """
     if window.rank == 1 and window.dilations == (1,):
-        flat = Image(image.text, image.view, image.lead, (1, *image.sizes))
-        statements, result = _two_axes(node, flat, window.with_flat_axis(), builtin)
-        return statements, Image(result.text, result.view, result.lead, result.sizes[1:])
+        flat = replace(image, sizes=(1, *image.sizes))
+        result = _two_axes(node, flat, window.with_flat_axis(), builtin)
+        return replace(result, sizes=result.sizes[1:])
     if window.rank == 2 and window.dilations == (1, 1):
         return _two_axes(node, image, window, builtin)
     value = LOWEST if builtin == "max_pool" else "0"
-    statements, image = padded(node, image, window.before, window.after, value)
+    image = padded(node, image, window.before, window.after, value)
     window = window.without_padding()
     last = window.rank
     if window.dilations[-2:] == (1, 1):
         last -= 2
-        inner = Image(image.text, image.view, image.lead * product(image.sizes[:last]), image.sizes[last:])
-        more, inner = _two_axes(node, inner, window.axes(last, last + 2), builtin)
-        image = Image(inner.text, inner.view, image.lead, (*image.sizes[:last], *inner.sizes))
-        statements += more
+        inner = replace(image, lead=image.lead * product(image.sizes[:last]), sizes=image.sizes[last:])
+        inner = _two_axes(node, inner, window.axes(last, last + 2), builtin)
+        image = replace(inner, lead=image.lead, sizes=(*image.sizes[:last], *inner.sizes))
     for axis in reversed(range(last)):
-        more, image = _one_axis(node, image, window, axis, builtin)
-        statements += more
-    return statements, image
+        image = _one_axis(node, image, window, axis, builtin)
+    return image
 
 
-def _two_axes(node: NodeView, image: Image, window: Windows, builtin: str) -> tuple[list[str], Image]:
+def _two_axes(node: NodeView, image: Image, window: Windows, builtin: str) -> Image:
     common, left, right = builtin_padding(window)
-    statements, image = padded(node, image, left, right, LOWEST if builtin == "max_pool" else "0")
+    image = padded(node, image, left, right, LOWEST if builtin == "max_pool" else "0")
     shape = (image.lead, 1, *image.sizes)
     view = View(image.lead, product(image.sizes))
     text = _builtin(node, builtin, image.seen(node, view), shape, window.kernel, window.strides, common)
-    return statements, Image(text, View(image.lead, product(window.outputs)), image.lead, window.outputs)
+    return replace(image, text=text, view=View(image.lead, product(window.outputs)), sizes=window.outputs)
 
 
 def _builtin(
@@ -113,25 +113,22 @@ def _builtin(
     )
 
 
-def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin: str) -> tuple[list[str], Image]:
+def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin: str) -> Image:
     """Windows along one axis of an image without padding; the taps of a dilated window are slices of columns."""
     kernel, stride, step = window.kernel[axis], window.strides[axis], window.dilations[axis]
     outputs, size = window.outputs[axis], image.sizes[axis]
     prefix, suffix = image.around(axis)
-    sizes = (*image.sizes[:axis], outputs, *image.sizes[axis + 1 :])
-    view, result_view = View(prefix, size * suffix), View(prefix, outputs * suffix)
-    name = node.temporary("pooled")
+    view = View(prefix, size * suffix)
     if step == 1:
         text = _builtin(node, builtin, image.seen(node, view), (prefix, 1, size, suffix), (kernel, 1), (stride, 1))
-        return [f"{name} = {text}"], Image(name, result_view, image.lead, sizes)
+        return image.resized(text, axis, outputs).bound(node, "pooled")
     check_parts(kernel, f"a dilated window along spatial axis {axis}")
-    whole = node.temporary("whole")
     span = (outputs - 1) * stride + 1
-    slices = [
-        f"{whole}[, {node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}]"
-        for tap in range(kernel)
+    spans = [
+        f"{node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}" for tap in range(kernel)
     ]
-    before = [f"{whole} = {image.seen(node, view)}"]
+    whole = image.turned(node, view).bound(node, "whole")
+    slices, before = [f"{whole.text}[, {taken}]" for taken in spans], [*whole.before]
     if builtin == "max_pool":
         text = slices[0]
         for number, taken in enumerate(slices[1:]):
@@ -140,14 +137,14 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
                 text = node.named("part", text, before)
     else:
         text = f"({' + '.join(slices)}) / {kernel}"
-    spread = Image(text, View(prefix, span * suffix), prefix, (span, suffix))
-    picked, _, _ = every_nth(node, spread, (stride, 1))
-    return [*before, f"{name} = {picked}"], Image(name, result_view, image.lead, sizes)
+    spread = Image(text, View(prefix, span * suffix), tuple(before), lead=prefix, sizes=(span, suffix))
+    picked = every_nth(node, spread, (stride, 1))
+    return replace(image.resized(picked.text, axis, outputs), before=picked.before).bound(node, "pooled")
 
 
 def _input_image(node: NodeView, window: Windows) -> Image:
     view = split_view(node.dims("X"), 2)
-    return Image(node.view("X", view), view, view.rows, window.sizes)
+    return Image(node.view("X", view), view, lead=view.rows, sizes=window.sizes)
 
 
 @nn_layer("AveragePool", "MaxPool")
@@ -169,40 +166,36 @@ def pool2d_layer(node: NodeView) -> Fragment | None:
 def average_pool(node: NodeView) -> Fragment:
     """Means over windows: opset 7 may count the padding, 10 may round up, 19 may dilate."""
     window = pool_windows(node)
-    statements, image = pooled(node, _input_image(node, window), window, "avg_pool")
-    text = image.text
+    image = pooled(node, _input_image(node, window), window, "avg_pool")
+    text, before = image.text, image.before
     if window.is_padded:
-        before, share = counted_share(node, window, include=bool(node.attribute("count_include_pad")))
-        statements += before
-        text = f"{text} / {share}" if share else text
-    return node.result(text, image.view, before=statements)
+        more, share = counted_share(node, window, include=bool(node.attribute("count_include_pad")))
+        text, before = f"{text} / {share}" if share else text, (*before, *more)
+    return node.result(text, image.view, before=before)
 
 
-def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[list[str], str]:
-    """A row with the share of each window's elements that count; "" where all of them do."""
+def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[Sequence[str], str]:
+    """Statements and a row with the share of each window's elements that count; "" where all of them do."""
     if all_known((*window.sizes, *window.before, *window.after)):
         check_table(_number(product(window.outputs)), "the shares of windows that reach over the edge")
         share = reduce(np.multiply.outer, (_axis_share(window, axis, include) for axis in range(window.rank)))
         return [], "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
     if include and window.after == window.declared_after:
         return [], ""
-    ones = _ones(node, window)
-    statements: list[str] = []
+    image = _ones(node, window)
     if include:
-        statements, ones = padded(node, ones, window.before, window.declared_after, "1")
+        image = padded(node, image, window.before, window.declared_after, "1")
         extra = tuple(after - declared for after, declared in zip(window.after, window.declared_after))
-        more, ones = padded(node, ones, (0,) * window.rank, extra)
-        statements += more
+        image = padded(node, image, (0,) * window.rank, extra)
         window = window.without_padding()
-    more, image = pooled(node, ones, window, "avg_pool")
-    name = node.temporary("share")
-    return [*statements, *more, f"{name} = {image.seen(node, View(1, product(window.outputs)))}"], name
+    image = pooled(node, image, window, "avg_pool").turned(node, View(1, product(window.outputs))).bound(node, "share")
+    return image.before, image.text
 
 
 def _ones(node: NodeView, window: Windows) -> Image:
     """A plane of which all elements are 1."""
     row = View(1, product(window.sizes))
-    return Image(node.filled(1, row), row, 1, window.sizes)
+    return Image(node.filled(1, row), row, lead=1, sizes=window.sizes)
 
 
 def _axis_share(window: Windows, axis: int, include: bool) -> Array:
@@ -232,11 +225,9 @@ def lp_pool(node: NodeView) -> Fragment:
     """p-norm over windows: p is a float in opset 1; 18 may dilate and round up."""
     window, p = pool_windows(node), node.attribute("p")
     image = _input_image(node, window)
-    powers = node.temporary("powers")
-    image = Image(powers, image.view, image.lead, image.sizes)
-    statements = [f"{powers} = {power(node.view('X', image.view), p)}"]
-    more, image = pooled(node, image, window, "avg_pool")
-    return node.result(root(f"{image.text} * {product(window.kernel)}", p), image.view, before=[*statements, *more])
+    image = replace(image, text=power(image.text, p)).bound(node, "powers")
+    image = pooled(node, image, window, "avg_pool")
+    return node.result(root(f"{image.text} * {product(window.kernel)}", p), image.view, before=image.before)
 
 
 @batch_rule("MaxPool")
@@ -254,8 +245,7 @@ def max_pooling(node: NodeView) -> Fragment:
     common, left, right = builtin_padding(window)
     if node.dims("X")[0] != 1 and window.rank == 2 and window.dilations == (1, 1) and not any((*left, *right)):
         return _images_pooled(node, window, common)
-    statements, image = pooled(node, _input_image(node, window), window, "max_pool")
-    return _maxima(node, image.text, image.view, statements)
+    return _maxima(node, pooled(node, _input_image(node, window), window, "max_pool"))
 
 
 def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> Fragment:
@@ -266,38 +256,33 @@ def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> F
     batch, *image = node.dims("X")
     x = node.view("X", View(batch, product(image)))
     text = _builtin(node, "max_pool", x, (batch, *image), window.kernel, window.strides, padding)
-    return _maxima(node, text, View(batch, image[0] * product(window.outputs)), [])
+    return _maxima(node, Moved(text, View(batch, image[0] * product(window.outputs))))
 
 
-def _maxima(node: NodeView, text: str, view: View, before: list[str]) -> Fragment:
+def _maxima(node: NodeView, found: Moved) -> Fragment:
     """The result of max_pool; numbers of FP64 alone reach as low as what it makes of -Inf."""
-    if node.dtype("X") != "double":
-        return node.result(text, view, before=before)
-    name = node.temporary("maxima")
-    return node.result(window_maxima(name), view, before=[*before, f"{name} = {text}"])
+    if node.dtype("X") == "double":
+        found = found.bound(node, "maxima")
+        found = replace(found, text=window_maxima(found.text))
+    return node.result(found.text, found.view, before=found.before)
 
 
 def _with_indices(node: NodeView, window: Windows) -> Fragment:
     """Maxima and where they are, in the flat input (row-major, or column-major within a plane)."""
-    statements, image = padded(node, _input_image(node, window), window.before, window.after, LOWEST)
+    image = padded(node, _input_image(node, window), window.before, window.after, LOWEST)
     view = View(image.lead, product(image.sizes))
     places = strides(window.padded_sizes)
     numbers = strides(window.sizes[::-1])[::-1] if node.attribute("storage_order") else strides(window.sizes)
     lines, starts, taps = _window_places(node, window, places, numbers)
-    places_within, within = _within(node, window)
+    plane = padded(node, _ones(node, window), window.before, window.after)
+    within = plane.seen(node, View(product(plane.sizes), 1))  # 1 within the image, 0 in the padding
     call = node.call(
         "max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)), within
     )
     maxima, indices = node.temporary("maxima"), node.temporary("indices")
-    statements += [*lines, *places_within, f"[{maxima}, {indices}] = {call}"]
+    statements = [*image.before, *lines, *plane.before, f"[{maxima}, {indices}] = {call}"]
     result = View(image.lead, product(window.outputs))
     return node.result(maxima, result, before=statements) + node.result(indices, result, 1)
-
-
-def _within(node: NodeView, window: Windows) -> tuple[list[str], str]:
-    """Statements and the text of a column for the padded plane: 1 within the image, 0 in the padding."""
-    statements, plane = padded(node, _ones(node, window), window.before, window.after)
-    return statements, plane.seen(node, View(product(plane.sizes), 1))
 
 
 def _window_places(

@@ -164,4 +164,4 @@ def _block_weight(node: NodeView, window: Windows, group: int, blocks: int) -> t
         return node.constant_matrix(moved, "weight"), []
     step = permuted(node, lambda wanted: node.view("W", wanted), dims, order, finite=False)
     name = node.temporary("weight")
-    return name, [*step.before, f"{name} = {step.source(node)(view)}"]
+    return name, [*step.before, f"{name} = {step.seen(node, view)}"]

@@ -40,13 +40,11 @@ def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], st
     """Statements, identifier of the padded planes, one in each row, and the length of their lines."""
     window, rows = layer.window, layer.batch * layer.channels
     view = View(rows, product(window.sizes))
-    statements, image = padded(
-        node, Image(x(view), view, rows, window.sizes), window.before, window.after
-    )
-    planes = seen = image.seen(node, View(rows, product(image.sizes)))
-    if not is_name(seen):
-        planes = node.named("planes", seen, statements)
-    return statements, planes, image.sizes[1]
+    image = padded(node, Image(x(view), view, lead=rows, sizes=window.sizes), window.before, window.after)
+    image = image.turned(node, View(rows, product(image.sizes)))
+    if not is_name(image.text):
+        image = image.bound(node, "planes")
+    return [*image.before], image.text, image.sizes[1]
 
 
 def stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:

@@ -126,7 +126,7 @@ def dft(node: NodeView) -> Fragment:
         signals = node.view("input", View(outer, size * parts))
     else:
         moved = permuted(node, input_source(node, 0), (outer, size, inner, parts), (0, 2, 1, 3), finite=False)
-        signals = moved.source(node)(View(outer * inner, size * parts))
+        signals = moved.seen(node, View(outer * inner, size * parts))
         before += moved.before
     used = minimum(size, _one_side(length) if back else length)
     if used != size:
@@ -210,7 +210,7 @@ def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim], before: lis
     before.append(f'{index} = matrix(outer({starts}, {offsets}, "+"), rows={node.dim(count)}, cols=1)')
     moved = gathered(node, input_source(node, 0), dims, 1, index, count, finite=False)
     before.extend(moved.before)
-    return moved.source(node)(View(batch * frames, length * parts))
+    return moved.seen(node, View(batch * frames, length * parts))
 
 
 # --- windows -----------------------------------------------------------------------------------------------------

@@ -147,19 +147,17 @@ def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, Vie
     channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
     batch, view = node.dims("X")[0], View(node.dims("X")[0], product(node.dims("X")[1:]))
     group = int(node.attribute("group"))
-    statements, weight = _weight(node, axes, channels, planes)
-    stored = _Filters(weight, channels, planes, group)
-    more, text, image_sizes = _planar(node, node.view("X", view), batch, stored, axes)
-    statements += more
-    filters = planes * group
-    image = Image(text, View(batch, filters * product(image_sizes)), batch * filters, image_sizes)
-    more, image = _placed(node, image, axes)
+    before, weight = _weight(node, axes, channels, planes)
+    stored, filters = _Filters(weight, channels, planes, group), planes * group
+    more, text, sizes = _planar(node, node.view("X", view), batch, stored, axes)
+    view = View(batch, filters * product(sizes))
+    image = _placed(node, Image(text, view, (*before, *more), lead=batch * filters, sizes=sizes), axes)
     whole = View(batch, filters * product(axis.output for axis in axes))
-    return [*statements, *more], image.seen(node, whole), whole
+    return [*image.before], image.seen(node, whole), whole
 
 
-def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int) -> tuple[list[str], str]:
-    """Identifier of the weight, an input channel per row; holes of a dilation in the last two axes are zeros."""
+def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int) -> tuple[Sequence[str], str]:
+    """Statements and identifier of the weight, an input channel per row; holes in the last two axes are zeros."""
     kernel, steps = tuple(axis.kernel for axis in axes[-2:]), tuple(axis.dilation for axis in axes[-2:])
     extents = tuple(axis.extent for axis in axes[-2:])
     lead = planes * product(axis.kernel for axis in axes[:-2])
@@ -169,9 +167,9 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
     content = node.constant("W")
     if content is not None:
         return [], node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
-    statements, image = inflated(node, Image(node.view("W", view), view, channels * lead, kernel), steps)
-    name = node.named("weight", image.seen(node, View(channels, lead * product(extents))), statements)
-    return statements, name
+    image = inflated(node, Image(node.view("W", view), view, lead=channels * lead, sizes=kernel), steps)
+    image = image.turned(node, View(channels, lead * product(extents))).bound(node, "weight")
+    return image.before, image.text
 
 
 def _planar(
@@ -200,15 +198,14 @@ def _planar(
     return statements, f"cbind({', '.join(parts)})", sizes
 
 
-def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> tuple[list[str], Image]:
+def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> Image:
     """The outputs cut out of the windows; where they reach beyond, there are zeros."""
     if image.sizes == tuple(axis.output for axis in axes):
-        return [], image
+        return image
     none = (0,) * len(axes)
     after = tuple(maximum(axis.before + axis.output - axis.whole, 0) for axis in axes)
-    statements, image = padded(node, image, none, after)
-    more, image = cropped(node, image, tuple(axis.before for axis in axes), tuple(axis.output for axis in axes))
-    return [*statements, *more], image
+    image = padded(node, image, none, after)
+    return cropped(node, image, tuple(axis.before for axis in axes), tuple(axis.output for axis in axes))
 
 
 def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, View]:
@@ -217,23 +214,20 @@ def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, Vie
     channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
     group, batch = int(node.attribute("group")), node.dims("X")[0]
     filters, images = planes * group, batch * depth.size
-    statements, weight = _weight(node, axes, channels, planes)
+    before, weight = _weight(node, axes, channels, planes)
     plane = product(axis.size for axis in planar)
     slabs = node.view("X", View(batch * channels * depth.size, plane))
     name = node.temporary("slabs")
     moved = node.call("swapped_rows", slabs, *map(node.dim, (batch, channels, depth.size)))
-    statements.append(f"{name} = {node.reshape(moved, View(images, channels * plane))}")
+    statements = [*before, f"{name} = {node.reshape(moved, View(images, channels * plane))}"]
     more, text, sizes = _planar(node, name, images, _Filters(weight, channels, planes * depth.kernel, group), planar)
-    statements += more
-    lead = images * filters * depth.kernel
-    image = Image(text, View(images, filters * depth.kernel * product(sizes)), lead, sizes)
-    more, image = _placed(node, image, planar)
-    statements += more
+    lead, view = images * filters * depth.kernel, View(images, filters * depth.kernel * product(sizes))
+    image = _placed(node, Image(text, view, (*statements, *more), lead=lead, sizes=sizes), planar)
     area = product(axis.output for axis in planar)
     counts = (batch, depth.size, filters, depth.kernel, depth.output, depth.stride, depth.dilation, depth.before)
     summed = node.call("depth_sums", image.seen(node, View(lead, area)), *map(node.dim, counts))
     whole = View(batch, filters * depth.output * area)
-    return statements, node.reshape(summed, whole), whole
+    return [*image.before], node.reshape(summed, whole), whole
 
 
 @gradient("ConvTranspose")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import TypeVar
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
@@ -19,6 +20,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
 Source = Callable[[View], str]
+Kind = TypeVar("Kind", bound="Moved")
 Amounts = Sequence[tuple[Dim, Dim]]  # for each axis what is added before and after it; negative amounts crop
 
 MOST_PIECES = 8  # elements added to an axis that are written out as slices
@@ -33,14 +35,22 @@ class Moved:
     view: View
     before: tuple[str, ...] = ()
 
+    def seen(self, node: NodeView, view: View) -> str:
+        """The text of another view."""
+        return node.converted(self.text, self.view, view)
+
     def source(self, node: NodeView) -> Source:
         """The text as the source of a further step."""
-        return partial(node.converted, self.text, self.view)
+        return partial(self.seen, node)
 
-    def bound(self, node: NodeView, hint: str) -> Moved:
+    def turned(self: Kind, node: NodeView, view: View) -> Kind:
+        """The same elements in another view."""
+        return replace(self, text=self.seen(node, view), view=view)
+
+    def bound(self: Kind, node: NodeView, hint: str) -> Kind:
         """The same elements under a name of their own, so that a chain of steps is read line by line."""
         name = node.temporary(hint)
-        return Moved(name, self.view, (*self.before, f"{name} = {self.text}"))
+        return replace(self, text=name, before=(*self.before, f"{name} = {self.text}"))
 
 
 def input_source(node: NodeView, position: int) -> Source:
@@ -132,7 +142,7 @@ def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *,
         after = View(
             product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut])
         )
-        return Moved(f"t({moved.source(node)(after)})", View(after.cols, after.rows), moved.before)
+        return Moved(f"t({moved.seen(node, after)})", View(after.cols, after.rows), moved.before)
     cut = wanted + 1
     flipped = split_view(dims, cut)
     turned = Moved(f"t({source(flipped)})", View(flipped.cols, flipped.rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.movement import Moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,34 +185,25 @@ def is_even(window: Windows) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class Image(Moved):
     """A matrix with ``lead`` times the row-major elements of spatial axes ``sizes``, in some view."""
 
-    text: str
-    view: View
-    lead: Dim
-    sizes: Dims
-
-    def seen(self, node: NodeView, view: View) -> str:
-        """The text of another view."""
-        return node.converted(self.text, self.view, view)
+    lead: Dim = field(kw_only=True)
+    sizes: Dims = field(kw_only=True)
 
     def around(self, axis: int) -> tuple[Dim, Dim]:
         """How many runs of an axis there are, and how many elements each of its places has."""
         return self.lead * product(self.sizes[:axis]), product(self.sizes[axis + 1 :])
 
-    def resized(self, name: str, axis: int, size: Dim) -> Image:
-        """The image of this name in which an axis has another size: a run of it is a row."""
+    def resized(self, text: str, axis: int, size: Dim) -> Image:
+        """The image of this text in which an axis has another size: a run of it is a row."""
         rows, suffix = self.around(axis)
         sizes = (*self.sizes[:axis], size, *self.sizes[axis + 1 :])
-        return Image(name, View(rows, size * suffix), self.lead, sizes)
+        return replace(self, text=text, view=View(rows, size * suffix), sizes=sizes)
 
 
-def padded(
-    node: NodeView, image: Image, before: Dims, after: Dims, value: str = "0"
-) -> tuple[list[str], Image]:
-    """Statements that put ``value`` around the spatial axes, the last axis first, and the padded image."""
-    statements: list[str] = []
+def padded(node: NodeView, image: Image, before: Dims, after: Dims, value: str = "0") -> Image:
+    """The image with ``value`` around the spatial axes, the last axis first."""
     for axis in reversed(range(len(image.sizes))):
         if before[axis] == 0 and after[axis] == 0:
             continue
@@ -220,43 +212,38 @@ def padded(
         first, last = (
             [] if pad == 0 else [node.filled(value, View(rows, pad * suffix))] for pad in (before[axis], after[axis])
         )
-        name = node.temporary("padded")
-        statements.append(f"{name} = cbind({', '.join([*first, inner, *last])})")
-        image = image.resized(name, axis, before[axis] + image.sizes[axis] + after[axis])
-    return statements, image
+        size = before[axis] + image.sizes[axis] + after[axis]
+        image = image.resized(f"cbind({', '.join([*first, inner, *last])})", axis, size).bound(node, "padded")
+    return image
 
 
-def cropped(node: NodeView, image: Image, before: Dims, sizes: Dims) -> tuple[list[str], Image]:
-    """Statements that cut ``sizes`` out of the spatial axes from position ``before`` on."""
-    statements: list[str] = []
+def cropped(node: NodeView, image: Image, before: Dims, sizes: Dims) -> Image:
+    """``sizes`` cut out of the spatial axes of an image from position ``before`` on."""
     for axis in range(len(sizes)):
         if before[axis] == 0 and sizes[axis] == image.sizes[axis]:
             continue
         rows, suffix = image.around(axis)
-        whole, name = node.temporary("whole"), node.temporary("cut")
         first, last = node.dim(before[axis] * suffix + 1), node.dim((before[axis] + sizes[axis]) * suffix)
-        statements.append(f"{whole} = {image.seen(node, View(rows, image.sizes[axis] * suffix))}")
-        statements.append(f"{name} = {whole}[, {first}:{last}]")
-        image = image.resized(name, axis, sizes[axis])
-    return statements, image
+        whole = image.turned(node, View(rows, image.sizes[axis] * suffix)).bound(node, "whole")
+        image = whole.resized(f"{whole.text}[, {first}:{last}]", axis, sizes[axis]).bound(node, "cut")
+    return image
 
 
-def inflated(node: NodeView, image: Image, factors: Sequence[int]) -> tuple[list[str], Image]:
-    """Statements that put ``factor - 1`` zeros between the elements of each spatial axis (an exact dilation)."""
-    statements: list[str] = []
+def inflated(node: NodeView, image: Image, factors: Sequence[int]) -> Image:
+    """The image with ``factor - 1`` zeros between the elements of each spatial axis (an exact dilation)."""
     for axis in reversed(range(len(image.sizes))):
         factor, size = factors[axis], image.sizes[axis]
         if factor == 1 or size == 1:
             continue
         rows, suffix = image.around(axis)
-        spread, name = node.temporary("spread"), node.temporary("dilated")
         elements = image.seen(node, View(rows * size, suffix))
         zeros = node.filled(0, View(rows * size, suffix * (factor - 1)))
-        whole = node.reshape(f"cbind({elements}, {zeros})", View(rows, size * factor * suffix))
+        view = View(rows, size * factor * suffix)
+        spread = replace(image, text=node.reshape(f"cbind({elements}, {zeros})", view), view=view).bound(node, "spread")
         extent = (size - 1) * factor + 1
-        statements += [f"{spread} = {whole}", f"{name} = {spread}[, 1:{node.dim(extent * suffix)}]"]
-        image = image.resized(name, axis, extent)
-    return statements, image
+        text = f"{spread.text}[, 1:{node.dim(extent * suffix)}]"
+        image = spread.resized(text, axis, extent).bound(node, "dilated")
+    return image
 
 
 def shape_list(node: NodeView, sizes: Sequence[Dim]) -> str:
@@ -264,17 +251,17 @@ def shape_list(node: NodeView, sizes: Sequence[Dim]) -> str:
     return f"[{', '.join(node.dim(size) for size in sizes)}]"
 
 
-def every_nth(node: NodeView, image: Image, strides: Sequence[int]) -> tuple[str, View, Dims]:
-    """Text, view and sizes of the elements at multiples of the strides of two spatial axes."""
-    sizes: Dims = tuple((size - 1) // stride + 1 for size, stride in zip(image.sizes, strides))
-    view = View(image.lead, product(image.sizes))
+def every_nth(node: NodeView, image: Image, strides: Sequence[int]) -> Image:
+    """The elements at multiples of the strides of two spatial axes."""
+    image = image.turned(node, View(image.lead, product(image.sizes)))
     if all(stride == 1 for stride in strides):
-        return image.seen(node, view), view, sizes
+        return image
+    sizes: Dims = tuple((size - 1) // stride + 1 for size, stride in zip(image.sizes, strides))
     shape = shape_list(node, (image.lead, 1, *image.sizes))
     # a window of one element picks strided elements faster than a product with a selection matrix; max_pool would turn
     # -Inf into the least double
     text = (
-        f"avg_pool({image.seen(node, view)}, input_shape={shape}, pool_size=[1, 1], "
+        f"avg_pool({image.text}, input_shape={shape}, pool_size=[1, 1], "
         f"stride={shape_list(node, strides)}, padding=[0, 0])"
     )
-    return text, View(image.lead, product(sizes)), sizes
+    return replace(image, text=text, view=View(image.lead, product(sizes)), sizes=sizes)
