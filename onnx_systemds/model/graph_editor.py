@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,82 @@ class GraphEditor:
         if len(left) == len(self.nodes) and all(map(operator.is_, left, self._graph.nodes)):
             return self._graph
         return replace(self._graph, nodes=left, initializers=self.initializers)
+
+
+PRODUCTS = (("", "Mul"), ("", "Div"))
+_MOST_STEPS = 4  # of the products that make one value
+
+
+@dataclass
+class Product:
+    """A number times values, with the positions of the nodes that make it for one other node alone.
+
+    tolerance: of the constants in it, all of one type.
+    """
+
+    editor: GraphEditor
+    number: float = 1.0
+    tolerance: float = 0.0
+    factors: list[str] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+
+    def take(self, node: Node) -> None:
+        """Multiply by what a Mul or a Div gives; by NaN, which nobody looks for, where the divisor is no number."""
+        x, other = node.inputs
+        self.take_value(x)
+        if node.op_type == "Mul":
+            self.take_value(other)
+        else:
+            number = self.editor.number(other)
+            self.number /= number or math.nan
+            self.tolerance = self.editor.tolerance(other) if number else self.tolerance
+
+    def take_value(self, name: str) -> None:
+        """Multiply by a value, or by the factors of which it is made."""
+        number = self.editor.number(name)
+        made = self.editor.made_for(name)
+        if number is not None:
+            self.number *= number
+            self.tolerance = self.editor.tolerance(name)
+        elif made is not None and made[1].identity in PRODUCTS and len(self.gone) < _MOST_STEPS:
+            self.gone.append(made[0])
+            self.take(made[1])
+        else:
+            self.factors.append(name)
+
+    def step(self, name: str, op_type: str) -> Node | None:
+        """The node of that operator that makes a value for one other node alone, which goes."""
+        made = self.editor.made_for(name)
+        if made is None or made[1].identity != ("", op_type):
+            return None
+        self.gone.append(made[0])
+        return made[1]
+
+    def pairs(self, number: float) -> tuple[list[str], ...]:
+        """The two factors in both orders, where it is such a number times them."""
+        if len(self.factors) != 2 or not self.is_close(self.number, number):
+            return ()
+        return self.factors, self.factors[::-1]
+
+    def is_close(self, number: float, other: float) -> bool:
+        """Whether a number is another one in the type of the constants."""
+        return math.isclose(number, other, rel_tol=self.tolerance)
+
+    def is_scaled(self, scaled: tuple[float, list[str]], number: float, factors: list[str]) -> bool:
+        """Whether a value is such a number times these values."""
+        return scaled[1] == factors and self.is_close(scaled[0], number)
+
+    def scaled(self, name: str) -> tuple[float, list[str]]:
+        """A value as a number times other values; the nodes that multiply them go."""
+        inner = Product(self.editor)
+        inner.take_value(name)
+        self.gone += inner.gone
+        return inner.number, inner.factors
+
+
+def product_of(editor: GraphEditor, node: Node) -> Product:
+    """What a Mul or a Div gives, as a product; that of no factors for other nodes."""
+    product = Product(editor)
+    if node.identity in PRODUCTS:
+        product.take(node)
+    return product

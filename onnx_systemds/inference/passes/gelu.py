@@ -9,28 +9,23 @@ digits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from onnx_systemds.inference.notes import Notes
-from onnx_systemds.model.graph_editor import GraphEditor
+from onnx_systemds.model.graph_editor import GraphEditor, Product, product_of
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "gelu"
 NEEDS = ("Erf", "Tanh")
-_PRODUCTS = (("", "Mul"), ("", "Div"))
-_MOST_STEPS = 4  # of the products that make one value
 
 
 def join_gelu(graph: Graph, notes: Notes) -> Graph:
     """x times 1 + Erf(x / sqrt(2)), or times the sum with that Tanh, and 0.5 is a Gelu."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
-        if node.identity not in _PRODUCTS:
-            continue
-        product = _Product(editor)
-        product.take(node)
-        for x, other in (product.factors, product.factors[::-1]) if len(product.factors) == 2 else ():
-            approximate = product.is_close(product.number, 0.5) and _approximation(product, x, other)
+        product = product_of(editor, node)
+        for x, other in product.pairs(0.5):
+            approximate = _approximation(product, x, other)
             if approximate:
                 attributes = {"approximate": approximate}
                 gelu = replace(node, op_type="Gelu", inputs=(x,), attributes=attributes, version=20)
@@ -45,78 +40,14 @@ def join_gelu(graph: Graph, notes: Notes) -> Graph:
 def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
     """Say why an Erf(x / sqrt(2)) did not become part of a Gelu."""
     scaled = editor.producer(erf.inputs[0]) if erf.identity == ("", "Erf") else None
-    if scaled is None or scaled.identity not in _PRODUCTS:
-        return
-    product = _Product(editor)
-    product.take(scaled)
-    if product.is_close(product.number, math.sqrt(0.5)):
+    product = None if scaled is None else product_of(editor, scaled)
+    if product is not None and product.is_close(product.number, math.sqrt(0.5)):
         is_shared = editor.is_shared(erf.inputs[0]) or editor.is_shared(erf.outputs[0])
         notes.left(RULE, erf, "other nodes read what is in between, too" if is_shared
                    else "its sum with 1 is not multiplied by the same value and 0.5 next")  # fmt: skip
 
 
-@dataclass
-class _Product:
-    """A number times values, with the positions of the nodes that make it for one other node alone.
-
-    tolerance: of the constants in it, all of one type.
-    """
-
-    editor: GraphEditor
-    number: float = 1.0
-    tolerance: float = 0.0
-    factors: list[str] = field(default_factory=list)
-    gone: list[int] = field(default_factory=list)
-
-    def take(self, node: Node) -> None:
-        """Multiply by what a Mul or a Div gives; by NaN, which nobody looks for, where the divisor is no number."""
-        x, other = node.inputs
-        self.take_value(x)
-        if node.op_type == "Mul":
-            self.take_value(other)
-        else:
-            number = self.editor.number(other)
-            self.number /= number or math.nan
-            self.tolerance = self.editor.tolerance(other) if number else self.tolerance
-
-    def take_value(self, name: str) -> None:
-        """Multiply by a value, or by the factors of which it is made."""
-        number = self.editor.number(name)
-        made = self.editor.made_for(name)
-        if number is not None:
-            self.number *= number
-            self.tolerance = self.editor.tolerance(name)
-        elif made is not None and made[1].identity in _PRODUCTS and len(self.gone) < _MOST_STEPS:
-            self.gone.append(made[0])
-            self.take(made[1])
-        else:
-            self.factors.append(name)
-
-    def step(self, name: str, op_type: str) -> Node | None:
-        """The node of that operator that makes a value for one other node alone, which goes."""
-        made = self.editor.made_for(name)
-        if made is None or made[1].identity != ("", op_type):
-            return None
-        self.gone.append(made[0])
-        return made[1]
-
-    def is_close(self, number: float, other: float) -> bool:
-        """Whether a number is another one in the type of the constants."""
-        return math.isclose(number, other, rel_tol=self.tolerance)
-
-    def is_scaled(self, scaled: tuple[float, list[str]], number: float, factors: list[str]) -> bool:
-        """Whether a value is such a number times these values."""
-        return scaled[1] == factors and self.is_close(scaled[0], number)
-
-    def scaled(self, name: str) -> tuple[float, list[str]]:
-        """A value as a number times other values; the nodes that multiply them go."""
-        inner = _Product(self.editor)
-        inner.take_value(name)
-        self.gone += inner.gone
-        return inner.number, inner.factors
-
-
-def _approximation(product: _Product, x: str, other: str) -> str | None:
+def _approximation(product: Product, x: str, other: str) -> str | None:
     """Which Gelu of ``x`` it is that multiplies ``x`` by ``other``; None where it is another function."""
     gone = list(product.gone)
     total = product.step(other, "Add")
@@ -134,7 +65,7 @@ def _approximation(product: _Product, x: str, other: str) -> str | None:
     return None
 
 
-def _is_bent(product: _Product, name: str, x: str) -> bool:
+def _is_bent(product: Product, name: str, x: str) -> bool:
     """Whether a value is sqrt(2 / pi) (x + 0.044715 x^3)."""
     number, factors = product.scaled(name)
     is_slope = len(factors) == 1 and product.is_close(number, math.sqrt(2 / math.pi))
@@ -149,5 +80,5 @@ def _is_bent(product: _Product, name: str, x: str) -> bool:
     return product.is_scaled((number, factors), 0.044715, [x] * 3)
 
 
-def _is_cube(product: _Product, power: Node) -> bool:
+def _is_cube(product: Product, power: Node) -> bool:
     return product.editor.number(power.inputs[1]) == 3

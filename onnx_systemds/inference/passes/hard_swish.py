@@ -1,16 +1,15 @@
 """x * Clip(x + 3, 0, 6) / 6 becomes HardSwish: so exporters write it before opset 14, and some still do.
 
-The division may come before or after the product, and may be a product with 1/6. Condition: no other node reads what is
-in between, and constants have rank 0. Reason: one pass over the elements in place of four.
+Factors may come in any order, and the division may be a product with 1/6. Condition: no other node reads what is in
+between, and constants have rank 0. Reason: one pass over the elements in place of four.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from onnx_systemds.inference.notes import Notes
-from onnx_systemds.model.graph_editor import GraphEditor
+from onnx_systemds.model.graph_editor import GraphEditor, product_of
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "hard-swish"
@@ -18,14 +17,18 @@ NEEDS = ("Clip",)
 
 
 def join_hard_swish(graph: Graph, notes: Notes) -> Graph:
-    """x * Clip(x + 3, 0, 6) / 6, divided before or after the product, is a HardSwish."""
+    """A sixth of x * Clip(x + 3, 0, 6) is a HardSwish."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
-        found = _hard_swish(editor, node)
-        if found is not None:
-            x, gone = found
-            editor.put(position, replace(node, op_type="HardSwish", inputs=(x,), attributes={}, version=14), gone)
-            notes.fired(RULE, node, "with the three nodes before it")
+        product = product_of(editor, node)
+        for x, other in product.pairs(1 / 6):
+            before = _clipped_sum(editor, x, other)
+            if before is not None:
+                swish = replace(node, op_type="HardSwish", inputs=(x,), attributes={}, version=14)
+                gone = [*product.gone, *before]
+                editor.put(position, swish, gone)
+                notes.fired(RULE, node, f"with the {len(gone)} nodes before it")
+                break
     for clip in filter(None, editor.nodes):
         _note_left(editor, clip, notes)
     return editor.graph()
@@ -41,40 +44,11 @@ def _note_left(editor: GraphEditor, clip: Node, notes: Notes) -> None:
                else "it is not multiplied by the same value and divided by 6 next")  # fmt: skip
 
 
-def _hard_swish(editor: GraphEditor, node: Node) -> tuple[str, list[int]] | None:
-    """What a node gives the HardSwish of, and the positions of the nodes in between; None where it gives no such."""
-    gone: list[int] = []
-    whole = _sixth(editor, node)
-    if whole is not None:
-        made = editor.made_for(whole)
-        if made is None:
-            return None
-        gone.append(made[0])
-        node = made[1]
-    if node.identity != ("", "Mul"):
-        return None
-    for x, other in (node.inputs, node.inputs[::-1]):
-        clipped = editor.made_for(other)
-        if whole is None and clipped is not None:
-            part = _sixth(editor, clipped[1])
-            gone = [clipped[0]]
-            clipped = editor.made_for(part) if part is not None else None
-        summed = editor.made_for(clipped[1].inputs[0]) if clipped is not None and _is_clip(editor, clipped[1]) else None
-        if clipped is not None and summed is not None and _is_sum(editor, summed[1], x):
-            return x, [*gone, clipped[0], summed[0]]
-    return None
-
-
-def _sixth(editor: GraphEditor, node: Node) -> str | None:
-    """What a node gives a sixth of."""
-    if node.identity == ("", "Div"):
-        return node.inputs[0] if editor.number(node.inputs[1]) == 6 else None
-    if node.identity == ("", "Mul"):
-        for name, other in (node.inputs, node.inputs[::-1]):
-            number = editor.number(other)
-            if number is not None and math.isclose(number, 1 / 6, rel_tol=editor.tolerance(other)):
-                return name
-    return None
+def _clipped_sum(editor: GraphEditor, x: str, name: str) -> tuple[int, int] | None:
+    """The positions of the two nodes that make Clip(x + 3, 0, 6) for one other node alone; None of another value."""
+    clip = editor.made_for(name)
+    summed = editor.made_for(clip[1].inputs[0]) if clip is not None and _is_clip(editor, clip[1]) else None
+    return (clip[0], summed[0]) if clip is not None and summed is not None and _is_sum(editor, summed[1], x) else None
 
 
 def _is_clip(editor: GraphEditor, node: Node) -> bool:
