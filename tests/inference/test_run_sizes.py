@@ -131,6 +131,21 @@ ROLL = """g (float[a,5] x) => (float[?,5] y) {
   y = Concat <axis=0> (rest, first)
 }"""
 
+BIAS = """g (float[2,s] x) => (float[2,s] y) <float[1,8] bias = {1,2,3,4,5,6,7,8}, int64 none = {0}> {
+  size = Shape <start=1, end=2> (x)
+  one = Constant <value_ints=[1]> ()
+  eight = Constant <value_ints=[8]> ()
+  far = Constant <value_ints=[99]> ()
+  rows = Sub (one, size)
+  first_row = Max (rows, none)
+  columns = Sub (eight, size)
+  first_column = Max (columns, none)
+  axis = Constant <value_ints=[0]> ()
+  row = Slice (bias, first_row, far, axis)
+  part = Slice (row, first_column, far, one)
+  y = Add (x, part)
+}"""
+
 THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   z = ConstantOfShape <value=float[1]{2.0}> (s)
   y = Sqrt (z)
@@ -181,6 +196,11 @@ def test_branches_with_sizes_of_the_run() -> None:
 def test_a_remainder_by_the_size_that_is_sliced() -> None:
     """As torch.roll is exported."""
     check(ROLL, {"x": X}, {"x": X[:3]})
+
+
+def test_a_slice_of_the_one_row_that_there_is() -> None:
+    """As MPT takes its bias: of 1 - max(1 - s, 0) rows, which are broadcast."""
+    check(BIAS, {"x": X[:2]}, {"x": X[2:, :1]})
 
 
 def test_a_loop_that_slices_by_its_counter() -> None:

@@ -164,6 +164,11 @@ def _is_of_no_elements(count: Dim, size: Dim) -> bool:
     return sizes.substitute(size, none) == 0 and isinstance(found, int) and found > 0
 
 
+def _is_one_of_one(count: Dim, size: Dim) -> bool:
+    """Whether a slice takes the one element of an axis, unless it were of none, which the script refuses."""
+    return size == 1 and not isinstance(count, int) and not may_be_zero(count)
+
+
 def _is_filled(count: Dim) -> bool:
     """Whether a size is certainly at least 1, symbols being so."""
     if isinstance(count, int):
@@ -195,6 +200,9 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
     dims = list(node.dims("data"))
     for axis, start, count, step in slice_ranges(node):
         words = f"the length of the slice of {node.axis_words('data', axis)}"
+        if _is_one_of_one(count, dims[axis]):
+            node.assume_equal(count, 1, words, "the whole axis")
+            continue
         if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
             node.assume(count, Relation.AT_LEAST, 1, words)
         if _is_of_no_elements(count, dims[axis]):  # the engine takes elements that an axis without any has not for 0
@@ -218,6 +226,8 @@ def slice_(node: NodeView) -> Fragment:
     """Ranges of rows or columns, axis by axis; other steps are selections."""
     steps = Steps(node)
     for axis, start, count, step in sorted(slice_ranges(node), key=lambda found: found[0]):
+        if _is_one_of_one(count, node.dims("data")[axis]):
+            continue
         if step == 1:
             steps.slice(axis, start, count)
         elif isinstance(start, int) and isinstance(count, int) and isinstance(step, int) and count <= _MOST_PICKED:
