@@ -1,16 +1,18 @@
 """QuantizeLinear of what was dequantised becomes what it was before.
 
-Condition: the same known scale, zero point and type, and numbers of FP32. Reason: FP32 has room enough for 16 bits, so
-nothing is rounded.
+Condition: the same known finite scale, zero point and type of integers, and numbers of FP32. Reason: FP32 has room
+enough for 16 bits, so nothing is rounded. Of float8 an infinity becomes the largest number on the way.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.ir import Node
 
 RULE = "requantization"
@@ -29,8 +31,9 @@ def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
     scale = known_scale(facts, made)
     source = facts.values[made.inputs[0]].dtype
     target = facts.dtype(2) if facts.has(2) else node.attributes.get("output_dtype") or "uint8"
-    is_same = source == target and known_scale(facts, node) == scale and _zero(facts, node) == _zero(facts, made)
-    if facts.dtype(0) != "float" or not scale or not is_same:
+    is_same = known_scale(facts, node) == scale and _zero(facts, node) == _zero(facts, made)
+    is_whole = source == target and target in INTEGER_DTYPES
+    if facts.dtype(0) != "float" or not scale or not is_same or not is_whole:
         facts.context.notes.left(RULE, node, "type, scale or zero point are not known to be those of before")
         return None
     facts.context.notes.fired(RULE, node, "of numbers that were quantised the same way")
@@ -38,8 +41,9 @@ def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
 
 
 def known_scale(facts: NodeFacts, node: Node) -> float | None:
-    """The one known scale of a quantising or dequantising node."""
-    return _number(facts, node.inputs[1]) if node.op_type in QUANTIZING else None
+    """The one known scale of a quantising or dequantising node, if it is finite."""
+    scale = _number(facts, node.inputs[1]) if node.op_type in QUANTIZING else None
+    return scale if scale is not None and math.isfinite(scale) else None
 
 
 def _zero(facts: NodeFacts, node: Node) -> float | None:

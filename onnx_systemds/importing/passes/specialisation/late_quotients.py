@@ -1,7 +1,8 @@
 """Rows that are divided by their sums on the way into a product are divided behind it, where its result is narrower.
 
 So is what Softmax gives to the product of an attention: a row of it has a number for each token, and the result one for
-each feature of a head. An exponential that is no number, or beyond all, makes the whole row NaN either way.
+each feature of a head. Its exponentials are 1 at the most, so that the product is not beyond all numbers before it is
+divided; one that is no number makes the whole row NaN either way.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def with_late_quotients(
         if assigns_variable(statement):
             name, value = statement.target.name, statement.value
             statement = rewritten(statement, change)
-            if counts[name] == 1 and isinstance(value, tree.Call) and value.function == "exp":
+            if counts[name] == 1 and _is_one_at_most(value):
                 exponentials.add(name)
             # a name counts twice: where it is assigned and where it is read
             if counts[name] == 1 and read[name] == 2 and (exponential := _divided(value)) is not None:
@@ -69,6 +70,17 @@ def with_late_quotients(
                     quotients[name] = len(changed), _Quotient(exponential, value.right, size)
         changed.append(statement)
     return tuple(statement for statement in changed if statement is not None)
+
+
+def _is_one_at_most(value: tree.Expression) -> bool:
+    """Whether a value is exp(X - rowMaxs(X))."""
+    if not isinstance(value, tree.Call) or value.function != "exp":
+        return False
+    exponent = value.arguments[0].value
+    if not isinstance(exponent, tree.Binary) or exponent.operator != "-":
+        return False
+    most = exponent.right
+    return isinstance(most, tree.Call) and most.function == "rowMaxs" and most.arguments[0].value == exponent.left
 
 
 def _divided(value: tree.Expression) -> tree.Name | None:
