@@ -69,6 +69,7 @@ CASES = [
     row("sorted downwards", "Y = order(target=X, by=2, decreasing=TRUE)"),
     row("equal ones downwards", "Y = order(target=X, by=1, decreasing=TRUE)"),
     row("sorted by two", 'Y = order(target=X, by=matrix("1 2", 1, 2), decreasing=TRUE)'),
+    row("sorted by a computed column", "Y = order(target=X, by=as.scalar(rowIndexMax(X[1, ])))"),
     row("places", "Y = order(target=X, by=1, decreasing=TRUE, index.return=TRUE)"),
     row("contains", "Y = X + ifelse(contains(target=X, pattern=5), 1, 2)"
         " + ifelse(contains(target=X, pattern=7), 4, 8)"),
@@ -105,7 +106,7 @@ def test_weights_that_are_no_numbers_count_nowhere(body: str, places: dict[str, 
 
 
 @pytest.mark.parametrize(("body", "reason"), [
-    ("Y = order(target=X, by=as.scalar(X[1, 1]))", "must be known"),
+    ("Y = order(target=X, by=X)", "must be known, or be one"),
     ("Y = X * time()", "a model knows no clock"),
     ('Y = removeEmpty(target=X, margin="all")', "not rows or cols"),
 ])  # fmt: skip

@@ -10,8 +10,8 @@ from onnx_systemds.exporting.builtins.elementwise import equal_or_nan
 from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
-from onnx_systemds.exporting.values import Matrix, Scalar, Value, unfolded
-from onnx_systemds.inference.dims import RUN_SIZE, symbols
+from onnx_systemds.exporting.values import Matrix, Value, unfolded
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, symbols
 
 
 @builtin("removeEmpty")
@@ -51,9 +51,9 @@ def order(
     g, x = ctx.g, ctx.flat(target)
     down = g.constant(False) if decreasing is None else g.reshape(ctx.truth(decreasing), ())
     if down.constant is None:
-        places = g.where(down, *(_order(ctx, target, _columns(by), each) for each in (True, False)))
+        places = g.where(down, *(_order(ctx, target, _columns(ctx, by), each) for each in (True, False)))
     else:
-        places = _order(ctx, target, _columns(by), bool(down.constant))
+        places = _order(ctx, target, _columns(ctx, by), bool(down.constant))
     numbered = g.constant(False) if index_return is None else g.reshape(ctx.truth(index_return), ())
     if numbered.constant is not None:
         return ctx.matrix(_numbered(ctx, places) if numbered.constant else g.gather(x, places, 0))
@@ -67,12 +67,13 @@ def _numbered(ctx: Context, places: Tensor) -> Tensor:
     return g.reshape(g.floating(g.binary("Add", places, g.constant(1))), (places.dims[0], 1))
 
 
-def _order(ctx: Context, target: Matrix, columns: list[int], decreasing: bool) -> Tensor:
+def _order(ctx: Context, target: Matrix, columns: list[Dim], decreasing: bool) -> Tensor:
     """Return from which rows, counted from 0, the sorted ones come."""
     g, x = ctx.g, ctx.flat(target)
     places: Tensor | None = None
     for column in reversed(columns):
-        if column < 1 or (isinstance(target.cols, int) and column > target.cols):
+        beyond = column - target.cols
+        if (isinstance(column, int) and column < 1) or (isinstance(beyond, int) and beyond > 0):
             raise UnsupportedCase(f"order by column {column} of {target}")
         keys = g.reshape(g.slice(x, 1, column - 1, column), (target.rows,))
         moved = keys if places is None else g.gather(keys, places, 0)
@@ -82,17 +83,16 @@ def _order(ctx: Context, target: Matrix, columns: list[int], decreasing: bool) -
     return places
 
 
-def _columns(by: Value | None) -> list[int]:
+def _columns(ctx: Context, by: Value | None) -> list[Dim]:
     """Return the columns to sort by, the most important first."""
     if by is None:
         return [1]
     by = unfolded(by)
     if isinstance(by, Matrix) and by.constant is not None:
         return [int(column) for column in by.constant.ravel()]
-    known = by.known if isinstance(by, Scalar) else None
-    if known is None or isinstance(known, str):
-        raise UnsupportedCase("the columns that order sorts by must be known")
-    return [int(known)]
+    if isinstance(by, Matrix) and by.dims != (1, 1):
+        raise UnsupportedCase("the columns that order sorts by must be known, or be one")
+    return [ctx.integer(by)]
 
 
 @builtin("contains")
