@@ -8,6 +8,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import Sizes, builtin, refuse
+from onnx_systemds.exporting.graph.formulas import Number
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims, product
@@ -181,19 +182,24 @@ def batch_norm2d(
     stored = [ctx.viewed(m, (channels,)) for m in (gamma, beta, ema_mean, ema_var)]
     if mode.lower() == "test":
         out = g.node("BatchNormalization", [images, *stored], images.dims, epsilon=epsilon)
-        inverse = g.unary("Reciprocal", g.unary("Sqrt", g.binary("Add", ctx.flat(ema_var), g.number(epsilon))))
-        return Matrix(out, x.rows, x.cols), ema_mean, ema_var, ema_mean, ctx.matrix(inverse)
+        own = _inverse_deviation(Number(g, ctx.flat(ema_var)), epsilon)
+        return Matrix(out, x.rows, x.cols), ema_mean, ema_var, ema_mean, ctx.matrix(own.tensor)
     axes = tuple(axis for axis in range(images.rank) if axis != 1)
     mean = g.reduce("ReduceMean", images, axes)
-    centered = g.binary("Sub", images, mean)
-    var = g.reduce("ReduceMean", g.binary("Mul", centered, centered), axes)
-    inverse = g.unary("Reciprocal", g.unary("Sqrt", g.binary("Add", var, g.number(epsilon))))
-    scale, shift = (g.reshape(stored[i], mean.dims) for i in (0, 1))
-    out = g.binary("Add", g.binary("Mul", g.binary("Mul", centered, inverse), scale), shift)
+    centered = Number(g, images) - Number(g, mean)
+    variance = Number(g, g.reduce("ReduceMean", (centered * centered).tensor, axes))
+    inverse = _inverse_deviation(variance, epsilon)
+    scale, shift = (Number(g, g.reshape(stored[i], mean.dims)) for i in (0, 1))
+    scaled = centered * inverse * scale + shift
     # the engine moves the average of the variances by the mean, too
     updated = [_moving(ctx, old, mean, mu) for old in (ema_mean, ema_var)]
-    caches = [ctx.matrix(g.reshape(t, (channels, 1))) for t in (mean, inverse)]
-    return Matrix(out, x.rows, x.cols), *updated, *caches
+    caches = [ctx.matrix(g.reshape(t, (channels, 1))) for t in (mean, inverse.tensor)]
+    return Matrix(scaled.tensor, x.rows, x.cols), *updated, *caches
+
+
+def _inverse_deviation(variance: Number, epsilon: float) -> Number:
+    """Return 1 divided by the deviation, which a small number keeps from 0."""
+    return (variance + epsilon).root().apply("Reciprocal")
 
 
 def _channel_view(x: Matrix, channels: int) -> Dims:
@@ -209,8 +215,7 @@ def _channel_view(x: Matrix, channels: int) -> Dims:
 def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
     """Return ``mu*old + (1-mu)*new``."""
     g = ctx.g
-    decayed = g.binary("Mul", ctx.flat(old), g.number(mu))
-    return ctx.matrix(g.binary("Add", decayed, g.binary("Mul", g.reshape(new, old.dims), g.number(1.0 - mu))))
+    return ctx.matrix((Number(g, ctx.flat(old)) * mu + Number(g, g.reshape(new, old.dims)) * (1.0 - mu)).tensor)
 
 
 refuse("batch_norm2d_backward", "lstm_backward", reason="the gradient of this layer is for training",

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph.formulas import Number, where
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Tensor
 from onnx_systemds.exporting.values import DOUBLE, Matrix, Scalar, Value
 
@@ -92,9 +93,9 @@ class _Heights:
     """A sorted column: its `values`, the weights up to each of them (`upper`), and those of all, in float64."""
 
     values: Tensor
-    weights: Tensor
-    upper: Tensor
-    total: Tensor
+    weights: Number
+    upper: Number
+    total: Number
 
 
 def _heights(ctx: Context, x: Matrix, weights: Matrix | None) -> _Heights:
@@ -102,50 +103,48 @@ def _heights(ctx: Context, x: Matrix, weights: Matrix | None) -> _Heights:
     size = key.dims[0]
     values, places = ascending(ctx, key, 0)
     if weights is None:
-        upper = g.cast(g.count(1, size + 1), WIDE)
-        return _Heights(values, g.constant(np.float64(1), WIDE), upper, g.cast(g.size_tensor(size), WIDE))
-    sorted_weights = g.gather(g.cast(ctx.only_column(weights), WIDE), places, 0)
-    upper = g.node("CumSum", [sorted_weights, g.constant(np.int64(0))], (size,), WIDE)
-    return _Heights(values, sorted_weights, upper, g.reduce("ReduceSum", sorted_weights, (0,)))
+        upper = Number(g, g.cast(g.count(1, size + 1), WIDE))
+        return _Heights(values, upper.of(1), upper, Number(g, g.cast(g.size_tensor(size), WIDE)))
+    ordered = g.gather(g.cast(ctx.only_column(weights), WIDE), places, 0)
+    upper = Number(g, g.node("CumSum", [ordered, g.constant(np.int64(0))], (size,), WIDE))
+    return _Heights(values, Number(g, ordered), upper, Number(g, g.reduce("ReduceSum", ordered, (0,))))
 
 
 def _computed(ctx: Context, x: Matrix, weights: Matrix | None, shares: Tensor, middle: bool) -> Tensor:
     """Return the elements at a column of shares, where these, the number of elements or weights are computed."""
     g, column = ctx.g, _heights(ctx, x, weights)
-    exact = g.cast(shares, WIDE)
+    exact = Number(g, g.cast(shares, WIDE))
     if shares.constant is None and g.dtype == "float32":  # 0.3 of 10 is a little more than 3
-        exact = g.binary("Mul", exact, g.constant(np.float64(1 - _ROUNDING), WIDE))
-    place = g.unary("Ceil", g.binary("Mul", exact, column.total))
-    one = g.constant(np.float64(1), WIDE)
+        exact = exact * (1 - _ROUNDING)
+    place = (exact * column.total).apply("Ceil")
 
-    def at(place: Tensor) -> Tensor:
-        below = g.cast(g.binary("Less", g.reshape(column.upper, (1, x.rows)), place), INT)
-        index = g.reduce("ReduceSum", below, (1,))
+    def at(place: Number) -> Number:
+        below = Number(g, g.reshape(column.upper.tensor, (1, x.rows))) < place
+        index = g.reduce("ReduceSum", g.cast(below.tensor, INT), (1,))
         last = g.binary("Sub", g.size_tensor(x.rows), g.constant([1]))
-        return g.gather(column.values, g.reshape(g.binary("Min", index, last), (shares.dims[0],)), 0)
+        return Number(g, g.gather(column.values, g.reshape(g.binary("Min", index, last), (shares.dims[0],)), 0))
 
-    found = at(g.binary("Max", place, one))
+    found = at(place.at_least(1))
     if not middle:
-        return g.reshape(found, (shares.dims[0], 1))
-    both = g.binary("Mul", g.binary("Add", found, at(g.binary("Add", place, one))), g.number(0.5))
-    half = g.binary("Mul", column.total, g.constant(np.float64(0.5), WIDE))
-    even = g.binary("Equal", g.unary("Floor", half), half)
+        return g.reshape(found.tensor, (shares.dims[0], 1))
+    both = (found + at(place + 1)) * 0.5
+    half = column.total * 0.5
+    even = half.apply("Floor").equals(half)
     # as in `_picked`; with weights the engine compares their sum with the rows, too
     filled = g.reduce("ReduceSum", g.cast(g.truth(column.values), INT), (0,))
-    place = g.reshape(place, (1,))
-    inside = g.binary("And", g.binary("Greater", g.cast(filled, WIDE), place), g.binary("GreaterOrEqual", place, one))
-    return g.where(g.binary("And", even, inside), both, found)
+    place = Number(g, g.reshape(place.tensor, (1,)))
+    inside = (Number(g, g.cast(filled, WIDE)) > place) & (place >= 1)
+    return where(even & inside, both, found).tensor
 
 
 def _computed_middle(ctx: Context, x: Matrix, weights: Matrix | None) -> Tensor:
     """Return the mean of the middle half: each element by the part of its weight that lies there."""
     g, column = ctx.g, _heights(ctx, x, weights)
-    low, high = (g.binary("Mul", column.total, g.constant(np.float64(share), WIDE)) for share in (0.25, 0.75))
-    top = g.binary("Min", column.upper, high)
-    bottom = g.binary("Max", g.binary("Sub", column.upper, column.weights), low)
-    part = g.binary("Max", g.binary("Sub", top, bottom), g.constant(np.float64(0), WIDE))
-    share = g.binary("Div", part, g.binary("Sub", high, low))
-    return g.reduce("ReduceSum", g.binary("Mul", column.values, g.floating(share)), (0,), keepdims=False)
+    low, high = column.total * 0.25, column.total * 0.75
+    top = column.upper.at_most(high)
+    bottom = (column.upper - column.weights).at_least(low)
+    share = (top - bottom).at_least(0) / (high - low)
+    return g.reduce("ReduceSum", g.binary("Mul", column.values, g.floating(share.tensor)), (0,), keepdims=False)
 
 
 def _register_triangle(name: str, upper: int, side: str) -> None:

@@ -14,6 +14,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.builtins.solving import looped, reflected, reflection, square
+from onnx_systemds.exporting.graph.formulas import Number, where
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim
@@ -106,22 +107,20 @@ def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], T
     own: products of all columns with themselves. shared: those of the first half with the second half.
     """
     g, half = ctx.g, int(own.dims[1]) // 2  # type: ignore[arg-type]
-    one, zero = g.number(1.0), g.number(0.0)
-    difference = g.binary("Sub", g.slice(own, 1, half, None), g.slice(own, 1, 0, half))
-    slope = g.binary("Div", difference, g.binary("Add", shared, shared))
-    root = g.unary("Sqrt", g.binary("Add", one, g.binary("Mul", slope, slope)))
-    tangent = g.binary("Div", one, g.binary("Add", g.unary("Abs", slope), root))
-    tangent = g.where(g.binary("Less", slope, zero), g.unary("Neg", tangent), tangent)
-    tangent = g.where(g.binary("Equal", shared, zero), zero, tangent)
-    cosine = g.binary("Div", one, g.unary("Sqrt", g.binary("Add", one, g.binary("Mul", tangent, tangent))))
-    sine = g.binary("Mul", tangent, cosine)
+    both, second, first = (Number(g, each) for each in (shared, g.slice(own, 1, half, None), g.slice(own, 1, 0, half)))
+    slope = (second - first) / (both + both)
+    root = (1.0 + slope * slope).root()
+    tangent = 1.0 / (abs(slope) + root)
+    tangent = where(slope < 0.0, -tangent, tangent)
+    tangent = where(both.equals(0.0), 0.0, tangent)
+    cosine = 1.0 / (1.0 + tangent * tangent).root()
+    sine = tangent * cosine
     seats = g.constant(_next_seats(half))
 
     def turned(matrix: Tensor) -> Tensor:
-        left, right = g.slice(matrix, 1, 0, half), g.slice(matrix, 1, half, None)
-        first = g.binary("Sub", g.binary("Mul", left, cosine), g.binary("Mul", right, sine))
-        second = g.binary("Add", g.binary("Mul", left, sine), g.binary("Mul", right, cosine))
-        return g.gather(g.concat([first, second], 1), seats, 1)
+        left, right = (Number(g, g.slice(matrix, 1, *ends)) for ends in ((0, half), (half, None)))
+        parts = left * cosine - right * sine, left * sine + right * cosine
+        return g.gather(g.concat([part.tensor for part in parts], 1), seats, 1)
 
     return turned
 
