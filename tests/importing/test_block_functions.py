@@ -15,6 +15,7 @@ from onnx_systemds import ScoringFunction, import_model
 from onnx_systemds.cli.node_map import script_map
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import NodePlace
 from onnx_systemds.importing.passes.blocks.repeats import find_repeats
@@ -49,7 +50,11 @@ def test_layers_are_one_function(batch: int | str) -> None:
     assert len(calls_of(script, "encoder_layer")) == 12
     assert lines_of(script) <= 0.5 * lines_of(flat)
     assert layer.comments.before == ("# The nodes of encoder.layer.0 to encoder.layer.11, called 12 times.",)
-    assert [it.name for it in layer.parameters][-4:] == ["narrow_weight", "narrow_bias", "norm_weight", "norm_bias"]
+    assert [it.name for it in layer.parameters][-4:] == ["narrow_bias", "norm_weight", "norm_bias", "own_weights"]
+    assert "  narrow_weight = matrix(as.matrix(own_weights[7]), rows=16, cols=8)" in script.text.splitlines()
+    second = print_expression(calls_of(script, "encoder_layer")[1].arguments[-1].value)
+    assert second.startswith('list(as.matrix(weights["encoderLayer1AttentionQueryWeight"]), as.matrix(weights["enc')
+    assert second.endswith('as.matrix(weights["encoderLayer1NarrowWeight"]))')
     assert [it.name for it in layer.results] == ["norm_LayerNormalization"]
     assert "  wide_MatMul = attention_norm_LayerNormalization %*% wide_weight" in script.text.splitlines()
     assert script.general is not None
@@ -57,10 +62,12 @@ def test_layers_are_one_function(batch: int | str) -> None:
 
 
 def test_a_few_layers_stay_as_they_are_unless_asked_for() -> None:
-    scripts = {mode: import_model(encoder(2), functions=mode) for mode in (None, "keep", "flat", "blocks")}
+    scripts = {mode: import_model(encoder(2), functions=mode, weights="inline")
+               for mode in (None, "keep", "flat", "blocks")}  # fmt: skip
     assert scripts[None].text == scripts["keep"].text == scripts["flat"].text
     assert len(calls_of(scripts["blocks"], "encoder_layer")) == 2
     assert lines_of(scripts["blocks"]) < lines_of(scripts["flat"])
+    assert len(calls_of(import_model(encoder(2)), "encoder_layer")) == 2  # they take their weights themselves
     with pytest.raises(ValueError, match="functions is one of flat, blocks, keep, not 'all'"):
         import_model(encoder(2), functions="all")
 
@@ -69,7 +76,7 @@ def test_results_have_sizes_where_a_later_call_takes_them() -> None:
     """The engine does not know them before it has compiled the function, for which it has to know them."""
     calls = [statement for statement in import_model(encoder(3), functions="blocks").main.body
              if isinstance(statement, tree.Assign) and "encoder_layer(" in statement.spelling]  # fmt: skip
-    endings = [statement.spelling.rpartition("encoder_layer_")[2].partition(")")[2] for statement in calls]
+    endings = [statement.spelling.rpartition('Weight"])))')[2] for statement in calls]
     assert endings == [", rows=4 * batch, cols=8)", ", rows=4 * batch, cols=8)", ""]
 
 

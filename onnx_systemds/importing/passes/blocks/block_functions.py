@@ -1,7 +1,7 @@
 """What statements of the main function repeat as functions of their own: of twelve layers, one called twelve times.
 
-The weights of a call are taken out of their list in front of it, so that all calls get matrices of known sizes: then
-the engine compiles the function once (docs/decisions/0028-repeated-blocks.md).
+A function takes its weights out of the list that it is given, in a block of their own, so that what is computed of them
+has known sizes: then the engine compiles it once (docs/decisions/0028-repeated-blocks.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onnx_systemds.dml.rewrite import call, renamed, reshaped
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
-from onnx_systemds.importing.parameters import MATRIX
+from onnx_systemds.importing.parameters import MATRIX, UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import (
     GUARDED,
     cut,
@@ -29,12 +29,15 @@ from onnx_systemds.importing.passes.block_cuts import (
 )
 from onnx_systemds.importing.passes.blocks.block_names import Path, block_name, common_scope, local_name
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
+from onnx_systemds.importing.passes.blocks.own_weights import Given, own_weights
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_reshapes_apart
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
 from onnx_systemds.importing.passes.call_guards import guarding_calls
+from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
-from onnx_systemds.operators.api.reserved_names import WEIGHTS
+from onnx_systemds.operators.api.reserved_names import OWN_WEIGHTS, WEIGHTS
+from onnx_systemds.operators.rendering.weight_loads import entry, key_of, own_load, sizes_of
 
 APART = 'if (never) { print("never") }  # one function for all calls: not to be written into its callers'
 MOST_LINES = 2 / 3
@@ -91,8 +94,8 @@ def _with_blocks(script: Script) -> Script | None:
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
     blocks: list[_Block] = []
-    for repeat in repeats:
-        block = _Block(body, repeat, names, kinds)
+    for repeat, own in zip(repeats, own_weights(body, repeats)):
+        block = _Block(body, repeat, names, kinds, own)
         function = block.function(others)
         if _is_shorter(block, function, shapes):
             blocks.append(block)
@@ -138,8 +141,8 @@ def _is_callable(repeat: Repeat, kinds: Mapping[str, tree.DataType]) -> bool:
 
 def _is_shorter(block: _Block, function: tree.Function, shapes: Mapping[str, Shape]) -> bool:
     """Whether a function and its calls have fewer lines than the statements that they stand for."""
-    instances = block.repeat.instances
-    calls = [block.call(number, shapes) for number in range(len(instances))]
+    instances = (*block.repeat.instances, sorted(block.loads))
+    calls = [block.call(number, shapes) for number in range(len(block.repeat.instances))]
     after = sum(print_statement(it).count("\n") for it in (function, *calls))
     if after < sum(map(len, instances)):
         return True  # without a look at how many lines these have: one at least
@@ -162,37 +165,45 @@ class _Block:
     """A repeated sequence, its function and its calls."""
 
     def __init__(
-        self, body: tree.Block, repeat: Repeat, names: Names, kinds: Mapping[str, tree.DataType]
+        self, body: tree.Block, repeat: Repeat, names: Names, kinds: Mapping[str, tree.DataType], own: tuple[Given, ...]
     ) -> None:
-        self.body, self.repeat, self.kinds = body, repeat, kinds
+        self.body, self.repeat, self.kinds, self.own = body, repeat, kinds, own
         self.origins = [[body[place].origin for place in instance] for instance in repeat.instances]
         self.scopes: list[Path] = [common_scope(origins) for origins in self.origins]
         self.name = names.fresh(block_name(self.scopes))
         self.ends = {instance[-1]: number for number, instance in enumerate(repeat.instances)}
         self._made_of = {name: place for place, statement in enumerate(body) for name in assigned((statement,))}
-        self._names = Names(["never"])
+        self.loads = {self._made_of[name] for given in own for name in given}
+        self._names = Names(["never", OWN_WEIGHTS])
         self._inner = self._inner_names()
         self.parameters = self._parameters()
 
     def function(self, others: Mapping[str, tree.Function]) -> tree.Function:
         """The function; its statements are those of the first instance, and of the nodes of all."""
         names = self._inner | {it.given[0]: it.name for it in self.parameters}
-        statements: list[tree.Statement] = []
+        statements: list[tree.Statement] = self._own_loads(names)
         for number, place in enumerate(self.repeat.instances[0]):
             statement = copy(renamed(self.body[place], names))
             if not number:
                 tree.keep_spelling(statement, statement.spelling)
             tree.keep_origin(statement, SharedOrigin(self.name, tuple(origins[number] for origins in self.origins)))
             statements.append(statement)
-        inputs = tuple(tree.Parameter(it.name, self.kinds[it.given[0]]) for it in self.parameters)
+        inputs = [tree.Parameter(it.name, self.kinds[it.given[0]]) for it in self._arguments]
         scalars = [parameter.name for parameter in inputs if parameter.type.kind == "scalar"]
+        if self.own:
+            inputs.append(tree.Parameter(OWN_WEIGHTS, UNKNOWN_LIST))
+            statements = list(with_loads_first(tuple(statements), LARGEST_EARLY))
         body = with_never([cut(APART), *cut_blocks(statements, others, scalars)])
         results = tuple(tree.Parameter(self._inner[given[0]], MATRIX) for given in self.repeat.results)
-        return tree.Function(self.name, inputs, results, body, comments=tree.Comments(before=self._comment()))
+        return tree.Function(self.name, tuple(inputs), results, body, comments=tree.Comments(before=self._comment()))
 
     def call(self, number: int, shapes: Mapping[str, Shape]) -> tree.Statement:
         """A call. Its result gets a size if a later call takes what is made of it: the engine knows none before."""
-        called = call(self.name, *(tree.Name(it.given[number]) for it in self.parameters))
+        arguments: list[tree.Expression] = [tree.Name(it.given[number]) for it in self._arguments]
+        if self.own:
+            keys = (key_of(self.body[self._made_of[given[number]]]) for given in self.own)
+            arguments.append(call("list", *(entry(key) for key in keys if key is not None)))
+        called = call(self.name, *arguments)
         targets = [given[number] for given in self.repeat.results]
         origin = CallOrigin(self.name, number)
         if len(targets) > 1:
@@ -205,6 +216,22 @@ class _Block:
         statement = tree.Assign(tree.Name(targets[0]), value, origin=origin)
         tree.keep_spelling(statement, f"{targets[0]} = {print_expression(value)}")
         return statement
+
+    @property
+    def _arguments(self) -> list[_Parameter]:
+        """The parameters but for the weights that the function takes out of their list."""
+        return [it for it in self.parameters if it.given not in self.own]
+
+    def _own_loads(self, names: Mapping[str, str]) -> list[tree.Statement]:
+        """The statements that take the weights of a call out of their list."""
+        found: list[tree.Statement] = []
+        for number, given in enumerate(self.own, 1):
+            loads = [self.body[self._made_of[name]] for name in given]
+            rows, cols = sizes_of(loads[0])
+            statement = tree.Assign(tree.Name(names[given[0]]), own_load(number, rows, cols))
+            tree.keep_origin(statement, SharedOrigin(self.name, tuple(load.origin for load in loads)))
+            found.append(statement)
+        return found
 
     def _comment(self) -> tuple[str, ...]:
         first, last = (".".join(scope) for scope in (self.scopes[0], self.scopes[-1]))
@@ -249,7 +276,7 @@ class _Block:
 
 def _with_calls(body: tree.Block, blocks: Sequence[_Block], shapes: Mapping[str, Shape]) -> list[tree.Statement]:
     """The statements, with calls in the places of the last ones of the instances."""
-    gone = {place for block in blocks for instance in block.repeat.instances for place in instance}
+    gone = {place for block in blocks for instance in (*block.repeat.instances, block.loads) for place in instance}
     ends = {place: (block, number) for block in blocks for place, number in block.ends.items()}
     found: list[tree.Statement] = []
     for place, statement in enumerate(body):

@@ -14,6 +14,9 @@ from onnx_systemds.dml.scopes import assigned, assignment_counts, read_first
 from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, NEVER, cut
 from onnx_systemds.operators.rendering.weight_loads import bytes_of, is_load
 
+LARGEST_EARLY = 64 << 20
+"""Bytes of weights that a script for open sizes takes at once."""
+
 
 def with_loads_first(body: tree.Block, most: float = math.inf) -> tree.Block:
     """The statements, with those in front that take matrices of known sizes out of the list.

@@ -24,7 +24,7 @@ from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
 from onnx_systemds.importing.passes.specialisation.late_quotients import with_late_quotients
-from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
+from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
     called_with_loops,
     with_bodies,
@@ -53,8 +53,6 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()
-LARGEST_EARLY = 64 << 20
-"""Bytes of weights that a script for open sizes takes at once."""
 
 
 def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
