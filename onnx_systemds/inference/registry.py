@@ -259,14 +259,8 @@ def rewrite(name: str, *op_types: str, domain: str = "") -> Callable[[Join], Joi
 
 def find(registry: Mapping[Identity, Mapping[int, Entry]], identity: Identity, version: int) -> Entry | None:
     """What a registry has with the highest ``since`` not above ``version``; None when there is none."""
-    versions = registry.get(identity)
-    if versions is None:
-        return None
-    since = 0
-    for known in versions:
-        if since < known <= version:
-            since = known
-    return versions[since] if since else None
+    since = _serving(registry, identity, version)
+    return registry[identity][since] if since else None
 
 
 def place_of(registry: Registry[Any], identity: Identity, version: int) -> Place | None:
@@ -281,7 +275,7 @@ def wrong_result(registry: Registry[Any], facts: NodeFacts, wanted: str, given: 
     return (InternalError if made is None or made.is_own else PluginError)(message, facts.place)
 
 
-def _serving(registry: Registry[Any], identity: Identity, version: int) -> int:
+def _serving(registry: Mapping[Identity, Mapping[int, Any]], identity: Identity, version: int) -> int:
     """From which version on the entry serves that is in force at a version; 0 for none."""
     return max((since for since in registry.get(identity, ()) if since <= version), default=0)
 
