@@ -126,8 +126,12 @@ class Backward(NodeFacts):
 
     # --- what several rules compute ----------------------------------------------------------------------------
 
+    def needed(self, derivatives: Sequence[Callable[[], str]]) -> list[str]:
+        """The derivatives by the inputs; only those that are needed are made."""
+        return [make() if self.needs(position) else "" for position, make in enumerate(derivatives)]
+
     def fitted(self, derivatives: Sequence[Callable[[], str]]) -> list[str]:
-        """The derivatives of a broadcasting operator; only those that are needed are made."""
+        """As `needed`, of a broadcasting operator."""
         if self.version < 7 and self.attribute("broadcast"):
             raise UnsupportedCase(f"the derivative of {self.node.op_type} that broadcasts as before opset 7")
         return [self.fit(make(), position) if self.needs(position) else "" for position, make in enumerate(derivatives)]

@@ -198,12 +198,13 @@ def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
         common = n.emit("ReduceMean", n.grad, others)
         common = n.emit("Add", common, n.times(normal, n.emit("ReduceMean", weighted, others)))
         inner = n.emit("Sub", n.grad, common)
-    results = [n.times(inner, factor) if n.needs(0) else "", "", "", "", ""]
-    results[1] = channel_sum(n, weighted, rank) if n.needs(1) else ""
-    results[2] = channel_sum(n, n.grad, rank) if n.needs(2) else ""
-    if not trains and n.needs(3):
-        results[3] = n.emit("Neg", channel_sum(n, n.times(n.grad, factor), rank))
-    if not trains and n.needs(4):
-        by_spread = n.emit("Div", n.times(n.times(weighted, factor), -0.5), root)
-        results[4] = channel_sum(n, by_spread, rank)
-    return results
+    of_statistics = [
+        lambda: n.emit("Neg", channel_sum(n, n.times(n.grad, factor), rank)),
+        lambda: channel_sum(n, n.emit("Div", n.times(n.times(weighted, factor), -0.5), root), rank),
+    ]
+    return n.needed([
+        lambda: n.times(inner, factor),
+        lambda: channel_sum(n, weighted, rank),
+        lambda: channel_sum(n, n.grad, rank),
+        *([] if trains else of_statistics),
+    ])  # fmt: skip

@@ -283,13 +283,9 @@ def read_of(node: NodeView, name: str, home: View, statements: list[str]) -> Rea
 def _conv_gradient(n: Backward) -> Sequence[str]:
     weight = n.known_dims(1, "the derivative of a convolution")
     grid, group = known_grid(n, n.dims(0)[2:], weight[2:]), int(n.attribute("group"))
-    results = [""] * n.input_count
-    if n.needs(0):
-        results[0] = n.emit(
-            "ConvTranspose", n.grad, n.node.inputs[1], group=group, output_padding=grid.rest, **grid.attributes
-        )
-    if n.needs(1):
-        results[1] = filter_gradient(n, n.x, n.grad, group, grid)
-    if n.needs(2):
-        results[2] = channel_sum(n, n.grad, n.rank(0))
-    return results
+    weights = n.node.inputs[1]
+    return n.needed([
+        lambda: n.emit("ConvTranspose", n.grad, weights, group=group, output_padding=grid.rest, **grid.attributes),
+        lambda: filter_gradient(n, n.x, n.grad, group, grid),
+        lambda: channel_sum(n, n.grad, n.rank(0)),
+    ])  # fmt: skip

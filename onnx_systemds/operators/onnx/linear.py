@@ -108,30 +108,26 @@ def _matmul_gradient(n: Backward) -> Sequence[str]:
         left = n.emit("Unsqueeze", left, n.tape.integers([0]))
         grad = n.emit("Unsqueeze", grad, n.tape.integers([-2]))
     batch = (n.values[n.out].dims or ())[: max(*ranks, 2) - 2]
-    whole = len(batch) + 2
-    results = ["", ""]
-    if n.needs(0):
-        found = n.emit("MatMul", grad, _turned(n, right, max(ranks[1], 2)))
-        results[0] = _batch_sum(n, found, n.dims(0), batch, whole, 0)
-    if n.needs(1):
-        found = n.emit("MatMul", _turned(n, left, max(ranks[0], 2)), grad)
-        results[1] = _batch_sum(n, found, n.dims(1), batch, whole, 1)
-    return results
+    return n.needed([
+        lambda: _batch_sum(n, n.emit("MatMul", grad, _turned(n, right, max(ranks[1], 2))), batch, 0),
+        lambda: _batch_sum(n, n.emit("MatMul", _turned(n, left, max(ranks[0], 2)), grad), batch, 1),
+    ])  # fmt: skip
 
 
 def _turned(n: Backward, name: str, rank: int) -> str:
     return n.emit("Transpose", name, perm=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _batch_sum(n: Backward, name: str, own: Dims, batch: Dims, whole: int, position: int) -> str:
+def _batch_sum(n: Backward, name: str, batch: Dims, position: int) -> str:
     """A product summed over the batch axes that the operand lacks, in the operand's dims."""
+    own = n.dims(position)
     padded = (*[1] * (len(batch) - len(own[:-2])), *own[:-2])
     axes = [axis for axis, (size, goal) in enumerate(zip(padded, batch)) if size != goal]
     if any(padded[axis] != 1 for axis in axes):
         raise UnsupportedCase("the derivative of a MatMul whose broadcast dims are not known")
     if axes:
         name = n.emit("ReduceSum", name, n.tape.integers(axes))
-    return name if len(own) == whole else n.shaped(name, position)
+    return name if len(own) == len(batch) + 2 else n.shaped(name, position)
 
 
 def _zeros(node: NodeView) -> tuple[str, View]:
@@ -292,16 +288,17 @@ def _gemm_gradient(n: Backward) -> Sequence[str]:
     left, right = n.x, n.node.inputs[1]
     trans_a, trans_b = int(n.attribute("transA") or 0), int(n.attribute("transB") or 0)
     alpha, beta = float(n.attribute("alpha")), float(n.attribute("beta"))
-    results = ["", "", ""][: n.input_count]
-    if n.needs(0):
-        pair, flags = ((right, n.grad), (trans_b, 1)) if trans_a else ((n.grad, right), (0, 1 - trans_b))
-        results[0] = n.emit("Gemm", *pair, alpha=alpha, transA=flags[0], transB=flags[1])
-    if n.needs(1):
-        pair, flags = ((n.grad, left), (1, trans_a)) if trans_b else ((left, n.grad), (1 - trans_a, 0))
-        results[1] = n.emit("Gemm", *pair, alpha=alpha, transA=flags[0], transB=flags[1])
-    if n.needs(2):
-        results[2] = n.fit(n.grad if beta == 1 else n.times(n.grad, beta), 2)
-    return results
+
+    def product_(a: str, b: str, turns_a: int, turns_b: int) -> str:
+        return n.emit("Gemm", a, b, alpha=alpha, transA=turns_a, transB=turns_b)
+
+    by_left = (right, n.grad, trans_b, 1) if trans_a else (n.grad, right, 0, 1 - trans_b)
+    by_right = (n.grad, left, 1, trans_a) if trans_b else (left, n.grad, 1 - trans_a, 0)
+    return n.needed([
+        lambda: product_(*by_left),
+        lambda: product_(*by_right),
+        lambda: n.fit(n.grad if beta == 1 else n.times(n.grad, beta), 2),
+    ])  # fmt: skip
 
 
 def added_operand(node: NodeView, rows: Dim, cols: Dim) -> str:

@@ -237,11 +237,8 @@ def _conv_transpose_gradient(n: Backward) -> Sequence[str]:
         raise UnsupportedCase("the derivative of a ConvTranspose whose padding follows from its output's size")
     sizes = n.values[n.out].dims or ()
     grid, group = known_grid(n, sizes[2:], weight[2:]), int(n.attribute("group"))
-    results = [""] * n.input_count
-    if n.needs(0):
-        results[0] = n.emit("Conv", n.grad, n.node.inputs[1], group=group, **grid.attributes)
-    if n.needs(1):
-        results[1] = filter_gradient(n, n.grad, n.x, group, grid)
-    if n.needs(2):
-        results[2] = channel_sum(n, n.grad, n.rank(0))
-    return results
+    return n.needed([
+        lambda: n.emit("Conv", n.grad, n.node.inputs[1], group=group, **grid.attributes),
+        lambda: filter_gradient(n, n.grad, n.x, group, grid),
+        lambda: channel_sum(n, n.grad, n.rank(0)),
+    ])  # fmt: skip
