@@ -73,26 +73,25 @@ def layer_normalization(fusing: Fusing, node: Node) -> bool:
 
 def normalized_scaled(fusing: Fusing, node: Node) -> bool:
     """A layer normalization times a row."""
-    for product, row in pairs(node):
-        made = fusing.single(product, "LayerNormalization")
-        before = None if made is None or len(made.inputs) != 2 else made.operand(1).constant
-        scale = None if before is None else _known_row(row, before.size)
-        if made is not None and before is not None and scale is not None and (before == 1).all():
-            constant = fusing.builder.constant(scale, FLOAT, row.hint)
-            return fusing.become(node, made.op, [made.operand(), constant], **made.attributes)
-    return False
+    made, scale = _normalized_and_row(fusing, node, is_plain=True) or (None, None)
+    return made is not None and fusing.become(node, made.op, [made.operand(), scale], **made.attributes)
 
 
 def normalized_shifted(fusing: Fusing, node: Node) -> bool:
     """A layer normalization plus a row."""
+    made, shift = _normalized_and_row(fusing, node) or (None, None)
+    return made is not None and fusing.become(node, made.op, [*made.inputs, shift], **made.attributes)
+
+
+def _normalized_and_row(fusing: Fusing, node: Node, *, is_plain: bool = False) -> tuple[Node, Tensor] | None:
+    """Return the layer normalization that makes one input, with a scale (`is_plain`: of ones), and the other one."""
     for product, row in pairs(node):
         made = fusing.single(product, "LayerNormalization")
         scale = None if made is None or len(made.inputs) != 2 else made.operand(1).constant
-        shift = None if scale is None else _known_row(row, scale.size)
-        if made is not None and shift is not None:
-            constant = fusing.builder.constant(shift, FLOAT, row.hint)
-            return fusing.become(node, made.op, [*made.inputs, constant], **made.attributes)
-    return False
+        known = None if scale is None else _known_row(row, scale.size)
+        if made is not None and scale is not None and known is not None and (not is_plain or (scale == 1).all()):
+            return made, fusing.builder.constant(known, FLOAT, row.hint)
+    return None
 
 
 def _mean_of(tensor: Tensor) -> Tensor | None:
