@@ -243,6 +243,23 @@ def known_and_open(case: ExportCase, count: int) -> tuple[onnx.ModelProto, onnx.
     return model_of(known, "float32"), model_of(case, "float32"), data
 
 
+BRANCHING = rows("the first that is large", COLUMN + """
+for (n in 1:nrow(X)) { found = FALSE
+  for (j in 1:ncol(X)) { if (!found & as.scalar(X[n, j]) > 0.5) { Y[n, 1] = j
+    found = TRUE } } }""")
+VOTES = rows("votes at a computed column", """V = matrix(0, nrow(X), 3)
+for (n in 1:nrow(X)) { for (j in 1:ncol(X)) { c = as.integer(min(abs(as.scalar(X[n, j])), 2)) + 1
+  V[n, c] = as.scalar(V[n, c]) + 1 } }
+Y = V""")
+
+
+@pytest.mark.parametrize(("case", "count"), [(BRANCHING, 6), (BRANCHING, 16), (VOTES, 16)], ids=str)
+def test_trips_with_branches_are_not_written_out_one_by_one(case: ExportCase, count: int) -> None:
+    known, opened, data = known_and_open(case, count)
+    assert node_count(known.graph) <= node_count(opened.graph)
+    assert_close(run_model(known, {"X": data})["Y"], run_model(opened, {"X": data})["Y"].astype(np.float64), 1e-5, str(case))
+
+
 def test_many_trips_that_depend_on_each_other_are_a_loop_with_a_known_batch_too() -> None:
     known, opened, data = known_and_open(DEPENDENT[1], 64)
     assert node_count(known.graph) <= node_count(opened.graph) <= 10

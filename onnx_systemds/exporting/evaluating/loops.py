@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from onnx_systemds.dml import scopes
@@ -15,7 +15,7 @@ from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.evaluating.loop_ranges import Trips, loop_range
-from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import BOOL, INT, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.passes.batching_rules import RULES
@@ -27,7 +27,7 @@ UNROLLED = 1000
 UNROLLED_IF_NEEDED = 20000
 """The same for loops that cannot be written as a Loop."""
 FEW_TRIPS, MOST_NODES = 8, 64
-"""A loop of more trips that unrolls to more nodes is a Loop if it can be one."""
+"""A loop of more trips that unrolls to more nodes, or of few with branches to twice as many, is a Loop if it can be."""
 _MOST_ATTEMPTS = 12
 _BATCHED, _STRICT = "batched", "strict"
 
@@ -64,13 +64,25 @@ def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, trips: Tri
             raise failure
     before, made = dict(evaluator.frame.variables), len(evaluator.graph.scope.nodes)
     _unroll(evaluator, statement, trips)
-    if times > FEW_TRIPS and len(evaluator.graph.scope.nodes) - made > MOST_NODES and not _tells(evaluator, statement):
+    if _is_long(evaluator.graph.scope.nodes[made:], times) and not _tells(evaluator, statement, live):
         _roll_up(evaluator, before, lambda: _try_loop(evaluator, statement, live, trips, _STRICT))
 
 
-def _tells(evaluator: Evaluator, statement: tree.For) -> bool:
-    """Whether an unrolled loop left numbers that are known, and would not be after a Loop."""
-    found = (evaluator.frame.variables.get(name) for name in scopes.assigned(statement.body))
+def _is_long(nodes: Sequence[Node], times: int) -> bool:
+    """Whether the nodes of so many trips are more than those of a Loop should be."""
+    count = sum(map(_node_count, nodes))
+    return count > MOST_NODES and (times > FEW_TRIPS or (count > 2 * MOST_NODES and count > len(nodes)))
+
+
+def _node_count(node: Node) -> int:
+    """Return how many nodes a node is with those of its branches and bodies."""
+    return 1 + sum(_node_count(inner) for body in node.subgraphs() for inner in body.scope.nodes)
+
+
+def _tells(evaluator: Evaluator, statement: tree.For, live: Live) -> bool:
+    """Whether an unrolled loop left numbers that are known, read later, and would not be known after a Loop."""
+    read = live()
+    found = (evaluator.frame.variables.get(name) for name in scopes.assigned(statement.body) if name in read)
     return any(isinstance(value, (Poison, ListValue)) or (isinstance(value, Scalar) and value.known is not None)
                for value in found)  # fmt: skip
 
