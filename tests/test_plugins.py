@@ -229,6 +229,18 @@ def test_results_of_another_kind() -> None:
         import_model(model(text))
 
 
+def test_dims_that_are_no_sizes() -> None:
+    shape_rule("Neg", override=True)(lambda node: (node.tensor((2.0,)),))
+    with pytest.raises(PluginError, match=r"the shape rule at .* gives float, not dims of integers and expressions"):
+        import_model(model("(float[2] X) => (float[2] Y) { Y = Neg(X) }"))
+
+
+def test_a_library_function_that_nobody_has() -> None:
+    generator("Neg", since=1, override=True)(lambda node: node.matrix_result(node.call("my_neg", node.matrix(0, 1)), 1))
+    with pytest.raises(TranspileError, match=r'node "#0" .*: there is no library function "my_neg"\n  hint: add_templates'):
+        import_model(model("(float[2] X) => (float[2] Y) { Y = Neg(X) }"))
+
+
 def test_a_generator_without_a_result() -> None:
     generator("Neg", since=1, override=True)(lambda node: None)
     with pytest.raises(PluginError, match=r"the generator at .*test_plugins.py:\d+ gives NoneType, not a fragment"):

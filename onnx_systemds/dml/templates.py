@@ -13,7 +13,7 @@ from pathlib import Path
 import jinja2
 
 from onnx_systemds.dml.words import BUILTIN_FUNCTIONS
-from onnx_systemds.errors import quoted
+from onnx_systemds.errors import TranspileError, quoted
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _FOLDERS: list[Path] = []
@@ -87,9 +87,13 @@ def render_operator(name: str, /, **names: object) -> str:
 
 @cache
 def library_text(name: str) -> str:
-    """The text of the DML function ``library/<name>.dml``, without its licence lines."""
+    """The text of the DML function ``library/<name>.dml``, without its licence lines. Raises TranspileError."""
     paths = [folder / "library" / f"{name}.dml" for folder in (*_FOLDERS, templates_folder())]
-    return next(filter(Path.is_file, paths), paths[-1]).read_text(encoding="utf-8").strip("\n")
+    found = next(filter(Path.is_file, paths), None)
+    if found is None:
+        hint = f"add_templates(folder) adds it, from library/{name}.dml of the folder"
+        raise TranspileError(f"there is no library function {quoted(name)}", None, hint)
+    return found.read_text(encoding="utf-8").strip("\n")
 
 
 @cache

@@ -24,7 +24,7 @@ from onnx_systemds.errors import (
 )
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
+from onnx_systemds.inference.dims import Dim, Expression, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_schema, has_definition, is_unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
@@ -240,6 +240,9 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     outputs = rule(facts) if rule is not None else infer_by_onnx(facts)
     if not isinstance(outputs, tuple):
         raise wrong_result(shape_rules, facts, "a tuple with a value for each output", outputs)
+    for size in (size for output in outputs for size in output.dims or ()):
+        if not isinstance(size, (int, np.integer, Expression)):
+            raise wrong_result(shape_rules, facts, "dims of integers and expressions", size)
     if len(outputs) < len(node.outputs):
         outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
     outputs = tuple(_without_elements(output) for output in outputs)

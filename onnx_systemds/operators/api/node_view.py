@@ -13,6 +13,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import number_in
+from onnx_systemds.dml.templates import library_text
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import quoted
 from onnx_systemds.inference.assumptions import Assumption, Relation, node_words
@@ -260,6 +261,7 @@ class NodeView(NodeFacts):
 
     def call(self, function: str, *arguments: object) -> str:
         """A call of a function of ``templates/library``; arguments are texts, numbers and booleans."""
+        library_text(function)  # if there is none, it is this node that cannot be written
         self._imports.setdefault(function)
         return f"{function}({_written(arguments)})"
 
