@@ -190,6 +190,8 @@ def verify_script(
 
 
 def _parsed(script: Path, stages: Stages) -> tree.Script:
+    if script.suffix.lower() == ".onnx":
+        raise TranspileError("this is a model", script, "use: onnx-systemds convert MODEL.onnx")
     with stages.stage("parse") as words:
         parsed = parse_file(script)
         words.append(f"{len(parsed.statements)} statements, {len(parsed.functions)} functions")
@@ -222,7 +224,8 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"{text!r} is not NAME=...", param_hint=option)
-        found[name] = value
+        if found.setdefault(name, value) != value:
+            raise click.BadParameter(f"{name!r} is given twice", param_hint=option)
     return found
 
 

@@ -89,7 +89,9 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
         model = write_model(graph, name, Provenance(script, function, folder), external)
         words.append(f"{len(model.graph.node)} nodes")
     if notes is not None:
-        notes += [*script.warnings, *evaluator.context.dropped, *graph.notes]
+        context = evaluator.context
+        unasked = [f"nothing asks for the argument ${name}" for name in arguments or {} if name not in context.asked]
+        notes += [*script.warnings, *unasked, *context.dropped, *graph.notes]
     return model
 
 

@@ -136,6 +136,8 @@ def _guess(head: bytes) -> str:
     for place, mark, kind in _OTHER_FORMATS:
         if head.startswith(mark, place):
             return f"this looks like {kind}; export it to ONNX where it was made"
+    if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
+        return "this is compressed; unpack it first"
     if all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in head):
         return "this looks like a text file"
     return ""

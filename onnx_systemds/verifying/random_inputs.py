@@ -46,6 +46,10 @@ class RandomInputs:
         self._random = np.random.default_rng(seed)
         self.contents = {given.name: self._content(given, given.type) for given in graph.inputs}
 
+    def check_sizes(self) -> None:
+        """Raise InvalidModel for a given size of a symbol that no input has: it is probably misspelt."""
+        self._context.check_fixed_dims()
+
     def resized(self, sizes: Mapping[str, int]) -> RandomInputs:
         """Others with these sizes of symbols."""
         return RandomInputs(self._graph, sizes, self._seed)

@@ -54,6 +54,8 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
     model = export_script(script, function, inputs=specs, bindings=bindings, stages=stages, **options)
     graph = load_model(model).graph
     drawn = None if inputs is not None else RandomInputs(graph, dims or {}, seed)
+    if drawn is not None:
+        drawn.check_sizes()
     given = inputs or {} if drawn is None else drawn.contents
     contents = given_values(given, {port.name: port.type for port in graph.inputs})
     with stages.stage("judge") as words:

@@ -158,7 +158,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "inspect": {"plan": ["", "cloud", "Spark"], "picture": [*TARGETS, "g.png", "nowhere/g.svg", ""], **{key: CONVERSION[key] for key in ("starts", "ends", "types", "constants", "plugins", "model")}},
     "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
                "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
-    "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
+    "verify-script": {"dims": DIMS, "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
     "operators": {"plugins": CONVERSION["plugins"]},
     "builtins": {"plugins": CONVERSION["plugins"]},
 }

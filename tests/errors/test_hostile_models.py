@@ -101,6 +101,7 @@ def saved(folder: Path, model: onnx.ModelProto) -> Path:
         (b"\x89HDF\r\n\x1a\n\x00\x00", ["not an ONNX model", "HDF5"]),
         (b"\x80\x04\x95\x1f\x00\x00", ["not an ONNX model", "a pickle"]),
         (b"\x1c\x00\x00\x00TFL3\x00\x00", ["not an ONNX model", "TensorFlow Lite"]),
+        (b"\x1f\x8b\x08\x00\x00\x00", ["not an ONNX model", "compressed"]),
         (b"\x80" * 5000, ["not an ONNX model"]),
         (b"\x00" * 5000, ["not an ONNX model"]),
         (b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f" + b"x" * 5000, ["not an ONNX model"]),

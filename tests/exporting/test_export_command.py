@@ -188,6 +188,19 @@ def test_wrong_usage(tmp_path: Path) -> None:
     assert invoke(tmp_path / "m.dml", "--input", "nonsense").exit_code == 2
 
 
+def test_what_is_given_twice_or_to_nobody(tmp_path: Path) -> None:
+    """A misspelt argument would leave its default in the model, the second of two inputs nothing of the first."""
+    script = tmp_path / "m.dml"
+    script.write_text('f = function(matrix[double] X) return (matrix[double] Y) {\n  k = ifdef($scale, 2)\n  Y = X * k\n}\n')
+    words = (script, "--function", "f", "--input", "X=double[N,4]")
+    assert "note: nothing asks for the argument $scael" in invoke(*words, "--arg", "scael=3").output
+    assert "note" not in invoke(*words, "--arg", "scale=3").output
+    result = invoke(*words, "--input", "X=double[N,5]")
+    assert result.exit_code == 2 and "'X' is given twice" in result.output
+    result = invoke("export", tmp_path / "m.onnx")
+    assert result.exit_code == 1 and "m.onnx: this is a model\n  hint: use: onnx-systemds convert" in result.output
+
+
 def test_weights_of_all_formats(tmp_path: Path) -> None:
     matrix = np.array([[1.0, 0.0], [2.5, -3.0]])
     np.save(tmp_path / "a.npy", matrix)

@@ -37,6 +37,7 @@ def argument(evaluator: Evaluator, node: tree.Argument) -> Scalar:
         with evaluator.at(node):
             raise UnsupportedCase(f"the argument ${node.name} is not given",
                                   hint=f"give it: --arg {node.name}=VALUE")  # fmt: skip
+    evaluator.context.asked.add(node.name)
     return _argument_value(evaluator.arguments[node.name])
 
 
