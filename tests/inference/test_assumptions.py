@@ -167,6 +167,16 @@ def test_of_bounds_of_one_size_the_largest_is_checked() -> None:
     assert re.findall(r"if \((.*)\) {\n +stop", text) == ["H %/% 2 < 2"]
 
 
+def test_quotients_of_a_size_less_one_are_followed() -> None:
+    """As PyTorch writes the length of a slice with a step; of no elements ONNX's quotient would be another one."""
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 13]> g (float[2, A] a) => (float[2, B] y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] four = {4}>
+        { s = Shape(a) n = Gather(s, one) m = Sub(n, one) q = Div(m, four) c = Add(q, one) y = Slice(a, zero, c, one) }""")
+    script = import_model(model)
+    assert str(script.outputs[0].dims[1]) == "min(((A - 1) %/% 4) + 1, A)"
+    assert "if (A - 1 < 0)" in script.text
+
+
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceProd", "CumSum", "Softmax"])
 def test_inputs_without_elements_are_told_where_the_script_takes_some(op_type: str) -> None:
     inputs = "a, axis" if op_type == "CumSum" else "a"

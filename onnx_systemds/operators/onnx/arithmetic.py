@@ -10,13 +10,14 @@ import numpy as np
 from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.dml.operands import number_in
-from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo
+from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo, not_negative
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT, UNBOUNDED, Computes, Span, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements, Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -37,7 +38,7 @@ from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, operands
 from onnx_systemds.operators.support.integer_rules import chosen_of_all, computed, span_of_products
-from onnx_systemds.operators.support.size_rules import of_pairs
+from onnx_systemds.operators.support.size_rules import Compute, of_pairs
 
 _OPERATORS = (*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum")
 shape_rule(*_OPERATORS)(broadcast_rule())
@@ -287,15 +288,29 @@ def _extreme_gradient(n: Backward) -> Sequence[str]:
 
 def _of_sizes(operation: Callable[[Dim, Dim], Dim], left: Dim, right: Dim) -> Dim | None:
     # ONNX truncates; of what is not negative floor is the same
-    return operation(left, right) if is_non_negative(left) and is_non_negative(right) and right != 0 else None
+    return operation(left, right) if not_negative(left) and is_non_negative(right) and right != 0 else None
+
+
+def _divided(operation: Callable[[Dim, Dim], Dim]) -> Compute:
+    """The rule of a division. What is negative for an axis of no elements, as size - 1, the script refuses then."""
+    of_elements = of_pairs(partial(_of_sizes, operation))
+
+    def rule(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+        found = of_elements(node, inputs)
+        for dividend in () if found is None else inputs[0].ravel():
+            if not is_non_negative(dividend):
+                node.assume(dividend, Relation.AT_LEAST, 0, "what is divided")
+        return found
+
+    return rule
 
 
 # before opset 7 broadcasting was another
 size_rule("Add", since=7)(of_pairs(lambda left, right: left + right))
 size_rule("Sub", since=7)(of_pairs(lambda left, right: left - right))
 size_rule("Mul", since=7)(of_pairs(lambda left, right: left * right))
-size_rule("Div", since=7)(of_pairs(partial(_of_sizes, floor_divide)))
-size_rule("Mod")(of_pairs(partial(_of_sizes, modulo)))
+size_rule("Div", since=7)(_divided(floor_divide))
+size_rule("Mod")(_divided(modulo))
 size_rule("Max", since=7)(of_pairs(maximum))
 size_rule("Min", since=7)(of_pairs(minimum))
 
