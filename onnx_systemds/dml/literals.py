@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.tokens import LARGEST_INT
 from onnx_systemds.errors import UnsupportedCase
 
 CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
-_LARGEST_INT = 2**63 - 1
 _LARGEST_EXACT_INT = 2**53
 _ESCAPES = {'"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
 _WIDEST_PART = 100  # of a text, with room for quotes and for what stands around it
@@ -138,7 +138,7 @@ def is_expressible(text: str) -> bool:
 
 def _int_text(value: int) -> str:
     # The lexer reads the digits without the sign, so -2^63 is out of its range too.
-    return str(value) if abs(value) <= _LARGEST_INT else repr(float(value))
+    return str(value) if abs(value) <= LARGEST_INT else repr(float(value))
 
 
 def _float_text(value: float) -> str:

@@ -59,7 +59,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_LARGEST_INT = 2**63 - 1
+LARGEST_INT = 2**63 - 1
 _SURE_DIGITS = 18  # of an integer that fits
 
 
@@ -181,7 +181,7 @@ def _check_number(kind: str, found: str, lines: Lines, end: int) -> None:
     if found[-1] in "lL":
         hint = "the grammar of DML knows a suffix L, but the engine cannot read such a number"
         raise _error(f"the number {found} has a suffix", lines, end - len(found), len(found), hint)
-    if kind == INT and len(found) > _SURE_DIGITS and (len(found) > 400 or int(found) > _LARGEST_INT):
+    if kind == INT and len(found) > _SURE_DIGITS and (len(found) > 400 or int(found) > LARGEST_INT):
         shown = found if len(found) < 40 else f"of {len(found)} digits"
         hint = "write it as a double: add .0"
         raise _error(f"the integer {shown} does not fit in 64 bits", lines, end - len(found), len(found), hint)

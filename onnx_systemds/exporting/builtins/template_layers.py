@@ -19,22 +19,21 @@ from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.inference.dims import Dim, Dims
-
-_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+from onnx_systemds.operators.onnx.recurrent_steps import GATES
 
 
 def is_layer(function: tree.Function) -> bool:
     """Whether a function is one direction of a layer with the usual activations, as the importer writes it."""
     kind = function.name.partition("_")[0].upper()
     given = {parameter.name for parameter in function.parameters}
-    return kind in _GATES and _plain(function) == _reference(kind, bias="b" in given, linear="b_state" in given)
+    return kind in GATES and _plain(function) == _reference(kind, bias="b" in given, linear="b_state" in given)
 
 
 @cache
 def _reference(kind: str, *, bias: bool, linear: bool) -> tree.Function:
     """Return the function that the importer writes for a layer."""
-    shapes: dict[str, Sequence[int | str]] = {"X": ["steps", "rows", 2], "W": [1, _GATES[kind] * 3, 2]}
-    shapes |= {"R": [1, _GATES[kind] * 3, 3], **({"B": [1, _GATES[kind] * 6]} if bias else {})}
+    shapes: dict[str, Sequence[int | str]] = {"X": ["steps", "rows", 2], "W": [1, GATES[kind] * 3, 2]}
+    shapes |= {"R": [1, GATES[kind] * 3, 3], **({"B": [1, GATES[kind] * 6]} if bias else {})}
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in shapes.items()]
     attributes: dict[str, Any] = {"hidden_size": 3, **({"linear_before_reset": 1} if linear else {})}
     node = helper.make_node(kind, list(shapes), ["Y"], **attributes)
@@ -87,7 +86,7 @@ def _layer(
     steps = x.rows // rows
     if g.dtype == "float64" or not isinstance(units, int) or steps == 0 or rows == 0:
         return None
-    count = _GATES[kind] * units
+    count = GATES[kind] * units
     inputs: list[Tensor | None] = [
         ctx.viewed(x, (steps, rows, x.cols)), *(_turned(ctx, weights, count) for weights in (w, r)),
         None if bias is None else _offsets(ctx, bias, state_bias, count),

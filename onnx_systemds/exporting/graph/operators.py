@@ -33,7 +33,7 @@ _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
 )
 _ONNX_TYPES = {INT: 7, BOOL: 9, WIDE: 11}
-_ALL = 2**62
+TO_THE_END = 2**62  # where a Slice to the end of an axis of any size ends
 _ALLOWZERO_SINCE = 14
 
 
@@ -218,7 +218,7 @@ class Operators(GraphBuilder):
             if found is not None:
                 return found
         size = end - start if size is None else size
-        last = self.constant([_ALL if step > 0 else -_ALL]) if stop is None else self.size_tensor(stop)
+        last = self.constant([TO_THE_END if step > 0 else -TO_THE_END]) if stop is None else self.size_tensor(stop)
         first = place_tensor(self, start) if step == 1 and isinstance(size, int) else self.size_tensor(start)
         steps = [self.constant([step])] if step != 1 else []
         inputs = [x, first, last, self.constant([axis]), *steps]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.operators import TO_THE_END
 from onnx_systemds.exporting.passes.fusing import Fusing, number_of, reduced_axes
 
 _EXACT = 2.0**22
 """Whole numbers up to here, and their sums, are exact in float32."""
-_END = 2**62
-"""Where a Slice to the end of an axis of any size ends."""
 
 
 def clipped(fusing: Fusing, node: Node) -> bool:
@@ -49,7 +48,7 @@ def counted_back(fusing: Fusing, node: Node) -> bool:
         size = None if bound is None or bound.constant is not None else fusing.builder.size_of(bound)
         back = -1 if size is None else x.dims[int(axes.constant.item())] - size
         if isinstance(back, int) and back >= 1 - place:
-            known[place] = fusing.builder.constant([-back or _END])
+            known[place] = fusing.builder.constant([-back or TO_THE_END])
     return known != bounds and fusing.become(node, "Slice", [x, *known, axes])
 
 

@@ -14,17 +14,17 @@ import numpy as np
 
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.passes.requantization import QUANTIZING
 from onnx_systemds.model.ir import Array, Attribute, Graph, Node, TensorType
 from onnx_systemds.model.walk import names_captured_by
 
 RULE = "transpose-sinking"
 NEEDS = ("Transpose",)
-_BY_SCALES = ("QuantizeLinear", "DequantizeLinear")  # of an axis, if there are several
 _ACTIVATIONS = (
     "Celu", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Selu", "Softplus",
     "Softsign", "ThresholdedRelu",
 )  # fmt: skip
-_OF_ELEMENTS = frozenset((*ELEMENTWISE, *_ACTIVATIONS, *_BY_SCALES, "Sum", "Mean"))
+_OF_ELEMENTS = frozenset((*ELEMENTWISE, *_ACTIVATIONS, *QUANTIZING, "Sum", "Mean"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class _Sinking:
                 return None
             elif content.size == 1:
                 inputs.append(name)
-            elif node.op_type in _BY_SCALES or (node.op_type == "PRelu" and node.version < 7):  # of channels
+            elif node.op_type in QUANTIZING or (node.op_type == "PRelu" and node.version < 7):  # of channels
                 return None
             else:
                 inputs.append(f"{node.outputs[0]}/transposed{place}")

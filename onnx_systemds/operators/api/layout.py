@@ -8,14 +8,13 @@ Sequences and optionals are DML lists, whose items are matrices: rank 0 is 1 x 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Union
 
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.assumptions import DimText
 from onnx_systemds.inference.dims import Dim, Dims, product
-
-DimText = Callable[[Dim], str]
 
 
 class View(NamedTuple):

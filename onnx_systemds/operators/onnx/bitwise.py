@@ -21,6 +21,7 @@ from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import finish, infix, replicated, wrapped
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, same_dims, unary
+from onnx_systemds.operators.onnx.wrapping import WORDS
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands, operands
 
@@ -50,7 +51,6 @@ def shifted(node: NodeFacts) -> Computes:
 
 # by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
 _OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}
-_WORDS = frozenset(["int32", "uint32"])
 _WIDE = frozenset(["uint32", "int64", "uint64"])  # types with numbers beyond a signed word of 32 bits
 
 
@@ -178,9 +178,9 @@ def bit_cast(node: NodeView) -> Fragment:
     source, target = node.dtype("input"), _target(node)
     if source == target or (source, target) == ("bool", "uint8"):
         return node.same_elements()
-    if source == "float" and target in _WORDS:
+    if source == "float" and target in WORDS:
         return _patterns(node, "float_to_bits", target)
-    if source in _WORDS and target == "float":
+    if source in WORDS and target == "float":
         return _patterns(node, "bits_to_float", target)
     if "double" in (source, target):
         raise UnsupportedCase(

@@ -18,10 +18,11 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import wrapped
-from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, Read, dense
+from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
+from onnx_systemds.operators.support.movement import Source
 from onnx_systemds.operators.support.windows import (
     Image,
     Windows,
@@ -104,7 +105,7 @@ def conv_integer(node: NodeView) -> Fragment:
     return node.result(wrapped("int32", f"({text})"), view, before=[*statements, *before])
 
 
-def shifted_input(node: NodeView, statements: list[str]) -> Read:
+def shifted_input(node: NodeView, statements: list[str]) -> Source:
     """The input of an integer convolution with its zero point (input 2) taken off."""
     zero = node.constant(2)
     if not node.has(2) or (zero is not None and not zero.any()):
@@ -141,7 +142,7 @@ def bound(node: NodeView, name: str, home: View, view: View, statements: list[st
 # --- the cases of a convolution ----------------------------------------------------------------------------------
 
 
-def convolved(node: NodeView, x: Read, filters: Filters, bias: str | None = None) -> tuple[list[str], str, View]:
+def convolved(node: NodeView, x: Source, filters: Filters, bias: str | None = None) -> tuple[list[str], str, View]:
     """Statements, text and view of the convolution of inputs 0 and 1; ``bias`` is a column with a number per filter."""
     window = conv_windows(node)
     batch, group = node.dims(0)[0], int(node.attribute("group"))
@@ -158,7 +159,7 @@ def convolved(node: NodeView, x: Read, filters: Filters, bias: str | None = None
     return _planar(node, x, filters, layer if window.rank == 2 else replace(layer, window=window.with_flat_axis()))
 
 
-def _planar(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _planar(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     if layer.window.is_pointwise and layer.group == 1 and layer.batch == 1:
         return _pointwise(node, x, filters, layer)
     if (matrix := filters.of_whole_images(layer)) is not None:
@@ -170,7 +171,7 @@ def _planar(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[li
     return _windowed(node, x, filters, layer)
 
 
-def _pointwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _pointwise(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """One image under filters of one element: a plain product, twice as fast as the builtin."""
     view = View(layer.channels, product(layer.window.sizes))
     image = every_nth(node, Image(x(view), view, lead=layer.channels, sizes=layer.window.sizes), layer.window.strides)
@@ -179,13 +180,13 @@ def _pointwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple
     return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, product(image.sizes))
 
 
-def _of_whole_images(node: NodeView, x: Read, matrix: Array, layer: Layer) -> tuple[list[str], str, View]:
+def _of_whole_images(node: NodeView, x: Source, matrix: Array, layer: Layer) -> tuple[list[str], str, View]:
     """A plain product, of all images at once: the builtin is slow where there are few windows."""
     images = x(View(layer.batch, matrix.shape[0]))
     return [], layer.biased(f"{images} %*% {node.constant_matrix(matrix, 'weight')}"), layer.output_view
 
 
-def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """The engine's builtin, per group; padding that it cannot do is done before."""
     window = layer.window
     padding, left, right = builtin_padding(window)
@@ -250,7 +251,7 @@ def dilated(weight: Array, dilations: tuple[int, ...]) -> Array:
     return spread
 
 
-def _deep(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _deep(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """Three spatial axes: the depths under a window become channels, the output depths become images."""
     window = layer.window
     depth, planar = window.axes(0, 1), window.axes(1, 3)
@@ -274,7 +275,7 @@ def _deep(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list
     return [*statements, *before], node.reshape(swapped, whole), whole
 
 
-def read_of(node: NodeView, name: str, home: View, statements: list[str]) -> Read:
+def read_of(node: NodeView, name: str, home: View, statements: list[str]) -> Source:
     """Reads a temporary, by a further statement in other views."""
     return lambda view: bound(node, name, home, view, statements)
 

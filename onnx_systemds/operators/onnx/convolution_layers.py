@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from onnx_systemds.inference.dims import Dim, all_known, product
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.support.movement import Source
 from onnx_systemds.operators.support.windows import Windows
 
 MOST_TAPS = 25  # taps of a filter that are written out
@@ -18,16 +18,13 @@ FEWEST_CHANNELS, FEWEST_FILTERS, FEWEST_PIXELS = 32, 16, 8192  # from which on s
 LARGEST_GROWTH = 4  # times the size of the filters
 SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 
-Read = Callable[[View], str]
-"""Gives the identifier of a tensor in a view."""
-
 
 @dataclass(frozen=True, slots=True)
 class Filters:
     """The weight: its known content, if any, and how its identifier is got in a view."""
 
     content: Array | None
-    read: Read
+    read: Source
 
     def of_whole_images(self, layer: Layer) -> Array | None:
         """What images are multiplied by, one in each row, where each window meets all of an image.

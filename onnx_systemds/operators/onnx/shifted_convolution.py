@@ -11,13 +11,14 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, Read, dense, is_sparse
+from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense, is_sparse
+from onnx_systemds.operators.support.movement import Source
 from onnx_systemds.operators.support.windows import Image, Windows, padded, shape_list
 
 MOST_TAP_RESULTS = 1_000_000  # numbers for an image, up to which the results of all taps are there at once
 
 
-def dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def dilated_depthwise(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """One plane per filter, with holes: a sum of shifted planes, weighted by row, that never reads the holes."""
     window = layer.window
     rows, taps = layer.batch * layer.channels, product(window.kernel)
@@ -36,7 +37,7 @@ def dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -
     return statements, layer.biased(node.reshape(text, layer.output_view)), layer.output_view
 
 
-def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], str, Dim]:
+def _padded_planes(node: NodeView, x: Source, layer: Layer) -> tuple[list[str], str, Dim]:
     """Statements, identifier of the padded planes, one in each row, and the length of their lines."""
     window, rows = layer.window, layer.batch * layer.channels
     view = View(rows, product(window.sizes))
@@ -47,7 +48,7 @@ def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], st
     return [*image.before], image.text, image.sizes[1]
 
 
-def stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def stacked(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """The form that serves the number of images and their size."""
     if layer.batch == 1:
         return _in_one_product(node, x, filters, layer)
@@ -65,7 +66,7 @@ def _has_few_results(layer: Layer) -> bool:
     return layer.filters * of_plane <= MOST_TAP_RESULTS and is_sparse(of_plane, taps)
 
 
-def _in_one_product(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _in_one_product(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """Planes of one image, shifted for each tap, all at once: they lie above each other for one product."""
     window = layer.window
     statements, planes, line = _padded_planes(node, x, layer)
@@ -82,7 +83,7 @@ def _in_one_product(node: NodeView, x: Read, filters: Filters, layer: Layer) -> 
     return statements, node.reshape(lines, view), view
 
 
-def _shifted_results(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _shifted_results(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """All pixels weighted for each tap by one builtin; a product with a sparse matrix shifts and sums these results.
 
     The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly.
@@ -102,7 +103,7 @@ def _shifted_results(node: NodeView, x: Read, filters: Filters, layer: Layer) ->
     return statements, layer.biased(total), layer.output_view
 
 
-def _tap_by_tap(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _tap_by_tap(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """The sum over the taps of shifted planes, each weighted by the builtin: of large images, all at once need room."""
     window, taps = layer.window, math.prod(layer.window.kernel)
     statements, planes, line = _padded_planes(node, x, layer)
