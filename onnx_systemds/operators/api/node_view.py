@@ -147,6 +147,14 @@ class NodeView(NodeFacts):
         """As `result`, for an expression whose columns hold the output's axes from ``split`` on."""
         return self.result(text, split_view(self.output_dims(output), split), output, before=before)
 
+    def results(self, targets: Mapping[int, str], statements: Sequence[str]) -> Fragment:
+        """The fragment of statements after which these variables hold outputs, in boundary form."""
+        fragment = self.fragment(statements)
+        for output, target in targets.items():
+            if self.wants(output):
+                fragment += self.result(target, self.boundary(output), output)
+        return fragment
+
     def same_elements(self, given: Input = 0, output: int = 0) -> Fragment:
         """The output holds the input's elements in the same order: rename where possible, else reshape."""
         statements: list[str] = []

@@ -87,10 +87,7 @@ def if_1(node: NodeView) -> Fragment:
                 for name in BRANCHES]  # fmt: skip
     then, otherwise = ([f"  {line}" for line in branch] for branch in _with_texts(branches))
     lines = [f"if ({node.scalar('cond')} != 0) {{", *then, "} else {", *otherwise, "}"]
-    fragment = node.fragment(["\n".join(lines)])
-    for position, target in targets.items():
-        fragment += node.result(target, node.boundary(position), position)
-    return fragment
+    return node.results(targets, ["\n".join(lines)])
 
 
 def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> _Branch:
@@ -139,10 +136,7 @@ def call_function(node: NodeView) -> Fragment:
     given = [
         start_text(node, position) for name, position in zip(body.inputs, positions) if is_parameter(body.values[name])
     ]
-    fragment = node.fragment([function.call(given, list(targets.values()))])
-    for position, target in targets.items():
-        fragment += node.result(target, node.boundary(position), position)
-    return fragment
+    return node.results(targets, [function.call(given, list(targets.values()))])
 
 
 # --- Loop ------------------------------------------------------------------------------------------------------
@@ -243,11 +237,8 @@ class _LoopText:
         else:
             head = [f"for ({self.counter} in seq(1, {limit}, 1)) {{"]
         loop = [*head, *(f"  {line}" for line in [*inner, *each, *called.after]), "}"]
-        fragment = node.fragment([*starts, *before, "\n".join([*called.before, *loop]), *after])
-        for position, target in [*enumerate(targets), *lists.items()]:
-            if node.wants(position):
-                fragment += node.result(target, node.boundary(position), position)
-        return fragment
+        statements = [*starts, *before, "\n".join([*called.before, *loop]), *after]
+        return node.results({**dict(enumerate(targets)), **lists}, statements)
 
     def _carried(self, targets: list[str]) -> dict[str, Changes]:
         """The carried values, and what of their sizes changes."""

@@ -117,10 +117,7 @@ def scan_9(node: NodeView) -> Fragment:
     called = iteration(node, function, [*states, *given], [*states, *slices], carried)
     body = [*blocks.bounds, called.call, *writes, *called.after]
     loop = [*called.before, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
-    fragment = node.fragment([*starts, *blocks.before, "\n".join(loop), *blocks.after])
-    for position, target in enumerate(states):
-        if node.wants(position):
-            fragment += node.result(target, node.boundary(position), position)
+    fragment = node.results(dict(enumerate(states)), [*starts, *blocks.before, "\n".join(loop), *blocks.after])
     for whole, view, position in fragment_results:
         fragment += node.result(whole, view, position)
     return fragment
