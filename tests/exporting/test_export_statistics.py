@@ -57,6 +57,11 @@ def test_statistics_agree_with_the_engine(case: ExportCase) -> None:
     check_export(case)
 
 
+@pytest.mark.parametrize(("body", "most"), [("as.matrix(median(X))", 22), ('quantile(X, matrix("0.25 0.5 0.75", 3, 1))', 10)])
+def test_known_shares_of_any_number_are_places(body: str, most: int) -> None:
+    assert len(model_of(row("shares", f"Y = {body}", {"X": X}), "float32").graph.node) <= most
+
+
 def test_share_in_float32_is_not_rounded_up() -> None:
     """0.3 of ten elements is the third, also where 0.3 in float32 is a little more."""
     case = ExportCase("", "Y = as.matrix(quantile(X, as.scalar(S)))", {"X": np.arange(10.0).reshape(10, 1), "S": np.array([[0.3]])})

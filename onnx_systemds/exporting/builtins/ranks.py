@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.formulas import Number, where
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Tensor
 from onnx_systemds.exporting.values import DOUBLE, Matrix, Scalar, Value
+from onnx_systemds.inference.dims import modulo
 
 _ROUNDING = 1e-7
 """By how much a share in float32 may be too large."""
@@ -36,9 +38,11 @@ def quantile(ctx: Context, x: Matrix, p: Value, q: Value | None = None, /) -> Va
     """The element at a share of a sorted column, for one share the middle of two; with weights `q` is the share."""
     weights, shares = (None, p) if q is None else (ctx.as_matrix(p), q)
     if isinstance(shares, Matrix):
-        if weights is None and isinstance(x.rows, int) and shares.constant is not None:
-            picked = [_picked(ctx, x, float(share), middle=False) for share in shares.constant.ravel()]
-            return ctx.matrix(ctx.g.concat([ctx.g.reshape(t, (1, 1)) for t in picked], 0))
+        known = None if shares.constant is None else shares.constant.ravel()
+        if weights is None and known is not None and ((known >= 0) & (known <= 1)).all():
+            values = _sorted(ctx, ctx.only_column(x))
+            picked = ctx.g.gather(values, _before(ctx, _reached(ctx, values, known)), 0)
+            return ctx.matrix(ctx.g.reshape(picked, (known.size, 1)))
         return ctx.matrix(_computed(ctx, x, weights, ctx.viewed(shares, (shares.rows, 1)), middle=False))
     return ctx.scalar(_share(ctx, x, weights, shares))
 
@@ -52,8 +56,8 @@ def median(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> Value:
 def _share(ctx: Context, x: Matrix, weights: Matrix | None, share: Value) -> Tensor:
     """Return the element at one share."""
     known = share.known if isinstance(share, Scalar) else None
-    if weights is None and isinstance(x.rows, int) and isinstance(known, (bool, int, float)):
-        return _picked(ctx, x, float(known), middle=True)
+    if weights is None and isinstance(known, (bool, int, float)) and 0 <= known <= 1:
+        return _picked(ctx, x, float(known))
     return _computed(ctx, x, weights, ctx.g.reshape(ctx.floats(share), (1, 1)), middle=True)
 
 
@@ -73,19 +77,44 @@ def interquartile_mean(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> V
     return ctx.scalar(g.reduce("ReduceSum", weighted, (0,), keepdims=False))
 
 
-def _picked(ctx: Context, x: Matrix, share: float, middle: bool) -> Tensor:
-    """Return the element at a known share, with the next one if `middle` and the known number of elements is even."""
-    g, size = ctx.g, x.rows
-    assert isinstance(size, int)
-    place = math.ceil(share * size)
-    ordered = _sorted(ctx, ctx.only_column(x))
-    found = g.slice(ordered, 0, max(place, 1) - 1, max(place, 1))
-    if not middle or size % 2 or not 1 <= place < size:
-        return found
-    both = g.binary("Mul", g.binary("Add", found, g.slice(ordered, 0, place, place + 1)), g.number(0.5))
-    # the engine sorts all zeros into one row, and takes the middle only before the last row
-    filled = g.reduce("ReduceSum", g.cast(g.truth(ordered), INT), (0,))
-    return g.where(g.binary("Greater", filled, g.constant([place])), both, found)
+def _reached(ctx: Context, values: Tensor, shares: np.ndarray[Any, Any]) -> Tensor:
+    """Return how many of the sorted `values`, one at least, make up known shares of them, as ints."""
+    g, size = ctx.g, values.dims[0]
+    if isinstance(size, int):
+        return g.constant(np.maximum(np.ceil(shares * size), 1).astype(np.int64))
+    product = Number(g, g.cast(g.size_tensor(size), WIDE)) * Number(g, g.constant(shares, WIDE))
+    found = g.cast(product.apply("Ceil").tensor, INT)
+    return found if shares.all() else g.binary("Max", found, g.constant([1]))
+
+
+def _before(ctx: Context, reached: Tensor) -> Tensor:
+    """Return the places, from 0 on, of the last of so many values."""
+    return ctx.g.binary("Sub", reached, ctx.g.constant([1]))
+
+
+def _picked(ctx: Context, x: Matrix, share: float) -> Tensor:
+    """Return the element at a known share; of an even number of elements the middle of it and the next one."""
+    g, size, values = ctx.g, x.rows, _sorted(ctx, ctx.only_column(x))
+    reached = _reached(ctx, values, np.array([share]))
+    if isinstance(size, int):
+        place = int(reached.constant.item()) if reached.constant is not None else 1
+        found = g.slice(values, 0, place - 1, place)
+        if not share or size % 2 or place == size:
+            return found
+        both = g.binary("Mul", g.binary("Add", found, g.slice(values, 0, place, place + 1)), g.number(0.5))
+        return g.where(g.binary("Greater", _filled(ctx, values), reached), both, found)
+    first = _before(ctx, reached)
+    if not share:
+        return g.gather(values, first, 0)
+    even = g.binary("Mul", _filled(ctx, values), g.binary("Sub", g.constant([1]), g.size_tensor(modulo(size, 2))))
+    second = g.where(g.binary("Greater", even, reached), reached, first)
+    both = g.gather(values, g.concat([first, second], 0), 0)
+    return g.reduce("ReduceSum", g.binary("Mul", both, g.number(0.5)), (0,))
+
+
+def _filled(ctx: Context, values: Tensor) -> Tensor:
+    """Return how many values are not 0: the engine sorts zeros into one row, and takes middles only before the last."""
+    return ctx.g.reduce("ReduceSum", ctx.g.cast(ctx.g.truth(values), INT), (0,))
 
 
 @dataclass(frozen=True)
@@ -130,8 +159,7 @@ def _computed(ctx: Context, x: Matrix, weights: Matrix | None, shares: Tensor, m
     both = (found + at(place + 1)) * 0.5
     half = column.total * 0.5
     even = half.apply("Floor").equals(half)
-    # as in `_picked`; with weights the engine compares their sum with the rows, too
-    filled = g.reduce("ReduceSum", g.cast(g.truth(column.values), INT), (0,))
+    filled = _filled(ctx, column.values)  # with weights the engine compares their sum with the rows, too
     place = Number(g, g.reshape(place.tensor, (1,)))
     inside = (Number(g, g.cast(filled, WIDE)) > place) & (place >= 1)
     return where(even & inside, both, found).tensor
