@@ -54,6 +54,11 @@ def full_matrix(value: str, rows: str, cols: str) -> str:
     return f"abs(matrix(1, rows={rows}, cols={cols})) * ({value})"
 
 
+def counted(x: str) -> str:
+    """DML of what an ``ifelse`` gives, whose last matrix may be zeros alone (last-operand-counted-on-spark)."""
+    return f"max({x}, -Inf)"
+
+
 def window_maxima(name: str) -> str:
     """DML of the result ``name`` of max_pool in FP64, -Inf where it is the lowest number (maximum-of-infinities)."""
     return f"{name} / ({name} > {-sys.float_info.max})"

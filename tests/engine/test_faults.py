@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.engine import EngineError, Session
-from onnx_systemds.engine.faults import FAULTS, FEDERATED, Fault
+from onnx_systemds.engine.faults import FAULTS, FEDERATED, SPARK, Fault
 from onnx_systemds.engine.matrix_files import Weight, write_list
 from tests.part_files import divide_file
 
@@ -21,7 +21,8 @@ def session() -> Iterator[Session]:
 
 
 def test_identifiers_are_unique() -> None:
-    assert len({fault.identifier for fault in (*FAULTS, *FEDERATED)}) == len(FAULTS) + len(FEDERATED)
+    known = (*FAULTS, *FEDERATED, *SPARK)
+    assert len({fault.identifier for fault in known}) == len(known)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.identifier)

@@ -41,13 +41,14 @@ class Place:
         java = self.gateway.jvm.java
         printed = java.io.ByteArrayOutputStream()
         java.lang.System.setOut(java.io.PrintStream(printed, True))
-        mode = ["-exec", "singlenode"] if self.name in ALONE else ["-exec", "hybrid", "-config", "scratch.xml"]
-        words = ["-f", program, *mode, *options,
-                 "-nvargs", *(f"{name}={value}" for name, value in arguments.items())]  # fmt: skip
-        given = self.gateway.new_array(java.lang.String, len(words))
+        mode = [] if "-exec" in options else ["-exec", "singlenode" if self.name in ALONE else "hybrid"]
+        config = [] if self.name in ALONE else ["-config", "scratch.xml"]
+        given = [f"{name}={value}" for name, value in arguments.items()]
+        words = ["-f", program, *mode, *config, *options, *(["-nvargs", *given] if given else [])]
+        passed = self.gateway.new_array(java.lang.String, len(words))
         for position, word in enumerate(words):
-            given[position] = word
-        self.gateway.jvm.org.apache.sysds.api.DMLScript.executeScript(given)
+            passed[position] = word
+        self.gateway.jvm.org.apache.sysds.api.DMLScript.executeScript(passed)
         return str(printed.toString())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.engine.safe_forms import row_sums
+from onnx_systemds.engine.safe_forms import counted, row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
@@ -138,4 +138,5 @@ def imputer(node: NodeView) -> Fragment:
         return node.result(f"replace(target={x}, pattern={literal(replaced)}, replacement={literal(values[0])})", view)
     condition = f"{x} != {x}" if math.isnan(replaced) else f"{x} == {literal(replaced)}"
     row = node.constant_matrix(np.asarray(values, np.float64).reshape(1, -1), "values")
-    return node.result(f"ifelse({condition}, {node.filled(1, View(view.rows, 1))} %*% {row}, {x})", view)
+    imputed = f"{node.filled(1, View(view.rows, 1))} %*% {row}"
+    return node.result(counted(f"ifelse({condition}, {imputed}, {x})"), view)

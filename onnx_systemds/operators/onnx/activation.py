@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import plus
+from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
@@ -108,7 +109,7 @@ def _shrink(node: NodeView, x: str) -> str:
     below = f"{x} + {literal(bias)}" if bias else x
     zero = _zero(node)
     # the first condition first: with a negative lambd both may hold
-    text = f"ifelse({x} < {literal(-lambd)}, {below}, ifelse({x} > {literal(lambd)}, {above}, {zero}))"
+    text = counted(f"ifelse({x} < {literal(-lambd)}, {below}, ifelse({x} > {literal(lambd)}, {above}, {zero}))")
     return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
 
 
@@ -119,7 +120,8 @@ _register("Elu", (1, 6), _elu)
 _register("Selu", (1, 6), lambda node, x: f"{_number(node, 'gamma')} * ({_elu(node, x)})")
 _register("Celu", 12, _celu)
 _register("LeakyRelu", (1, 6), _leaky)
-_register("ThresholdedRelu", 10, lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})")
+_register("ThresholdedRelu", 10,
+          lambda node, x: counted(f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})"))
 _register("HardSigmoid", (1, 6),
           lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)")
 # x * HardSigmoid(x); three factors are one operation of the engine

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import number_in, plus
+from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.inference.dims import all_known, is_of_run
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
@@ -121,7 +122,7 @@ def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, 
         return node.result(node.call("where", condition.text, *branches), view)
     # it takes a matrix filled with a scalar of the run for one without zeros (filled-with-unknown-number)
     mask = condition.text if node.constant(0) is not None else f"{condition.text} > 0"
-    return node.result(f"ifelse({mask}, {', '.join(branches)})", view)
+    return node.result(counted(f"ifelse({mask}, {', '.join(branches)})"), view)
 
 
 def _may_be_vector_of_unknown_length(view: View) -> bool:

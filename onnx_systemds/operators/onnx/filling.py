@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.engine.safe_forms import count_from_one
+from onnx_systemds.engine.safe_forms import count_from_one, counted
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, maximum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
@@ -256,7 +256,7 @@ def trilu(node: NodeView) -> Fragment:
     if count != 1:
         row_numbers = f"({count_from_one(node.dim(view.rows))} - 1) %% {node.factor(rows)} + 1{shift}"
     mask = f'outer({row_numbers}, {col_numbers}, "{beyond}")'
-    return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})", view)
+    return node.result(counted(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})"), view)
 
 
 @gradient("Trilu")
@@ -338,4 +338,4 @@ def _chosen(node: NodeView, hot: str, view: View, before: list[str]) -> str:
 
 
 def _either(node: NodeView, hot: str, on: str, off: str, view: View) -> str:
-    return f"ifelse({hot}, {node.filled(on, view)}, {node.filled(off, view)})"
+    return counted(f"ifelse({hot}, {node.filled(on, view)}, {node.filled(off, view)})")

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
+from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.operators.api.node_view import NodeView
@@ -194,5 +195,5 @@ class Variant:
             return ["Y[at, ] = matrix(h, rows=1, cols=n * m)"]
         # not as a product with a row of ones, which may be a single one: ifelse-of-a-vector-of-unknown-length
         lines = ["live = matrix(1, rows=n, cols=m) * lens >= at"]
-        lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
+        lines += [f"{state} = {counted(f'ifelse(live, {state}_new, {state})')}" for state in states]
         return [*lines, "y = ifelse(live, h, matrix(0, rows=n, cols=m))", "Y[at, ] = matrix(y, rows=1, cols=n * m)"]

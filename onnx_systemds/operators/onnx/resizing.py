@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.dims import Dim, product
@@ -306,5 +307,5 @@ def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> Non
         text = f"{x} * {inside} + {literal(value)} * (1 - {inside})"
     else:
         chosen = inside if before == 1 else repeated_row(inside, node.dim(before))
-        text = f"ifelse({chosen}, {x}, {node.filled(literal(value), view)})"
+        text = counted(f"ifelse({chosen}, {x}, {node.filled(literal(value), view)})")
     steps.set(text, view, first, steps.dims[first])

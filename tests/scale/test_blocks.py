@@ -1,0 +1,98 @@
+"""Operators on Spark, on matrices of many blocks: by ``-exec spark``, and by hybrid mode with next to no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper, parser
+
+from onnx_systemds import import_model
+from onnx_systemds.engine.faults import SPARK, Fault
+from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
+from onnx_systemds.verifying.comparing import compare_tensors
+from tests import plain_engine
+from tests.plain_engine import PlainCall, sourced
+from tests.scale.places import Place, opened_place
+
+pytestmark = [pytest.mark.spark, pytest.mark.engine]
+ROWS, COLS, BLOCK = 23, 27, 10
+MODES = ("spark", "hybrid")
+_RANDOM = np.random.default_rng(3)
+_LENGTHS = _RANDOM.integers(1, 6, ROWS).astype(np.int32)
+GIVEN = {
+    "x": _RANDOM.normal(size=(ROWS, COLS)).astype(np.float32),
+    "z": np.zeros((ROWS, COLS), np.float32),
+    "c": _RANDOM.random((ROWS, COLS)) < 0.4,
+    "o": np.zeros((ROWS, 4), np.float32),
+    "s": _RANDOM.normal(size=(5, ROWS, 4)).astype(np.float32),
+    "lengths": _LENGTHS,
+}
+_WEIGHTS = ", ".join(str((place % 7 - 3) / 4) for place in range(36))
+CASES = {
+    "Where": ("y = Where(c, x, z)", "bool[n,m] c, float[n,m] x, float[n,m] z", ""),
+    "Where-zero": ("y = Where(c, x, k)", "bool[n,m] c, float[n,m] x", "float k = {0.0}"),
+    "Where-first": ("y = Where(c, k, z)", "bool[n,m] c, float[n,m] z", "float k = {2.0}"),
+    "Where-numbers": ("y = Where(c, k, l)", "bool[n,m] c", "float k = {2.0}, float l = {0.0}"),
+    "ThresholdedRelu": ("y = ThresholdedRelu<alpha = 0.5>(x)", "float[n,m] x", ""),
+    "Shrink": ("y = Shrink<lambd = 0.5>(x)", "float[n,m] x", ""),
+    "Pow": ("y = Pow(x, z)", "float[n,m] x, float[n,m] z", ""),
+    "Imputer": ("y = ai.onnx.ml.Imputer<imputed_value_floats = [1.0, 2.0, 3.0, 4.0], replaced_value_float = 0.0>(o)",
+                "float[n,4] o", ""),
+    "GRU": ("h, y = GRU<hidden_size = 3>(s, W, R, , lengths)", "float[5,n,4] s, int32[n] lengths",
+            f"float[1,9,4] W = {{{_WEIGHTS}}}, float[1,9,3] R = {{{_WEIGHTS[:27 * 6].rsplit(',', 1)[0]}}}"),
+}  # fmt: skip
+"""The text of a node, its inputs and its constants."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with opened_place("hybrid", tmp_path_factory.mktemp("blocks")) as found:
+        settings = found.folder / "scratch.xml"
+        text = settings.read_text(encoding="utf-8")
+        block = f"<sysds.defaultblocksize>{BLOCK}</sysds.defaultblocksize></root>"
+        settings.write_text(text.replace("</root>", block), encoding="utf-8")
+        yield found
+
+
+def _run(place: Place, program: list[str], mode: str, memory: int = 2000) -> None:
+    """Run a program; memory: how many bytes hybrid mode believes that the driver has."""
+    (place.folder / "program.dml").write_text("\n".join(program) + "\n", encoding="utf-8")
+    place.gateway.jvm.org.apache.sysds.utils.stats.InfrastructureAnalyzer.setLocalMaxMemory(memory)
+    place.run("program.dml", {}, "-exec", mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fault", SPARK, ids=lambda fault: fault.identifier)
+def test_fault_is_still_there(fault: Fault, mode: str, place: Place) -> None:
+    write_matrix(place.folder / "X", np.array(fault.inputs), block_size=1)
+    program = ['X = read("X")', "never = time() < 0", "if (never) { X = rbind(X, X) }", fault.script]
+    _run(place, [*program, f'write(result, "./{mode}_result", format="binary")'], mode, memory=100)
+    assert not np.array_equal(read_matrix(place.folder / f"{mode}_result"), np.array(fault.right))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_operators(mode: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    # of blocks of other sizes, the engine loses those of zeros
+    monkeypatch.setattr(plain_engine, "write_matrix", partial(write_matrix, block_size=BLOCK))
+    heads, lines, calls = [], ["never = time() < 0"], {}
+    for name, (node, inputs, constants) in CASES.items():
+        head = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>'
+        model = parser.parse_model(f"{head} g ({inputs}) => (float[p,q] y) <{constants}> {{ {node} }}")
+        model.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(1, None))
+        script = import_model(model)
+        given = {port.name: GIVEN[port.name] for port in script.inputs}
+        namespace = name.replace("-", "_")
+        call = PlainCall(script, given, place.folder, f"{mode}_{namespace}_", namespace, open_sizes=True)
+        source, *weights = sourced(script, place.folder, namespace)
+        heads.append(source)
+        lines += [*weights, *call.statements()]
+        calls[name] = model, call
+    _run(place, [*heads, *lines], mode)
+    for name, (model, call) in calls.items():
+        (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(call.inputs))
+        comparison = compare_tensors(name, call.results()["y"], expected)
+        assert comparison.passed, (name, comparison)
