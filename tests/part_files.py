@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx_systemds.engine.matrix_files import _HEADER, _SYNC_MARK
+from onnx_systemds.engine.matrix_files import FORMAT
 
 
 def divide_file(path: Path) -> None:
     """Make a directory of parts of a file of blocks."""
-    blocks = path.read_bytes().split(_SYNC_MARK)
+    blocks = path.read_bytes().split(FORMAT.between)
     path.unlink()
     path.mkdir()
     half = (len(blocks) + 1) // 2
-    (path / "part-00000").write_bytes(_SYNC_MARK.join(blocks[:half]))
+    (path / "part-00000").write_bytes(FORMAT.between.join(blocks[:half]))
     if blocks[half:]:
-        (path / "part-00001").write_bytes(_HEADER + _SYNC_MARK.join(blocks[half:]))
+        (path / "part-00001").write_bytes(FORMAT.head + FORMAT.between.join(blocks[half:]))

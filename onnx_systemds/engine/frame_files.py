@@ -1,9 +1,9 @@
 """Writes columns of strings (the dictionaries of text tensors) as SystemDS binary frames without a JVM; reads frames.
 
-A frame is a Hadoop sequence file of row blocks (1000 rows each). A record is its length, the key length, the number
-of its first row (from 1), then rows, columns, one byte for default names, and for each column its type and its array:
-kind, size in memory, and per string two bytes of length and Java's modified UTF-8. So a string has at most 65,535
-bytes there, and an empty one reads as null, which the text functions of the library take for the empty string.
+A frame is one of the `sequence_files`, of row blocks (1000 rows each). A key is the number of the first row (from 1), a
+value rows, columns, one byte for default names, and for each column its type and its array: kind, size in memory, and
+per string two bytes of length and Java's modified UTF-8. So a string has at most 65,535 bytes there, and an empty one
+reads as null, which the text functions of the library take for the empty string.
 Columns that have names come with them, with a count of distinct texts and with a text for missing ones.
 """
 
@@ -19,19 +19,19 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from onnx_systemds.engine.sequence_files import SequenceFormat
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.files import part_files
 
 BLOCK_ROWS = 1000
 LONGEST_BYTES = 65_535
 
-_CLASSES = (b"org.apache.hadoop.io.LongWritable", b"org.apache.sysds.runtime.frame.data.FrameBlock")
-# Any 16 bytes that strings do not hold by chance; fixed, so that equal dictionaries give equal files.
-_SYNC = bytes.fromhex("6f6e6e782d7379737465786474730be2")
-_HEADER = b"SEQ\x06" + b"".join(bytes([len(name)]) + name for name in _CLASSES) + bytes(6) + _SYNC
-_SYNC_MARK = struct.pack(">i", -1) + _SYNC
-# Record length, key length (8), first row.
-_RECORD = struct.Struct(">iiq")
+_FORMAT = SequenceFormat(
+    "blocks of a frame",
+    (b"org.apache.hadoop.io.LongWritable", b"org.apache.sysds.runtime.frame.data.FrameBlock"),
+    bytes.fromhex("6f6e6e782d7379737465786474730be2"),
+    struct.Struct(">q"),  # the first row
+)
 # Rows, columns (1), default names, type of the column (STRING), kind of the array (strings), its size in memory.
 _BLOCK = struct.Struct(">ii?bbq")
 _STRING_TYPE = 8
@@ -47,15 +47,13 @@ def write_frame(target: Path, strings: Sequence[str]) -> None:
     if not strings:
         raise ValueError("a frame must have a row")
     with target.open("wb", buffering=1 << 18) as stream:
-        stream.write(_HEADER)
+        stream.write(_FORMAT.head)
         for start in range(0, len(strings), BLOCK_ROWS):
             cells = [_encoded(text) for text in strings[start : start + BLOCK_ROWS]]
             # What the engine takes the strings' objects for; it only plans its memory by it.
             memory = sum(64 + 2 * len(cell) for cell in cells)
             block = _BLOCK.pack(len(cells), 1, True, _STRING_TYPE, _STRING_ARRAY, memory) + b"".join(cells)
-            if start:
-                stream.write(_SYNC_MARK)
-            stream.write(_RECORD.pack(len(block) + 8, 8, start + 1))
+            stream.write(_FORMAT.record_head(start, (start + 1,), len(block)))
             stream.write(block)
     mtd = {"data_type": "frame", "schema": "STRING,", "rows": len(strings), "cols": 1, "format": "binary"}
     target.with_name(target.name + ".mtd").write_text(json.dumps(mtd) + "\n", encoding="utf-8")
@@ -87,7 +85,8 @@ def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
     for file in part_files(path):
         with file.open("rb") as stream:
             try:
-                for first, columns in _read_blocks(stream):
+                for (first,), record in _FORMAT.records(stream):
+                    columns = list(_read_columns(io.BytesIO(record)))
                     block = np.array([cells for cells, _ in columns], object).T
                     frame[first - 1 : first - 1 + len(block)] = block
                     missing = [note or before for (_, note), before in zip(columns, missing)]
@@ -95,23 +94,6 @@ def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
                 raise InvalidModel(f"{quoted(str(file))} is no binary frame of strings: {error}",
                                    hint='let the script write the frame with format="csv"') from error  # fmt: skip
     return noted(frame, missing)
-
-
-def _read_blocks(stream: BinaryIO) -> Iterator[tuple[int, list[tuple[list[str], str]]]]:
-    """Yield the number of the first row (from 1) and the noted columns of each record of a sequence file."""
-    if stream.read(len(_HEADER) - len(_SYNC)) != _HEADER[: -len(_SYNC)]:
-        raise ValueError("its head is of something else")
-    stream.read(len(_SYNC))
-    while head := stream.read(4):
-        (length,) = struct.unpack(">i", head)
-        if length == -1:
-            stream.read(len(_SYNC))
-            continue
-        _, first = struct.unpack(">iq", stream.read(12))
-        record = stream.read(length - 8)
-        if len(record) != length - 8:
-            raise ValueError("it ends within a record")
-        yield first, list(_read_columns(io.BytesIO(record)))
 
 
 def _read_columns(record: BinaryIO) -> Iterator[tuple[list[str], str]]:

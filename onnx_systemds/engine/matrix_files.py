@@ -1,11 +1,11 @@
 """Writes weights as SystemDS binary-block files without a JVM, and reads them back.
 
-A matrix is a grid of blocks (1000 x 1000 unless said) in a Hadoop sequence file. A record is its length, the
-key length, 1-based block row and column, then rows, columns, kind and big-endian doubles; ``<file>.mtd``
-beside it holds the dimensions as JSON. The engine writes big matrices as directories of such files, which it cannot
-read out of a list (`engine.faults`, "parts-in-lists"): here each is one file. A named list of matrices is a directory
-of ``<index>_<key>`` files; the engine cuts the key at its first underscore (SystemDS 3.4.0, ListReader), so `list_key`
-gives keys without one. Memory stays at a few blocks, whatever the array is a view of.
+A matrix is a grid of blocks (1000 x 1000 unless said) in one of the `sequence_files`. A key is the 1-based block row
+and column, a value rows, columns, kind and big-endian doubles; ``<file>.mtd`` beside it holds the dimensions as JSON.
+The engine writes big matrices as directories of such files, which it cannot read out of a list (`engine.faults`,
+"parts-in-lists"): here each is one file. A named list of matrices is a directory of ``<index>_<key>`` files; the engine
+cuts the key at its first underscore (SystemDS 3.4.0, ListReader), so `list_key` gives keys without one. Memory stays
+at a few blocks, whatever the array is a view of.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from onnx_systemds.engine.frame_files import write_frame
+from onnx_systemds.engine.sequence_files import SequenceFormat
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.files import part_files
 
@@ -36,17 +37,13 @@ BLOCK_SIZE = 1000
 THREADS = 2
 """That convert blocks, while another one writes them."""
 
-_CLASSES = (
-    b"org.apache.sysds.runtime.matrix.data.MatrixIndexes",
-    b"org.apache.sysds.runtime.matrix.data.MatrixBlock",
+FORMAT = SequenceFormat(
+    "matrix blocks",
+    (b"org.apache.sysds.runtime.matrix.data.MatrixIndexes", b"org.apache.sysds.runtime.matrix.data.MatrixBlock"),
+    bytes.fromhex("6f6e6e782d73797374656d64732d0be1"),
+    struct.Struct(">qq"),  # block row and block column
 )
-# Any 16 bytes that weights do not hold by chance; fixed, so that equal weights give equal files.
-_SYNC = bytes.fromhex("6f6e6e782d73797374656d64732d0be1")
-_HEADER = b"SEQ\x06" + b"".join(bytes([len(name)]) + name for name in _CLASSES) + bytes(6) + _SYNC
-# Lets Hadoop split a file between records.
-_SYNC_MARK = struct.pack(">i", -1) + _SYNC
-# Record length, key length (16), block row, block column, rows, columns, kind.
-_RECORD = struct.Struct(">iiqqiib")
+_BLOCK_HEAD = struct.Struct(">iib")  # rows, columns, kind
 _LITTLE_ENDIAN = np.dtype("=f8") == np.dtype("<f8")
 _EMPTY, _ULTRA_SPARSE, _SPARSE, _DENSE = 0, 1, 2, 3
 
@@ -209,15 +206,14 @@ def _write_file(target: Path, array: Array, block_size: int, threads: int, progr
         raise TypeError(f"a weight cannot have the dtype {array.dtype}")
     nonzeros = 0
     with target.open("wb", buffering=1 << 18) as stream:
-        stream.write(_HEADER)
+        stream.write(FORMAT.head)
         for number, block in enumerate(_converted(array, block_size, threads)):
             nonzeros += block.nonzeros
             # A block of zeros needs no values, unless some are -0.0.
             is_empty = block.nonzeros == 0 and not block.values.view(np.int64).any()
             kind, length = (_EMPTY, 0) if is_empty else (_DENSE, block.values.nbytes)
-            if number:
-                stream.write(_SYNC_MARK)
-            stream.write(_RECORD.pack(_RECORD.size - 8 + length, 16, block.row, block.col, *block.shape, kind))
+            stream.write(FORMAT.record_head(number, (block.row, block.col), _BLOCK_HEAD.size + length))
+            stream.write(_BLOCK_HEAD.pack(*block.shape, kind))
             if not is_empty:
                 stream.write(block.values.data)
             if progress is not None:
@@ -272,33 +268,14 @@ def _converted(array: Array, block_size: int, threads: int) -> Iterator[_Block]:
 
 def _read_blocks(stream: BinaryIO) -> Iterator[tuple[int, int, Array]]:
     """Yield block row and column (1-based) and the values of each record of a sequence file."""
-    if stream.read(4) != _HEADER[:4]:
-        raise ValueError("no sequence file of version 6")
-    if tuple(stream.read(stream.read(1)[0]) for _ in _CLASSES) != _CLASSES:
-        raise ValueError("no matrix blocks")
-    if stream.read(6) != bytes(6):
-        raise ValueError("compressed, or with metadata")
-    if len(sync := stream.read(16)) != 16:
-        raise ValueError("it ends within its header")
-    size = os.fstat(stream.fileno()).st_size
-    while head := stream.read(4):
-        (length,) = struct.unpack(">i", head)
-        if length == -1:
-            if stream.read(16) != sync:
-                raise ValueError("a sync mark is damaged")
-            continue
-        if not _RECORD.size - 8 <= length <= size:
-            raise ValueError("a record has an impossible length")
-        record = head + stream.read(4 + length)
-        if len(record) != 8 + length:
-            raise ValueError("it ends within a record")
-        _, _, block_row, block_col, height, width, kind = _RECORD.unpack_from(record)
+    for (block_row, block_col), record in FORMAT.records(stream):
+        height, width, kind = _BLOCK_HEAD.unpack_from(record)
         if not (0 < height <= 1 << 20 and 0 < width <= 1 << 20 and height * width <= 1 << 28):
             raise ValueError("a block has an impossible size")
-        yield block_row, block_col, _block_values(record[_RECORD.size :], height, width, kind)
+        yield block_row, block_col, _block_values(record[_BLOCK_HEAD.size :], height, width, kind)
 
 
-def _block_values(body: bytes, height: int, width: int, kind: int) -> Array:
+def _block_values(body: memoryview, height: int, width: int, kind: int) -> Array:
     """Return the height x width doubles of one block; the engine writes all four kinds, we two of them."""
     if kind == _DENSE:
         return np.frombuffer(body, ">f8").reshape(height, width)

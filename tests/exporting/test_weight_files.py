@@ -82,7 +82,7 @@ def test_refused(tmp_path: Path) -> None:
     content = (tmp_path / "f").read_bytes()
     for what, changed, words in (
         ("short", content[:-1], "it ends within a record"),
-        ("other", b"SEQ\x06" + content[10:], "its head is of something else"),
+        ("other", b"SEQ\x06" + content[10:], "no blocks of a frame"),
         ("empty", content[:-15] + b"\x05" + content[-14:], "a column is compressed"),
     ):
         (tmp_path / "f").write_bytes(changed)
