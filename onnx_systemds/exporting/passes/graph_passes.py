@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,26 +96,40 @@ def reshaped(fusing: Fusing, node: Node) -> bool:
 
 def chosen(fusing: Fusing, node: Node) -> bool:
     """A Slice from a computed place to the next one, or between places that may lie outside, which Gather refuses."""
-    x, start, stop, axes = node.inputs[:4]
+    start, stop, axes = node.inputs[1:4]
     if len(node.inputs) > 4 or start is None or stop is None or axes is None or axes.constant is None:
         return False
     builder, axis = fusing.builder, int(axes.constant.item())
-    size, found = node.outputs[0].dims[axis], partial(fusing.become, node, "Gather", axis=axis)
+    size = node.outputs[0].dims[axis]
+
+    def found(places: Tensor) -> bool:
+        return fusing.become(node, "Gather", [node.operand(), places], axis=axis)
+
     one = next((other.constant for same, other in pairs(made_by(stop, "Add")) if same is start), None)
     is_checked = is_place(start)
     if is_checked and size == 1:
-        return found([x, start])
+        return found(start)
     if is_checked and isinstance(size, int):
         steps = builder.constant(np.arange(size))
-        return found([x, fusing.inserted(node, "Add", [start, steps], Tensor(INT, (size,)))])
-    if one is not None and one.tolist() == [1] and start.constant is None and node.outputs[0].kind != TEXT:
-        return found([x, start])
+        return found(fusing.inserted(node, "Add", [start, steps], Tensor(INT, (size,))))
+    if one is not None and one.tolist() == [1] and start.constant is None:
+        return found(start)
     if not any(may_be_negative(end) for end in map(builder.size_of, (start, stop)) if end is not None):
         return False
     ends = [builder.constant(end.constant.item()) if end.constant is not None else fusing.viewed(end, (), node)
             for end in (start, stop)]  # fmt: skip
     places = fusing.inserted(node, "Range", [*ends, builder.constant(1)], Tensor(INT, (size,)))
-    return found([x, fusing.inserted(node, "Mod", [places, builder.constant([BEYOND])], Tensor(INT, (size,)))])
+    return found(fusing.inserted(node, "Mod", [places, builder.constant([BEYOND])], Tensor(INT, (size,))))
+
+
+def texts(fusing: Fusing, node: Node) -> bool:
+    """Rows of texts, of which onnxruntime takes by Gather the first text alone, are right by GatherND."""
+    x, places = node.operand(0), node.operand(1)
+    if x.kind != TEXT or node.integer("axis") or all(dim == 1 for dim in x.dims[1:]):
+        return False
+    column = Tensor(INT, (*places.dims, 1))
+    fusing.inserted(node, "Unsqueeze", [places, fusing.builder.constant([-1])], column)
+    return fusing.become(node, "GatherND", [x, column])
 
 
 def softmax(fusing: Fusing, node: Node) -> bool:
@@ -185,6 +198,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Where": (activations.rectified,),
     "If": (idioms.missing_replaced,),
     "Transpose": (turned,),
+    "Gather": (texts,),
     "Concat": (convolution_joins.grouped, stacks.stacked),
     "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged),
     "Slice": (chosen, simplifications.counted_back),
