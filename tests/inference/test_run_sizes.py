@@ -121,6 +121,16 @@ BAG = """g (float[6,2] x, int64[N] offsets, int64 i) => (float[2] y) {
   y = ReduceSum <keepdims=0> (rows, axis)
 }"""
 
+MEAN = """g (float[4] x, int64[N] counts, int64 i) => (float[4] y) {
+  all = Constant <value_ints=[-1]> ()
+  one = Constant <value_int=1> ()
+  here = Reshape (i, all)
+  next = Add (here, one)
+  count = Slice (counts, here, next)
+  many = Cast <to=1> (count)
+  y = Div (x, many)
+}"""
+
 ROLL = """g (float[a,5] x) => (float[?,5] y) {
   zero = Constant <value_ints=[0]> ()
   two = Constant <value_ints=[2]> ()
@@ -191,6 +201,13 @@ def test_a_constant_in_a_shape_of_the_run() -> None:
 
 def test_branches_with_sizes_of_the_run() -> None:
     check(BRANCHES, {"x": X[:1], "s": ints(3, 5), "c": np.array(True)}, {"x": X[:1], "s": ints(2, 4), "c": np.array(False)})
+
+
+def test_the_one_element_of_a_slice_is_repeated() -> None:
+    """As the mean of EmbeddingBag is exported."""
+    check(MEAN, *({"x": X[0, :4], "counts": ints(2, 5, 6), "i": np.array(i)} for i in (0, 2)))
+    with ScoringFunction(import_model(parsed(MEAN))) as function, pytest.raises(EngineError, match="Slice"):
+        function({"x": X[0, :4], "counts": ints(2, 5, 6), "i": np.array(3)})
 
 
 def test_a_remainder_by_the_size_that_is_sliced() -> None:

@@ -43,7 +43,7 @@ def broadcast_rule(dtype: str | None = None) -> Callable[[NodeFacts], tuple[Valu
                 if dim != 1 and 0 <= start + axis < node.rank(0):
                     node.assume_same_size((0, start + axis), (1, axis))
             return (node.tensor(node.dims(0), dtype),)
-        return (node.tensor(broadcast(node, dims), dtype),)
+        return (node.tensor(broadcast(node, dims, by_operands=True), dtype),)
 
     return rule
 

@@ -86,7 +86,8 @@ def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim)
         first = range(size)[start:].start
     elif start != 0 or step != 1:
         first = node.computed("slice_start", _in_dml(start), step, size, hint=f"start{axis}")
-    return first, node.computed("slice_count", first, _in_dml(end), step, size, hint=f"size{axis}")
+    count = node.computed("slice_count", first, _in_dml(end), step, size, hint=f"size{axis}")
+    return first, sizes.minimum(count, 1) if step == end - start == 1 else count
 
 
 def _in_dml(position: Dim) -> Dim:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.dml.operands import called, expression_of
-from onnx_systemds.inference.dims import Dim, Dims, is_of_run, product
+from onnx_systemds.inference.dims import Dim, Dims, Operation, is_of_run, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
@@ -52,16 +52,19 @@ def broadcast_dims(all_dims: Sequence[Dims]) -> Dims:
     return tuple(result)
 
 
-def broadcast(node: NodeFacts, given: Mapping[int, Dims]) -> Dims:
+def broadcast(node: NodeFacts, given: Mapping[int, Dims], *, by_operands: bool = False) -> Dims:
     """Dims of the result of inputs, by position, each with those of its first axes that are broadcast.
 
-    Of two sizes of the run neither is taken to be a 1 that is repeated: the script checks it. Raises UnsupportedCase.
+    Of two sizes of the run neither is taken to be a 1 that is repeated: the script checks it. by_operands: whether the
+    generator takes its inputs by `operands`, which repeat axes of at most one element. Raises UnsupportedCase.
     """
     result = broadcast_dims(list(given.values()))
     for position, dims in given.items():
         for axis, dim in enumerate(dims):
             place = axis - len(dims)
-            if dim not in (1, result[place]):
+            if by_operands and _is_repeated(dim, result[place]):
+                node.assume_equal(dim, 1, node.axis_words(position, axis), "what is repeated")
+            elif dim not in (1, result[place]):
                 words = next(
                     node.axis_words(other, len(sizes) + place)
                     for other, sizes in given.items()
@@ -69,6 +72,15 @@ def broadcast(node: NodeFacts, given: Mapping[int, Dims]) -> Dims:
                 )
                 node.assume_equal(result[place], dim, words, node.axis_words(position, axis))
     return result
+
+
+def _is_repeated(dim: Dim, size: Dim) -> bool:
+    """Whether an axis of at most one element, as ``x[i:i+1]`` has it, meets a size that is known to be another."""
+    if not isinstance(size, int) or size < 2 or isinstance(dim, int) or len(dim.terms) != 1:
+        return False
+    atoms, coefficient = dim.terms[0]
+    found = atoms[0] if coefficient == len(atoms) == 1 else None
+    return isinstance(found, Operation) and found.operator == "min" and 1 in (found.left, found.right)
 
 
 def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bool = False) -> Operands:
@@ -82,7 +94,7 @@ def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bo
     if not kept:
         return Operands(tuple(Operand(node.scalar(position), SINGLE) for position in positions), SCALAR)
     dims = tuple(result[axis] for axis in kept)
-    patterns = [_pattern(node.dims(position), len(result), kept) for position in positions]
+    patterns = [_pattern(node.dims(position), result, kept) for position in positions]
     literals = _uniform_literals(node, positions, patterns)
     patterns = [() if text else pattern for pattern, text in zip(patterns, literals)]
     split = _common_split(patterns, form, dims)
@@ -109,10 +121,10 @@ def _uniform_literals(
     return texts
 
 
-def _pattern(dims: Dims, rank: int, kept: Sequence[int]) -> tuple[bool, ...]:
+def _pattern(dims: Dims, result: Dims, kept: Sequence[int]) -> tuple[bool, ...]:
     """For each kept axis of the result whether the operand varies along it."""
-    offset = rank - len(dims)
-    return tuple(axis >= offset and dims[axis - offset] != 1 for axis in kept)
+    aligned = (*[1] * (len(result) - len(dims)), *dims)
+    return tuple(aligned[axis] != 1 and not _is_repeated(aligned[axis], result[axis]) for axis in kept)
 
 
 def _common_split(patterns: Sequence[tuple[bool, ...]], form: Form, dims: Dims) -> int:
