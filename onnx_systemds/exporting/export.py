@@ -17,7 +17,7 @@ from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.files import named_items, result_tensor
-from onnx_systemds.exporting.evaluating.blocks import execute, unique
+from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
@@ -26,6 +26,7 @@ from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
+from onnx_systemds.exporting.poison_values import unique
 from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
 from onnx_systemds.exporting.values import ListValue, Poison, Value
@@ -182,7 +183,7 @@ def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Paramete
         return
     if isinstance(value, Poison):
         own = evaluator.placed(UnsupportedCase(f"{name} {value.reason}"), result.position)
-        evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *(value.errors or (own,))))
+        evaluator.refuse(value.errors or (own,))
         return
     evaluator.context.interface.write(name, result_tensor(evaluator.context, value))
 

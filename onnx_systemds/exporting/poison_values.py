@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.values import ListValue, Poison, Value
+
+_MOST_REASONS = 200
 
 
 class Poisoned(TranspileError):
@@ -35,3 +37,9 @@ def poisons_in(value: Value) -> Iterator[Poison]:
     elif isinstance(value, ListValue):
         for item in value.items:
             yield from poisons_in(item)
+
+
+def unique(errors: Iterable[TranspileError]) -> tuple[TranspileError, ...]:
+    """Return reasons, each one once."""
+    found = {(str(error.place), error.message): error for error in errors}
+    return tuple(found.values())[:_MOST_REASONS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 from onnx_systemds.dml import scopes
@@ -10,11 +9,9 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import InternalError, ScriptError, TranspileError
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.limits import BudgetExceeded
-from onnx_systemds.exporting.poison_values import Poisoned
+from onnx_systemds.exporting.poison_values import Poisoned, unique
 from onnx_systemds.exporting.values import Poison
 from onnx_systemds.registration import failure
-
-_MOST_REASONS = 200
 
 
 def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
@@ -52,15 +49,9 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
     for name in assigned:
         evaluator.frame.variables[name] = Poison(errors=errors)
     if not assigned or writes(statement):
-        evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *errors))
+        evaluator.refuse(errors)
 
 
 def writes(statement: tree.Statement) -> bool:
     """Whether a statement holds one that writes an output."""
     return any(isinstance(node, tree.Call) and node.function == "write" for node in tree.walk(statement))
-
-
-def unique(errors: Iterable[TranspileError]) -> tuple[TranspileError, ...]:
-    """Return reasons, each one once."""
-    found = {(str(error.place), error.message): error for error in errors}
-    return tuple(found.values())[:_MOST_REASONS]

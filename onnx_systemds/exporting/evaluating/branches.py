@@ -9,9 +9,10 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.files import put
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.blocks import execute, unique, writes
+from onnx_systemds.exporting.evaluating.blocks import execute, writes
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, Tensor
+from onnx_systemds.exporting.poison_values import unique
 from onnx_systemds.exporting.values import Poison, Scalar, Value, unfolded
 
 Variables = dict[str, Value]
@@ -76,7 +77,7 @@ def _write(evaluator: Evaluator, statement: tree.If, name: str) -> None:
             hint = "write it after the if, or in both branches; or leave it out: --result names what is wanted"
             raise UnsupportedCase(reason, hint=hint)
         if isinstance(value, Poison):
-            evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *value.errors))
+            evaluator.refuse(value.errors)
             return
         put(evaluator.context, name, value, wanted=True)
     except UnsupportedCase as error:

@@ -7,7 +7,7 @@ that the modules of the kinds evaluate their parts through it, whatever these ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
-from onnx_systemds.exporting.poison_values import Poisoned, poison_error
+from onnx_systemds.exporting.poison_values import Poisoned, poison_error, unique
 from onnx_systemds.exporting.values import Matrix, Poison, Scalar, Value
 
 _MOST_TRIALS = 3
@@ -98,6 +98,10 @@ class Evaluator:
             if isinstance(found, Poison):
                 return found
         return self.value(node)
+
+    def refuse(self, errors: Iterable[TranspileError]) -> None:
+        """Note reasons against the export, each one once."""
+        self.reasons.errors[:] = unique((*self.reasons.errors, *errors))
 
     # Places
 
