@@ -7,7 +7,7 @@ that the modules of the kinds evaluate their parts through it, whatever these ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,16 @@ class Frame:
     variables: dict[str, Value] = field(default_factory=dict)
     caller: ScriptPlace | None = None
     depth: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where an evaluation stood: what the variables held, what was refused and left out, and the steps taken."""
+
+    variables: Mapping[str, Value]
+    reasons: Sequence[TranspileError]
+    dropped: Sequence[str]
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,20 @@ class Evaluator:
         self.steps, self.forgiven = 0, limits.MOST_STEPS
         self.outlinable: dict[Any, bool] = {}
         self._unbatched: Counter[int] = Counter()
+
+    # What is tried
+
+    def snapshot(self) -> Snapshot:
+        """Return where the evaluation stands."""
+        reasons, dropped = tuple(self.reasons.errors), tuple(self.context.dropped)
+        return Snapshot(dict(self.frame.variables), reasons, dropped, self.steps)
+
+    def go_back(self, before: Snapshot) -> None:
+        """Take back what was tried in vain; the steps that it took are forgiven, but not for ever."""
+        self.frame.variables = dict(before.variables)
+        self.reasons.errors[:], self.context.dropped[:] = before.reasons, before.dropped
+        granted = min(self.steps - before.steps, self.forgiven)
+        self.steps, self.forgiven = self.steps - granted, self.forgiven - granted
 
     # Expressions and statements
 
@@ -116,11 +140,6 @@ class Evaluator:
             reason = f"the script takes more than {limits.MOST_STEPS} steps to evaluate, one per statement or call"
             hint = "fewer turns of a loop that is unrolled, or calls that do not call themselves twice"
             raise self.exceeded(node, reason, hint)
-
-    def forget_steps(self, before: int) -> None:
-        """Take back the steps since there were `before`, which a loop was tried with in vain; not for ever."""
-        granted = min(self.steps - before, self.forgiven)
-        self.steps, self.forgiven = self.steps - granted, self.forgiven - granted
 
     def may_batch(self, loop: tree.For) -> bool:
         """Whether it is worth trying to run all trips of a loop at once."""

@@ -50,11 +50,9 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
 
 def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, trips: Trips, times: int) -> None:
     """Run a loop of known trips: all at once, else unrolled if that is short, else as a Loop."""
-    steps = evaluator.steps
     if evaluator.may_batch(statement):
         if _try_loop(evaluator, statement, live, trips, _BATCHED) is None:
             return
-        evaluator.forget_steps(steps)
         evaluator.unbatched(statement)
     if times * _size(statement.body) > UNROLLED:
         failure = _try_loop(evaluator, statement, live, trips, _STRICT)
@@ -91,18 +89,10 @@ def _roll_up(
     evaluator: Evaluator, before: Variables, write_loop: Callable[[], TranspileError | None]
 ) -> None:
     """Write a Loop in place of what a loop was unrolled to, where that is possible."""
-    after, reasons = dict(evaluator.frame.variables), list(evaluator.reasons.errors)
-    steps = evaluator.steps
-    _restore(evaluator, before)
+    unrolled = evaluator.snapshot()
+    evaluator.frame.variables = before
     if write_loop() is not None:
-        evaluator.forget_steps(steps)
-        _restore(evaluator, after)
-        evaluator.reasons.errors[:] = reasons
-
-
-def _restore(evaluator: Evaluator, variables: Variables) -> None:
-    evaluator.frame.variables.clear()
-    evaluator.frame.variables.update(variables)
+        evaluator.go_back(unrolled)
 
 
 def _unroll(evaluator: Evaluator, statement: tree.For, trips: Trips) -> None:
@@ -120,9 +110,8 @@ def _size(block: tree.Block) -> int:
 
 def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     """Run the body while the condition holds: unrolled as long as that is known, else as a Loop."""
-    before = dict(evaluator.frame.variables)
-    reasons = list(evaluator.reasons.errors)
-    done, size, steps = 0, _size(statement.body), evaluator.steps
+    before = evaluator.snapshot()
+    done, size = 0, _size(statement.body)
     endless = scopes.read_in(statement.condition).isdisjoint(scopes.assigned(statement.body))
     while True:
         known = known_truth(evaluator.value(statement.condition))
@@ -135,9 +124,7 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
             break
         execute(evaluator, statement.body, lambda: scopes.live_in_loop(statement, live()))
         done += 1
-    _restore(evaluator, before)
-    evaluator.reasons.errors[:] = reasons
-    evaluator.forget_steps(steps)
+    evaluator.go_back(before)
     failure = _try_loop(evaluator, statement, live, Trips())
     if failure is not None:
         raise failure
@@ -151,16 +138,14 @@ def _try_loop(
 
     form: `_BATCHED`: no Loop. `_STRICT`: nothing that is refused in it may be left for later.
     """
-    before = dict(evaluator.frame.variables)
-    reasons = list(evaluator.reasons.errors)
+    before = evaluator.snapshot()
     try:
         with evaluator.at(statement):
             _Loop(evaluator, statement, live(), trips, form).run()
     except BudgetExceeded:
         raise
     except TranspileError as error:
-        _restore(evaluator, before)
-        evaluator.reasons.errors[:] = reasons
+        evaluator.go_back(before)
         return error
     return None
 

@@ -35,10 +35,10 @@ def outlined(
     if outlinable is False:
         return inline(evaluator, node, function, module, given)
     evaluator.step(node, _STEPS)
-    reasons, dropped = list(evaluator.reasons.errors), list(evaluator.context.dropped)
+    before = evaluator.snapshot()
     try:
         results = _Call(evaluator, function, module).results(node, given)
-        if evaluator.reasons.errors != reasons:
+        if tuple(evaluator.reasons.errors) != before.reasons:
             raise evaluator.reasons.errors[-1]
         poison = _poison_reasons(results)
         if not poison or outlinable:
@@ -48,7 +48,7 @@ def outlined(
         raise
     except TranspileError as error:
         poison, reason = [], error.message
-    evaluator.reasons.errors[:], evaluator.context.dropped[:] = reasons, dropped
+    evaluator.go_back(before)
     again = inline(evaluator, node, function, module, given)
     outlinable = evaluator.outlinable[signature] = 0 < len(poison) == len(_poison_reasons(again))
     if outlinable:
