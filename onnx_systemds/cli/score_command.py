@@ -61,10 +61,10 @@ def score(  # noqa: PLR0913 - an argument for each option
 ) -> None:  # fmt: skip
     """Score the rows of a file with MODEL.onnx: whatever their number, memory is bounded.
 
-    Columns of a table are found by the names of the inputs; an input with several columns takes all of the file, or
-    NAME_0, NAME_1 ... where there are several inputs. A missing value is NaN, or an empty text. Results are columns
-    that are called after the outputs, NAME_0, NAME_1 ... where one has several, NAME_KEY for maps. Arrays of .npz files
-    are named as for run.
+    Columns of a table are found by the names of the inputs; an input with several columns takes NAME_0, NAME_1 ..., and
+    all of the file where it is the only input and has no such columns. A missing value is NaN, or an empty text.
+    Results are columns that are called after the outputs, NAME_0, NAME_1 ... where one has several, NAME_KEY for maps.
+    Arrays of .npz files are named as for run.
     """
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):

@@ -43,8 +43,8 @@ class TableInputs:
 def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, has_header: bool) -> TableInputs:
     """The columns for the inputs of a script.
 
-    Those named as an input, or NAME_0, NAME_1 ... for an input with several columns; for the only input all columns;
-    ``chosen`` ones, and those without a header, one after the other. Raises TranspileError.
+    Those named as an input, or NAME_0, NAME_1 ... for an input with several columns; for the only input all columns
+    where these are missing; ``chosen`` ones, and those without a header, one after the other. Raises TranspileError.
     """
     for port in script.inputs:
         if port.kind != "tensor" or not port.dims:
@@ -134,8 +134,9 @@ def _is_row(names: Sequence[str]) -> bool:
 
 
 def _is_named(port: Port, names: Sequence[str]) -> bool:
-    """Whether the file has a column for an input by its own name."""
-    return _width(port) == 1 and port.name in names
+    """Whether the file has the columns of an input by its own name; of an open number of columns, these alone."""
+    wanted = _names(port, names)
+    return set(wanted) <= set(names) and (_width(port) is not None or len(wanted) == len(names))
 
 
 def _width(port: Port) -> int | None:
