@@ -214,10 +214,15 @@ def _solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[st
 
 
 def _solve(size: Dim, symbol: str, actual: int) -> int | None:
-    at_zero, at_one = (dim.substitute(size, {symbol: value}) for value in (0, 1))
-    if not isinstance(at_zero, int) or not isinstance(at_one, int) or at_one == at_zero:
+    """The value of the symbol that makes a linear size the actual one; None of another size, such as n // symbol."""
+    try:
+        at_zero, at_one = (dim.substitute(size, {symbol: value}) for value in (0, 1))
+        if not isinstance(at_zero, int) or not isinstance(at_one, int) or at_one == at_zero:
+            return None
+        found = (actual - at_zero) // (at_one - at_zero)
+        return found if dim.substitute(size, {symbol: found}) == actual else None
+    except ZeroDivisionError:
         return None
-    return (actual - at_zero) // (at_one - at_zero)
 
 
 def nested_inputs(ports: Sequence[Port], arrays: Mapping[str, Matrix]) -> dict[str, Any]:
