@@ -11,7 +11,7 @@ import onnx_systemds
 ROOT = Path(onnx_systemds.__file__).parent
 LAYERS = ("tables", "dml", "engine", "model", "inference", "operators", "importing", "exporting", "runtime", "backend", "verifying",
           "cli")  # fmt: skip
-BELOW = ("errors", "limits", "files", "array_files", "correspondence", "version", "registration", "plugins", "stages")
+BELOW = ("errors", "limits", "files", "array_files", "correspondence", "version", "registration", "plugins", "stages", "columns")
 ABOVE = ("__init__", "__main__")
 
 

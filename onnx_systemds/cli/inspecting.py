@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnx_systemds.columns import aligned
 from onnx_systemds.errors import MultipleErrors, TranspileError, escaped
 from onnx_systemds.importing.convert import TypedModel, Writing, script_of, typed_model
 from onnx_systemds.inference import dims as dim
@@ -283,14 +284,13 @@ def _node(node: Node) -> str:
 
 
 def _operator_lines(uses: tuple[OperatorUse, ...]) -> Iterator[str]:
+    digits = len(str(max((use.count for use in uses), default=0)))
     rows = [
-        (escaped(operator_name(use.domain, use.op_type)), f"opset {use.version}",
-         f"{use.count}x", use.how or f"NOT SUPPORTED: {use.reason}")
+        (escaped(operator_name(use.domain, use.op_type)), f"opset {use.version}", f"{use.count:{digits}}x",
+         use.how or f"NOT SUPPORTED: {use.reason}")
         for use in uses
     ]  # fmt: skip
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    for name, version, count, how in rows:
-        yield f"  {name.ljust(widths[0])}  {version.ljust(widths[1])}  {count.rjust(widths[2])}  {how}"
+    yield from (f"  {line}" for line in aligned(rows))
 
 
 def size_text(size: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from onnx_systemds.cli.inspecting import size_text
+from onnx_systemds.columns import aligned
 from onnx_systemds.errors import escaped
 from onnx_systemds.importing.plan import HEAP, Plan, PlanRow
 
@@ -20,10 +21,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if plan.symbol is not None:
         yield _block_line(plan)
     header = ("operator", "of", "where", "result", *(["a block"] if plan.symbol is not None else []), "what to do")
-    cells = [header, *(_cells(plan, row) for row in plan.rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    for row in cells:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip()
+    yield from aligned([header, *(_cells(plan, row) for row in plan.rows)])
 
 
 def plan_summary(plan: Plan) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
+from onnx_systemds.columns import aligned
 from onnx_systemds.errors import escaped, quoted, quoted_list
 from onnx_systemds.verifying.comparing import Comparison
 
@@ -118,9 +119,7 @@ def _table(title: str, rows: Sequence[tuple[str, Comparison]]) -> Iterator[str]:
             where = f"{list(found.where)}: {found.actual!s} for {found.expected!s}"
             numbers = (found.absolute, found.relative, found.ulps, found.severity)
             cells.append((_short(name), kind, *map(_number, numbers), where, verdict))
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+    yield from aligned(cells)
 
 
 def _number(number: float | None) -> str:
