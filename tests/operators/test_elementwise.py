@@ -123,6 +123,10 @@ CASES = [
     *[Case("Mod", 13, {"a": whole_range(dtype, 40), "b": whole_range(dtype, 40, seed=3) // 9 * 2 + 1}, {"fmod": fmod}, note=dtype,
            expected=lambda a, b, fmod: np.fmod(a, b) if fmod else np.mod(a, b))
       for dtype in ("int8", "uint16", "int32", "uint32") for fmod in (0, 1)],
+    # quotients of doubles that FP64 rounds to the next whole number, and those that it has no room for
+    at_sizes(Case("Mod", 13, {"a": np.array([[1, -1, 0.7, 1e300, np.nan, np.inf], [1e15, 5e-324, 0, 7, 1.7e308, 3]]),
+                              "b": np.array([0.1, 1e-3, 0.1, 5e-324, 2, 3])}, {"fmod": 1}, note="double"),
+             {"a": ["n", 6]}, {"a": np.array([[2.1, 2.1, 2.1, 2.1, -2.1, -1e200]])}),
     Case("Mod", 13, {"a": FLOATS, "b": np.array([[3], [-3], [2.5], [np.inf], [-np.inf]], np.float32)}, {"fmod": 1},
          expected=lambda a, b, fmod: np.fmod(a, b)),
     *[Case(op, 13, {"x": whole_range(dtype, 8)}, expected=f, note=dtype)
