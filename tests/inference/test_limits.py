@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import onnx
 import pytest
@@ -10,6 +12,9 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.inference.assumptions import Assumption, Relation
+from onnx_systemds.inference.checks import Checks
+from onnx_systemds.inference.dims import symbol
 from onnx_systemds.limits import MOST_ATOMS, OverBudget
 
 SECONDS = 5.0  # of processor time
@@ -116,3 +121,12 @@ def test_forty_calls_that_double_are_refused() -> None:
 @pytest.mark.parametrize(("step", "levels"), [("NEXT = Add(S, S)", 20), ("NEXT = Mul(S, t)", 40)])
 def test_long_arithmetic_within_the_budget_is_converted(step: str, levels: int) -> None:
     import_model(_model(_arithmetic(step, levels)))
+
+
+def test_what_gets_too_long_where_it_is_compared_is_checked() -> None:
+    """Whether a check follows from others is asked of sizes that those take to be equal; SEW-D has long ones."""
+    graph: Any = SimpleNamespace(nodes=(), outputs=(), assumptions={}, own_sizes=frozenset())
+    checks, a = Checks(graph, None), symbol("a")
+    long = sum(map(symbol, map(str, range(40))), start=symbol("s"))
+    for left, right in ((a, long), (a * a * a, symbol("b"))):
+        assert checks.is_new(Assumption(left, right, Relation.EQUAL, "", "", ""))
