@@ -49,9 +49,9 @@ def case(seed: int) -> Case:
     if draw.chance(0.35):
         layers = repeat(builder)
         functions = draw.one(None, "blocks", "blocks")
-    if not builder.nodes:
-        builder.values.append(builder.add("Identity", [inputs[0].name], inputs[0].dtype, inputs[0].dims))
     made = [known for known in builder.values if known not in inputs]
+    if not made:  # there are no nodes, or what they give is too large to go on with
+        made = [builder.add("Identity", [inputs[0].name], inputs[0].dtype, inputs[0].dims)]
     chosen = {known.name: known for known in [made[-1], *layers[-1:], *(draw.one(*made) for _ in range(draw.int(0, 3)))]}
     graph = builder.body("graph", inputs, list(chosen.values()))
     model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", draw.one(*_OPSETS))])

@@ -34,7 +34,7 @@ def test_nodes_that_are_repeated_become_functions() -> None:
 
 
 def test_graphs_are_models() -> None:
-    cases = list(graphs.cases(0, 40))
+    cases = [*graphs.cases(0, 40), graphs.case(91280)]
     assert any(case.model.functions for case in cases)
     assert any(case.dims for case in cases)
     assert any(case.style == "nn" for case in cases)
