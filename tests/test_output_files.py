@@ -247,6 +247,14 @@ def test_a_map_goes_to_standard_output(
     assert '"MatMul"' in capfd.readouterr().out and not Path("-").exists()
 
 
+@pytest.mark.parametrize("name", ["-", "report", "report.json"])
+def test_reports_are_called_html(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model_with_weights(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    refused(invoke("verify", "m.onnx", "--report", name), f"{name}: a report is a page: it is called *.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
 def test_the_call_of_a_script_on_standard_output_is_that_of_its_text(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ from onnx_systemds.cli.given import GIVEN_OPTIONS, GivenInputs, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.files import check_target, replacing
+from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.convert import FUNCTIONS_MODES, STYLES, WEIGHTS_MODES
 from onnx_systemds.inference.passes import check_omitted
 from onnx_systemds.plugins import load_plugins
@@ -100,6 +100,8 @@ class VerificationOptions:
         """Raise TranspileError or OSError where the report cannot be written, or would replace a file that is read."""
         if self.page is not None:
             check_target(self.page, [*sources, *([self.contents] if self.contents else [])])
+            if self.page.suffix.lower() not in (".html", ".htm") and not is_stream(self.page):
+                raise TranspileError("a report is a page: it is called *.html", self.page)
 
     def write_page(self, report: Report, source: Path) -> None:
         """Write the report, if it is asked for. Raises OSError."""
