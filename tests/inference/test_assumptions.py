@@ -177,6 +177,15 @@ def test_quotients_of_a_size_less_one_are_followed() -> None:
     assert "if (A - 1 < 0)" in script.text
 
 
+def test_pads_of_open_sizes_are_followed_through_a_transpose() -> None:
+    """As PyTorch's older exporter brings pads of its order, pairs from the last axis on, into ONNX's."""
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 13]> g (float[2, A] a) => (float[B, C] y)
+        <int64[2] zeros = {0, 0}, int64[1] one = {1}, int64[2] pairs = {-1, 2}, int64[1] all = {-1}>
+        { s = Shape(a) n = Gather(s, one) p = Concat<axis = 0>(zeros, n, n) q = Reshape(p, pairs) t = Transpose(q)
+          pads = Reshape(t, all) y = Pad(a, pads) }""")
+    assert [str(dim) for dim in import_model(model).outputs[0].dims] == ["2", "3 * A"]
+
+
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceProd", "CumSum", "Softmax"])
 def test_inputs_without_elements_are_told_where_the_script_takes_some(op_type: str) -> None:
     inputs = "a, axis" if op_type == "CumSum" else "a"

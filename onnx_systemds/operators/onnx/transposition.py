@@ -10,8 +10,17 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, divide_exactly
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    fold,
+    generator,
+    gradient,
+    integer_rule,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
+from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -43,6 +52,12 @@ def transpose(node: NodeView) -> Fragment:
 def _transposed_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None]:
     """A view, whatever the size."""
     return (np.transpose(node.require_constant("data", "the tensor"), node.attribute("perm")),)
+
+
+@size_rule("Transpose", moves=True)
+def _transposed_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements:
+    """As PyTorch's older exporter turns pairs of pads."""
+    return np.transpose(inputs[0], _perm(node))
 
 
 @gradient("Transpose")
