@@ -92,10 +92,12 @@ class NodeSizes:
         ]
 
     def _is_told(self, symbol: str) -> bool:
-        """Whether a size is there, or is the rows or columns of an output of the node that decides it."""
-        if self.scope.sizes.is_known(symbol):
-            return True
+        """Whether a size is there, is computed, or is the rows or columns of an output of the node that decides it."""
         graph = self.scope.graph
+        if self.scope.sizes.is_known(symbol) or symbol in graph.run_sizes.elements:
+            return True
+        if (call := graph.run_sizes.calls.get(symbol)) is not None:
+            return all(map(self._is_told, dim.symbols(call.arguments)))
         sources = [position for position, decided in graph.sizes.items() if symbol in decided]
         views = [split_view(dims, split) for position in sources for name in graph.nodes[position].outputs
                  if name and (dims := graph.values[name].dims) for split in self._splits(name, dims)]  # fmt: skip

@@ -96,6 +96,12 @@ def test_more_than_there_is(text: str, words: str) -> None:
         import_model(onnx.parser.parse_model(HEAD + text))
 
 
+def test_a_column_and_a_row_by_sizes_of_two_reshapes() -> None:
+    text = "g (float[3,3] x, int64[2] s, int64[2] t) => (float[a,b] y) { p = Reshape(x, s) q = Reshape(x, t) y = Add(p, q) }"
+    _refused(text, {"x": ROWS, "s": np.array([9, 1]), "t": np.array([1, 9])},
+             'axis 0 of "p" is 9, axis 0 of "q" is 1; the script takes them to be equal')  # fmt: skip
+
+
 def test_an_expansion_to_fewer_elements() -> None:
     text = "g (float[n,3] x, int64[2] s) => (float[a,b] y) { y = Expand(x, s) }"
     _refused(text, {"x": ROWS, "s": np.array([2, 3])}, "an axis is 3, the shape has 2; the script takes them to be equal")
