@@ -64,6 +64,7 @@ LINES = [
     ("[Y, S, V] = svd(X)", "2:13", "hint: let it be exported by rotations: --iterative, or bind its results"),
     ('Y = paramserv(features=X, upd="g")', "2:5", "hint: export the function that predicts"),
     ('[Y, M] = transformencode(target=X, spec="{}")', "2:10", "it learns codes from the data"),
+    ("v = X * time()\nk = 0\nwhile (k < sum(X)) { v = X * k\nk = k + 1 }\nY = v", "2:9", "a model knows no clock"),
     # sizes
     ("Y = X %*% X", "2:7", "the product of a matrix of 3 x 2 and a matrix of 3 x 2: inner sizes differ"),
     ("Y = X + matrix(1, 5, 7)", "2:7", "operands of 3x2 and 5x7 do not fit together"),

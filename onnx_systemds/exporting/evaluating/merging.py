@@ -16,7 +16,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
-from onnx_systemds.exporting.poison_values import intact
+from onnx_systemds.exporting.poison_values import intact, poison_error
 from onnx_systemds.exporting.values import (
     DOUBLE,
     KINDS,
@@ -125,6 +125,8 @@ class Template:
         if self.fixed is not None:
             return []
         if isinstance(value, Poison):
+            if value.errors:  # no zeros for what was refused before a loop that may leave it
+                raise poison_error(value, self.name)
             value = None
         if self.items is not None:
             items = value.items if isinstance(value, ListValue) else (None,) * len(self.items)
