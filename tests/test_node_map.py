@@ -60,7 +60,8 @@ def test_statements_without_a_node_are_of_the_function(name: str) -> None:
               if place.function == script.function and not is_never(place.statement)]  # fmt: skip
     assert any(place.origin is not None for place in places)
     without = [print_statement(place.statement) for place in places if place.origin is None and place.is_whole]
-    expected = re.compile(r"never = |\w+ = nrow\(\w+\)$|if \(nrow\(\w+\) != |condition_number = as.double", re.MULTILINE)
+    of_sizes = r"\w+ = nrow\(\w+\)$|if \((nrow|ncol)\(\w+\) != "
+    expected = re.compile(rf"never = |{of_sizes}|condition_number = as.double", re.MULTILINE)
     assert [text for text in without if not expected.match(text)] == []
 
 

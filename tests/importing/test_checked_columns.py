@@ -1,0 +1,56 @@
+"""Inputs of other columns than the model's are refused: by the engine, or by a check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.importing.script import Script
+from tests.command_line import run_dml
+
+
+def script_of(inputs: str, nodes: str, **constants: np.ndarray) -> Script:
+    header = '<ir_version: 10, opset_import: ["" : 21]>'
+    model = onnx.parser.parse_model(f"{header} g ({inputs}) => (float[N,M] Y) {{ {nodes} }}")
+    model.graph.initializer.extend(numpy_helper.from_array(content, name) for name, content in constants.items())
+    return import_model(model)
+
+
+def checks_in(script: Script) -> list[str]:
+    return [line.strip() for line in script.text.splitlines() if "columns, not" in line]
+
+
+FIRST_TWO = {"start": np.array([0]), "end": np.array([2]), "axis": np.array([1])}
+CHECK = 'if (ncol({0}) != {1}) {{ stop("{0} has " + ncol({0}) + " columns, not {1}") }}'
+
+
+@pytest.mark.parametrize("inputs, nodes, checked", [
+    ("float[N,3] X", "Y = Slice(X, start, end, axis)", [("X", 3)]),
+    ("float[N,4] X", "a = Abs(X) Y = ReduceSum(a, axis)", [("X", 4)]),
+    ("float[N,4] X", "a = Tanh(X) Y = Softmax(a)", []),
+    ("float[N,3] X, float[N,3] Z", "a = Abs(X) Y = Sub(a, Z)", [("Z", 3)]),
+    ("float[N,3] X, float[N,2] Z", "a = Abs(X) b = Tanh(Z) Y = Concat<axis = 1>(a, b)", [("X", 3), ("Z", 2)]),
+    ("float[N,3] X, float[N,2] Z", "a = MatMul(X, W) b = Tanh(Z) Y = Concat<axis = 1>(a, b)", [("Z", 2)]),
+    ("float[N,3] X", "Y = Gemm(X, W)", []),
+    ("float[N,6] X, bool c", "Y = If(c) <then_branch = a () => (float[N,2] t) { t = Slice(X, start, end, axis) }, "
+     "else_branch = b () => (float[N,2] e) { z = Slice(X, start, end, axis) e = Neg(z) }>", [("X", 6)]),
+])  # fmt: skip
+def test_checks_stand_where_nothing_else_refuses(inputs: str, nodes: str, checked: list[tuple[str, int]]) -> None:
+    constants = {name: content for name, content in FIRST_TWO.items() if name in nodes}
+    if "W" in nodes:
+        constants["W"] = np.ones((3, 2), np.float32)
+    assert checks_in(script_of(inputs, nodes, **constants)) == [CHECK.format(*given) for given in checked]
+
+
+@pytest.mark.engine
+def test_a_table_with_a_column_more_is_refused(tmp_path: Path) -> None:
+    script_of("float[N,3] X", "Y = Slice(X, start, end, axis)", **FIRST_TWO).save(tmp_path / "m.dml")
+    program = 'source("m.dml") as m\nprint(sum(m::gen_g(matrix(1, rows=2, cols={}))))\n'
+    assert "4.0" in run_dml(program.format(3), tmp_path)
+    with pytest.raises(AssertionError, match="X has 4 columns, not 3"):
+        run_dml(program.format(4), tmp_path)
