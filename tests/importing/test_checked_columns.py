@@ -37,6 +37,7 @@ CHECK = 'if (ncol({0}) != {1}) {{ stop("{0} has " + ncol({0}) + " columns, not {
     ("float[N,3] X, float[N,2] Z", "a = Abs(X) b = Tanh(Z) Y = Concat<axis = 1>(a, b)", [("X", 3), ("Z", 2)]),
     ("float[N,3] X, float[N,2] Z", "a = MatMul(X, W) b = Tanh(Z) Y = Concat<axis = 1>(a, b)", [("Z", 2)]),
     ("float[N,3] X", "Y = Gemm(X, W)", []),
+    ("float[N,3] X, float[N,3] Z", "s = Shape(Z) a = Abs(X) b = Expand(a, s) Y = Neg(b)", []),
     ("float[N,6] X, bool c", "Y = If(c) <then_branch = a () => (float[N,2] t) { t = Slice(X, start, end, axis) }, "
      "else_branch = b () => (float[N,2] e) { z = Slice(X, start, end, axis) e = Neg(z) }>", [("X", 6)]),
 ])  # fmt: skip

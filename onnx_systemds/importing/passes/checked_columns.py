@@ -27,7 +27,11 @@ def with_checked_columns(script: Script) -> Script:
                if parameter.type.kind == "matrix" and port.dims}  # fmt: skip
     known = {name: count for name, count in columns.items() if isinstance(count, int)}
     body = script.main.body
-    readers = {name: [place for place, statement in enumerate(body) if name in read_in(statement)] for name in known}
+    readers: dict[str, list[int]] = {name: [] for name in known}
+    for place, statement in enumerate(body):
+        for name in read_in(statement) & known.keys():
+            if _reads_cells(statement, name):
+                readers[name].append(place)
     shown = _shown(script)
     unchecked = [name for name, places in readers.items()
                  if places and name not in shown and not any(name in _refused(body[place]) for place in places)]
@@ -47,6 +51,13 @@ def _shown(script: Script) -> set[str]:
     shapes = shapes_in(script.main, functions)
     columns = [shapes[result.name][1] for result in script.main.results if result.name in shapes]
     return {it.name for it in script.main.parameters if call("ncol", tree.Name(it.name)) in columns}
+
+
+def _reads_cells(statement: tree.Statement, name: str) -> bool:
+    """Whether more is read of a matrix than how many rows it has."""
+    rows = call("nrow", tree.Name(name))
+    read = [node for node in tree.walk(statement) if isinstance(node, (tree.Name, tree.Indexed)) and node.name == name]
+    return len(read) > sum(node == rows for node in tree.walk(statement))
 
 
 def _is_other(name: str, count: int) -> str:
