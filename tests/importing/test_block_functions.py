@@ -50,11 +50,15 @@ def test_layers_are_one_function(batch: int | str) -> None:
     assert len(calls_of(script, "encoder_layer")) == 12
     assert lines_of(script) <= 0.5 * lines_of(flat)
     assert layer.comments.before == ("# The nodes of encoder.layer.0 to encoder.layer.11, called 12 times.",)
-    assert [it.name for it in layer.parameters][-4:] == ["narrow_bias", "norm_weight", "norm_bias", "own_weights"]
-    assert "  narrow_weight = matrix(as.matrix(own_weights[7]), rows=16, cols=8)" in script.text.splitlines()
-    second = print_expression(calls_of(script, "encoder_layer")[1].arguments[-1].value)
-    assert second.startswith('list(as.matrix(weights["encoderLayer1AttentionQueryWeight"]), as.matrix(weights["enc')
-    assert second.endswith('as.matrix(weights["encoderLayer1NarrowWeight"]))')
+    last = [it.name for it in layer.parameters][-4:]
+    if batch == 2:  # as fast as it can be
+        assert last == ["narrow_weight", "narrow_bias", "norm_weight", "norm_bias"]
+    else:
+        assert last == ["narrow_bias", "norm_weight", "norm_bias", "own_weights"]
+        assert "  narrow_weight = matrix(as.matrix(own_weights[7]), rows=16, cols=8)" in script.text.splitlines()
+        second = print_expression(calls_of(script, "encoder_layer")[1].arguments[-1].value)
+        assert second.startswith('list(as.matrix(weights["encoderLayer1AttentionQueryWeight"]), as.matrix(weights["enc')
+        assert second.endswith('as.matrix(weights["encoderLayer1NarrowWeight"]))')
     assert [it.name for it in layer.results] == ["norm_LayerNormalization"]
     assert "  wide_MatMul = attention_norm_LayerNormalization %*% wide_weight" in script.text.splitlines()
     assert script.general is not None

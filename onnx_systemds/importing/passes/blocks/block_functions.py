@@ -36,6 +36,7 @@ from onnx_systemds.importing.passes.call_guards import guarding_calls
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
+from onnx_systemds.inference import dims as dim
 from onnx_systemds.operators.api.reserved_names import OWN_WEIGHTS, WEIGHTS
 from onnx_systemds.operators.rendering.weight_loads import entry, key_of, own_load, sizes_of
 
@@ -94,7 +95,10 @@ def _with_blocks(script: Script) -> Script | None:
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
     blocks: list[_Block] = []
-    for repeat, own in zip(repeats, own_weights(body, repeats)):
+    # a script for known sizes is to be as fast as it can be: weights are arguments
+    is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
+    owned = own_weights(body, repeats) if is_open else [()] * len(repeats)
+    for repeat, own in zip(repeats, owned):
         block = _Block(body, repeat, names, kinds, own)
         function = block.function(others)
         if _is_shorter(block, function, shapes):
