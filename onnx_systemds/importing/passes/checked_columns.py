@@ -16,6 +16,7 @@ from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.blocks.result_sizes import shapes_in
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.operators.api.layout import split_view
+from onnx_systemds.operators.rendering.function_sizes import size_check, under_one_condition
 
 _OF_KNOWN_COLUMNS = ("affine::forward", "avg_pool", "conv2d", "max_pool")
 
@@ -38,10 +39,8 @@ def with_checked_columns(script: Script) -> Script:
     if not unchecked:
         return script
     first = min(readers[name][0] for name in unchecked)
-    checks = [_check(name, known[name]) for name in unchecked]
-    if len(checks) > 1:  # a condition ends a block of the engine's, which small scripts feel
-        broken = " | ".join(f"({_is_other(name, known[name])})" for name in unchecked)
-        checks = [f"if ({broken}) {{", *(f"  {check}" for check in checks), "}"]
+    checks = under_one_condition([size_check("ncol", name, str(known[name])) for name in unchecked],
+                                 [f"ncol({name}) != {known[name]}" for name in unchecked])  # fmt: skip
     return with_main(script, replace(script.main, body=(*body[:first], *parsed(checks), *body[first:])))
 
 
@@ -58,14 +57,6 @@ def _reads_cells(statement: tree.Statement, name: str) -> bool:
     rows = call("nrow", tree.Name(name))
     read = [node for node in tree.walk(statement) if isinstance(node, (tree.Name, tree.Indexed)) and node.name == name]
     return len(read) > sum(node == rows for node in tree.walk(statement))
-
-
-def _is_other(name: str, count: int) -> str:
-    return f"ncol({name}) != {count}"
-
-
-def _check(name: str, count: int) -> str:
-    return f'if ({_is_other(name, count)}) {{ stop("{name} has " + ncol({name}) + " columns, not {count}") }}'
 
 
 def _refused(statement: tree.Statement) -> frozenset[str]:

@@ -82,28 +82,39 @@ class FunctionSizes:
         return tuple(found for found in self.checks.at_start if not all(map(self.is_known, found.symbols)))
 
     def start_checks(self) -> list[str]:
-        """Statements that check what is taken for granted of sizes that are known at the start of the function.
-
-        Each condition ends a block of the engine's, which small scripts feel: so there is one for all.
-        """
+        """Statements that check what is taken for granted of sizes that are known at the start of the function."""
         checked = [found for found in self.checks.at_start if all(map(self.is_known, found.symbols))]
-        lines = [assumption.statement(self.text, self.factor) for assumption in checked]
-        if len(lines) < 2:
-            return lines
-        broken = " | ".join(f"({assumption.broken(self.text)})" for assumption in checked)
-        return ["\n".join([f"if ({broken}) {{", *(indent(line, "  ") for line in lines), "}"])]
+        statements = [assumption.statement(self.text, self.factor) for assumption in checked]
+        return under_one_condition(statements, [assumption.broken(self.text) for assumption in checked])
 
     def _input_checks(self, equations: Sequence[_Equation]) -> list[str]:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""
         checks: list[str] = []
         for equation in equations:
-            size, total = equation.size, equation.total
-            expected = self.text(size)
-            what = "rows" if equation.function == "nrow" else "columns"
-            known = f" = \" + {self.factor(size)}" if dim.symbols(size) else '"'
-            message = f'"{equation.identifier} has " + {total} + " {what}, not {expected}{known}'
-            checks.append(f"if ({total} != {expected}) {{ stop({message}) }}")
+            known = f" = \" + {self.factor(equation.size)}" if dim.symbols(equation.size) else '"'
+            checks.append(size_check(equation.function, equation.identifier, self.text(equation.size), known))
         return checks
+
+
+def size_check(function: str, identifier: str, expected: str, known: str = '"') -> str:
+    """The statement that stops the run where ``function``, nrow or ncol, of a matrix is not what is expected.
+
+    known: how the message ends, which is in quotes up to there.
+    """
+    total, what = f"{function}({identifier})", "rows" if function == "nrow" else "columns"
+    message = f'"{identifier} has " + {total} + " {what}, not {expected}{known}'
+    return f"if ({total} != {expected}) {{ stop({message}) }}"
+
+
+def under_one_condition(checks: Sequence[str], broken: Sequence[str]) -> list[str]:
+    """Checks, several of them under the condition that one of them is broken.
+
+    Each condition ends a block of the engine's, which small scripts feel.
+    """
+    if len(checks) < 2:
+        return list(checks)
+    condition = " | ".join(f"({one})" for one in broken)
+    return ["\n".join([f"if ({condition}) {{", *(indent(check, "  ") for check in checks), "}"])]
 
 
 class _Equation(NamedTuple):
