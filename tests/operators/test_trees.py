@@ -132,6 +132,9 @@ SYMBOLIC = [
         regressor("any rows", rows=data(7), **listed("target", 3, 4, 2), n_targets=2),
         classifier("any rows", (3, 1, 2), rows=data(7), **listed("class", 3, 4, 3)),
         ensemble("any rows", rows=data(7), **split(3, 4, 2)),
+        Case("TreeEnsembleClassifier", 3, {"X": data(7)}, {  # their number is asked for where texts are put in
+            "classlabels_strings": ["p", "q", "r"], **listed("class", 3, 4, 3, complete=False)}, outputs=2, domain=ML,
+             note="any rows, some weights, texts"),
     )
 ]
 CASES = [*REGRESSORS, *CLASSIFIERS, *ENSEMBLES, *SYMBOLIC]

@@ -171,7 +171,8 @@ def _many_classes(node: NodeView, sums: _Sums, transform: str) -> _Scored:
         for target, state in enumerate(sums.presence):
             constant = f"matrix({int(state == ALWAYS)}, rows=nrow({scores}), cols=1)"
             columns.append(sums.there.get(target, constant))
-        compared = node.named("compared", f"ifelse(cbind({', '.join(columns)}) > 0, {scores}, -Inf)", statements)
+        lowest = node.filled("-Inf", View(data_view(node).rows, classes))
+        compared = node.named("compared", f"ifelse(cbind({', '.join(columns)}) > 0, {scores}, {lowest})", statements)
     further, result = transformed_scores(node, scores, classes, transform)
     return _Scored([*statements, *further], result, node.call("row_arg_max", compared))
 

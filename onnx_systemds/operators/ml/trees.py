@@ -156,7 +156,7 @@ def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, 
         raise UnsupportedCase(f"there are {base.size} base values for {targets} targets")
     found = walk(node, ensemble)
     statements = list(found.statements)
-    scores = node.temporary("scores")
+    scores, view = node.temporary("scores"), View(data_view(node).rows, targets)
     if function in ("SUM", "AVERAGE"):
         text = walked(node, found, leaf_weights(ensemble, found.tables), "sum")
         if function == "AVERAGE":
@@ -166,9 +166,8 @@ def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, 
         text = walked(node, found, leaf_weights(ensemble, found.tables, blank, combine), function.lower())
         # a target to which no leaf of a row gives a weight has the score 0
         statements.append(f"{scores} = {text}")
-        text = f"ifelse(abs({scores}) == Inf, 0, {scores})"
+        text = f"ifelse(abs({scores}) != Inf, {scores}, {node.filled(0, view)})"
     # onnxruntime leaves the base value out where no leaf gives a weight to one of several targets; ONNX does not
     statements.append(f"{scores} = {with_base(node, text, base)}")
     further, result = transformed_scores(node, scores, targets, transform)
-    rows: Dim = data_view(node).rows
-    return node.result(result, View(rows, targets), before=[*statements, *further])
+    return node.result(result, view, before=[*statements, *further])

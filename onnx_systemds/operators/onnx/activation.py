@@ -23,7 +23,15 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import as_layer, binary_of, is_single, of_matrix, same_dims, unary
+from onnx_systemds.operators.onnx.elementwise import (
+    as_layer,
+    binary_of,
+    is_single,
+    of_matrix,
+    same_dims,
+    unary,
+    zero_beside,
+)
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
@@ -70,11 +78,6 @@ def _plus(node: NodeView, text: str, number: str) -> str:
     return plus(text, number)
 
 
-def _zero(node: NodeView) -> str:
-    """0 beside the matrix or the scalar that `unary` computes with."""
-    return node.filled(0, SCALAR if is_single(node) else node.wanted_form())
-
-
 def _exponential(node: NodeView, x: str) -> str:
     """exp(x) - 1 of the negative part."""
     return of_matrix(node, "exp_less_one", f"min({x}, 0)")
@@ -107,7 +110,7 @@ def _shrink(node: NodeView, x: str) -> str:
     lambd, bias = float(node.attribute("lambd")), float(node.attribute("bias"))
     above = f"{x} - {literal(bias)}" if bias else x
     below = f"{x} + {literal(bias)}" if bias else x
-    zero = _zero(node)
+    zero = zero_beside(node)
     # the first condition first: with a negative lambd both may hold
     text = counted(f"ifelse({x} < {literal(-lambd)}, {below}, ifelse({x} > {literal(lambd)}, {above}, {zero}))")
     return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
@@ -121,7 +124,7 @@ _register("Selu", (1, 6), lambda node, x: f"{_number(node, 'gamma')} * ({_elu(no
 _register("Celu", 12, _celu)
 _register("LeakyRelu", (1, 6), _leaky)
 _register("ThresholdedRelu", 10,
-          lambda node, x: counted(f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})"))
+          lambda node, x: counted(f"ifelse({x} > {_number(node, 'alpha')}, {x}, {zero_beside(node)})"))
 _register("HardSigmoid", (1, 6),
           lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)")
 # x * HardSigmoid(x); three factors are one operation of the engine

@@ -24,7 +24,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.activation import by_function
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import is_single, of_matrix, unary
+from onnx_systemds.operators.onnx.elementwise import is_single, of_matrix, unary, zero_beside
 from onnx_systemds.operators.onnx.precision import as_float, is_computed
 from onnx_systemds.operators.onnx.text_casting import number_to_text, text_to_number
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
@@ -134,7 +134,8 @@ def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
     rounding = FLOAT_FORMATS[target].rounding(saturates=saturate)
     if target not in _NO_NAN:
         return by_function(node, "round_to_float", *rounding)
-    return unary(node, lambda x: of_matrix(node, "round_to_float", f"ifelse({x} == {x}, {x}, 0)", *rounding))
+    zero = zero_beside(node)
+    return unary(node, lambda x: of_matrix(node, "round_to_float", f"ifelse({x} == {x}, {x}, {zero})", *rounding))
 
 
 def round_text(node: NodeView, dtype: str, text: str) -> str:

@@ -110,6 +110,11 @@ def unary(node: NodeView, expression: Callable[[str], str], *, logical: bool = F
     return node.result(expression(node.view(0, form)), form)
 
 
+def zero_beside(node: NodeView) -> str:
+    """0 beside the matrix or the scalar that `unary` computes with."""
+    return node.filled(0, SCALAR if is_single(node) else node.wanted_form())
+
+
 def of_matrix(node: NodeView, function: str, x: str, *arguments: object) -> str:
     """A call of a library function of a matrix for what `unary` computes with, which may be a scalar."""
     return node.call_on(function, x, *arguments, single=is_single(node))
