@@ -10,7 +10,17 @@ from onnx import parser
 from onnx_systemds import import_model
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.runtime.scoring import ScoringFunction
-from tests.operators.harness import Array, Case, Covered, at_sizes, case_model, check_case, compare, random
+from tests.operators.harness import (
+    Array,
+    Case,
+    Covered,
+    at_sizes,
+    by_reference,
+    case_model,
+    check_case,
+    compare,
+    random,
+)
 
 X = random(1, 2, 6, 5)
 
@@ -70,6 +80,9 @@ CASES = [
     resize(19, X, scales(0.7, 0.7), mode="linear", axes=[2, 3], coordinate_transformation_mode="half_pixel_symmetric"),
     resize(19, random(3, 4, 5), scales(1, 2, 1), mode="nearest"),
     resize(13, random(2, 3, 4, 5, 6), scales(1, 1, 2, 2, 2), mode="linear"),
+    # an axis of a known size, and the new one an input: of the weights the engine knows no columns
+    by_reference(Case("Resize", 18, {"x": random(3), "roi": None, "scales": None, "sizes": np.array([5])},
+                      {"mode": "cubic", "antialias": 1}, ["x"], note="cubic to an input")),
     resize(13, with_specials(X, NAN, INF, -INF), None, np.array([1, 2, 13, 8]), mode="linear"),
     resize(13, with_specials(X, NAN), None, np.array([1, 2, 13, 8]), mode="cubic"),
     resize(13, with_specials(X, NAN, INF)[0, 0], None, np.array([13, 8]), mode="linear"),
