@@ -3,7 +3,8 @@
 Judges are onnxruntime, with its optimiser and without, and ONNX's reference implementation, both in the model's own
 types and in double. A result that agrees with one of them is right. Where none agrees it is a fault if onnxruntime and the
 reference agree with each other, or if only one of them can run the model; where they differ from each other, nothing
-follows. Known faults of the judges are in `judge_faults`.
+follows. Known faults of the judges are in `judge_faults`, what differs and is no fault
+in `tolerances`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from onnx_systemds.verifying.judging import judge, run
 from tests.double_precision import in_double, in_double_type
 from tests.fuzz import contrib_reference
 from tests.fuzz.finding import Finding
-from tests.fuzz.judge_faults import is_untrusted, tolerated
+from tests.fuzz.judge_faults import is_untrusted
 from tests.fuzz.nudging import within_rounding
+from tests.fuzz.tolerances import tolerated
 
 SECONDS = 20.0
 """How long a case may take."""
@@ -237,7 +239,10 @@ def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) 
             problems[who] = problem
         runtime, reference = verdict.of("onnxruntime"), verdict.of("reference")
         judged = next((said for said in (runtime, reference) if said is not None), None)
-        if not problems or judged is None or tolerated(verdict.model, verdict.feeds, results[name], judged[name]):
+        if not problems or judged is None or any(
+            tolerated(verdict.model, verdict.feeds, results[name], said[name])
+            for who in problems if (said := verdict.of(who)) is not None
+        ):
             continue
         if runtime is not None and reference is not None and different(
             runtime[name], reference[name], is_exact=case.is_exact
