@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
@@ -123,14 +125,45 @@ def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
 def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
     """Return the places; NaN is passed over, and a row of nothing else has its place at 1: ArgMax leaves both open."""
     g, x = ctx.g, ctx.flat(target)
-    if target.tensor.kind != FLOAT:
-        op = "ArgMax" if largest else "ArgMin"
-        found = g.node(op, [x], (x.dims[0], 1), INT, axis=1, keepdims=1, select_last_index=1)
-        return ctx.matrix(g.floating(g.binary("Add", found, g.constant(1))))
-    worst = g.number(-math.inf if largest else math.inf)
-    best = g.reduce("ReduceMax" if largest else "ReduceMin", g.where(g.unary("IsNaN", x), worst, x), (1,))
+    rows, cols = x.dims
+    # places stand as floats in a table, which is faster than to add 1 and to cast; 16 bits would round them
+    table = None
+    if isinstance(cols, int) and g.dtype == "float32" and g.narrow is None:
+        table = g.floating(g.count(1, cols + 1))
+    if target.tensor.kind == FLOAT:
+        if not isinstance(cols, int) or table is None:
+            return ctx.matrix(_last_index_by_numbers(ctx, x, largest))
+        x = _ranked(ctx, x, cols, largest)
+    op = "ArgMax" if largest else "ArgMin"
+    place = g.node(op, [x], (rows, 1), INT, axis=1, keepdims=1, select_last_index=1)
+    if table is not None:
+        return ctx.matrix(g.gather(table, place, 0))
+    return ctx.matrix(g.floating(g.binary("Add", place, g.constant(1))))
+
+
+def _ranked(ctx: Context, x: Tensor, cols: int, largest: bool) -> Tensor:
+    """Return floats of float32 without NaN, whose ArgMax is what the engine finds.
+
+    NaN stand behind infinities, and the first of a row before the others. Infinities join the float32 next to the two
+    last ones.
+    """
+    g, sign = ctx.g, -1.0 if largest else 1.0
+    last = np.finfo(np.float32).max
+    bound = float(np.nextafter(last, np.float32(0)))
+    gaps = np.full((1, cols), sign * math.inf)
+    gaps[0, 0] = sign * float(last)
+    limit = g.number(sign * bound)
+    held = g.node("Clip", [x, limit] if largest else [x, None, limit], x.dims)
+    return g.where(g.unary("IsNaN", x), g.constant(gaps), held)
+
+
+def _last_index_by_numbers(ctx: Context, x: Tensor, largest: bool) -> Tensor:
+    """Return the same as the greatest number among the places of what equals the best, for any floats."""
+    g = ctx.g
+    reduction, worst = ("ReduceMax", -math.inf) if largest else ("ReduceMin", math.inf)
+    best = g.reduce(reduction, g.where(g.unary("IsNaN", x), g.number(worst), x), (1,))
     numbers = g.floating(g.reshape(g.count(1, x.dims[1] + 1), (1, x.dims[1])))
-    return ctx.matrix(g.reduce("ReduceMax", g.where(g.binary("Equal", x, best), numbers, g.number(1.0)), (1,)))
+    return g.reduce("ReduceMax", g.where(g.binary("Equal", x, best), numbers, g.number(1.0)), (1,))
 
 
 def _cumulated(ctx: Context, target: Matrix, axis: int) -> Matrix:

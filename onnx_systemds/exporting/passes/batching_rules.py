@@ -246,7 +246,7 @@ def _pad(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Ba
 
 
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys((*ELEMENTWISE, "Clip"), _elementwise),
     **dict.fromkeys(REDUCTIONS, _reduce),
     **dict.fromkeys(OF_IMAGES, _of_images),
     **dict.fromkeys(("Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
