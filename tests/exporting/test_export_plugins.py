@@ -76,7 +76,7 @@ def test_a_builtin_that_is_overridden(tmp_path: Path) -> None:
 
 
 def test_what_a_plugin_refuses_has_its_line(tmp_path: Path) -> None:
-    plugin = example("export plugin", EXPORTING).replace("    g = ctx.g\n", "    from onnx_systemds.errors import UnsupportedCase\n    raise UnsupportedCase('not today')\n")
+    plugin = example("export plugin", EXPORTING).replace("    return ", "    from onnx_systemds.errors import UnsupportedCase\n    raise UnsupportedCase('not today')\n    return ")
     result = exported(tmp_path, plugin)
     assert result.exit_code == 1
     assert f"{tmp_path}/m.dml:2:5: not today" in result.output
@@ -90,7 +90,7 @@ def test_what_is_refused_can_be_exported(tmp_path: Path) -> None:
 
 
 def test_a_builtin_that_fails_has_its_line(tmp_path: Path) -> None:
-    plugin = example("export plugin", EXPORTING).replace("    g = ctx.g\n", "    {}['nothing']\n")
+    plugin = example("export plugin", EXPORTING).replace("    return ", "    {}['nothing']\n    return ")
     line = plugin.splitlines().index("    {}['nothing']") + 1
     result = exported(tmp_path, plugin)
     assert result.exit_code == 1 and not (tmp_path / "m.onnx").exists()

@@ -69,8 +69,8 @@ def weighted_mean(ctx: Context, x: Tensor, weights: Tensor | None) -> Tensor:
     g = ctx.g
     if weights is None:
         return g.reduce("ReduceMean", x, (0,))
-    total = g.reduce("ReduceSum", g.binary("Mul", x, weights), (0,))
-    return g.binary("Div", total, g.reduce("ReduceSum", weights, (0,)))
+    total = g.reduce("ReduceSum", x * weights, (0,))
+    return total / g.reduce("ReduceSum", weights, (0,))
 
 
 @builtin("prod")
@@ -97,7 +97,7 @@ def variance(ctx: Context, target: Matrix) -> Value:
 @builtin("sd")
 def deviation(ctx: Context, target: Matrix) -> Value:
     """The sample standard deviation of all elements."""
-    return ctx.scalar(ctx.g.unary("Sqrt", _variance(ctx, ctx.viewed(target, (target.rows * target.cols, 1)), 0)))
+    return ctx.scalar(_variance(ctx, ctx.viewed(target, (target.rows * target.cols, 1)), 0).root())
 
 
 def _variances(ctx: Context, target: Matrix, axis: int) -> Matrix:
@@ -105,7 +105,7 @@ def _variances(ctx: Context, target: Matrix, axis: int) -> Matrix:
 
 
 def _deviations(ctx: Context, target: Matrix, axis: int) -> Matrix:
-    return ctx.matrix(ctx.g.unary("Sqrt", _variance(ctx, ctx.flat(target), axis)))
+    return ctx.matrix(_variance(ctx, ctx.flat(target), axis).root())
 
 
 def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
@@ -113,13 +113,13 @@ def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
     g = ctx.g
     if x.dims[axis] == 1:  # 0 also where the element is infinite
         return g.filled(0.0, x.dims)
-    centered = g.binary("Sub", x, g.reduce("ReduceMean", x, (axis,)))
-    squares = g.reduce("ReduceSum", g.binary("Mul", centered, centered), (axis,))
+    centered = x - g.reduce("ReduceMean", x, (axis,))
+    squares = g.reduce("ReduceSum", centered * centered, (axis,))
     size: Dim = x.dims[axis]
     if isinstance(size, int):
-        return g.binary("Div", squares, g.number(float(max(size - 1, 1) if size else 0)))
+        return squares / float(max(size - 1, 1) if size else 0)
     less = g.floating(g.size_tensor(size + -1))
-    return g.binary("Div", squares, g.binary("Max", less, g.number(1.0)))
+    return squares / less.at_least(1.0)
 
 
 def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
@@ -138,7 +138,7 @@ def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
     place = g.node(op, [x], (rows, 1), INT, axis=1, keepdims=1, select_last_index=1)
     if table is not None:
         return ctx.matrix(g.gather(table, place, 0))
-    return ctx.matrix(g.floating(g.binary("Add", place, g.constant(1))))
+    return ctx.matrix(g.floating(place + 1))
 
 
 def _ranked(ctx: Context, x: Tensor, cols: int, largest: bool) -> Tensor:
@@ -154,16 +154,16 @@ def _ranked(ctx: Context, x: Tensor, cols: int, largest: bool) -> Tensor:
     gaps[0, 0] = sign * float(last)
     limit = g.number(sign * bound)
     held = g.node("Clip", [x, limit] if largest else [x, None, limit], x.dims)
-    return g.where(g.unary("IsNaN", x), g.constant(gaps), held)
+    return g.where(x.apply("IsNaN"), g.constant(gaps), held)
 
 
 def _last_index_by_numbers(ctx: Context, x: Tensor, largest: bool) -> Tensor:
     """Return the same as the greatest number among the places of what equals the best, for any floats."""
     g = ctx.g
     reduction, worst = ("ReduceMax", -math.inf) if largest else ("ReduceMin", math.inf)
-    best = g.reduce(reduction, g.where(g.unary("IsNaN", x), g.number(worst), x), (1,))
+    best = g.reduce(reduction, g.where(x.apply("IsNaN"), worst, x), (1,))
     numbers = g.floating(g.reshape(g.count(1, x.dims[1] + 1), (1, x.dims[1])))
-    return g.reduce("ReduceMax", g.where(g.binary("Equal", x, best), numbers, g.number(1.0)), (1,))
+    return g.reduce("ReduceMax", g.where(x.equals(best), numbers, 1.0), (1,))
 
 
 def _cumulated(ctx: Context, target: Matrix, axis: int) -> Matrix:

@@ -42,11 +42,11 @@ def shifted_left(ctx: Context, a: Value, b: Value, /) -> Value:
     g = ctx.g
 
     def shifted(x: Tensor, places: Tensor) -> Tensor:
-        whole = g.binary("Mul", _word(ctx, x), _power(ctx, places))
+        whole = _word(ctx, x) * _power(ctx, places)
         # Mod has the sign of the divisor: from -2^31 up to 2^31
-        moved = g.binary("Mod", g.binary("Add", whole, g.constant(_HALF)), g.constant(_WORD))
-        found = g.floating(g.binary("Sub", moved, g.constant(_HALF)))
-        return g.where(g.binary("Equal", moved, g.constant(0)), g.number(math.nan), found)
+        moved = (whole + _HALF) % _WORD
+        found = g.floating(moved - _HALF)
+        return g.where(moved.equals(0), math.nan, found)
 
     return elementwise(ctx, shifted, a, b)
 
@@ -58,8 +58,8 @@ def shifted_right(ctx: Context, a: Value, b: Value, /) -> Value:
 
     def shifted(x: Tensor, places: Tensor) -> Tensor:
         word, power = _word(ctx, x), _power(ctx, places)
-        rest = g.binary("Mod", word, power)  # never negative, so the quotient is rounded down
-        return g.floating(g.binary("Div", g.binary("Sub", word, rest), power))
+        rest = word % power  # never negative, so the quotient is rounded down
+        return g.floating((word - rest) / power)
 
     return elementwise(ctx, shifted, a, b)
 
@@ -67,7 +67,7 @@ def shifted_right(ctx: Context, a: Value, b: Value, /) -> Value:
 def _power(ctx: Context, places: Tensor) -> Tensor:
     """Return two to as many places as the lowest five bits say."""
     g = ctx.g
-    return g.binary("Pow", g.constant(2), g.binary("Mod", _word(ctx, places), g.constant(32)))
+    return g.constant(2) ** (_word(ctx, places) % 32)
 
 
 def _word(ctx: Context, x: Tensor) -> Tensor:
@@ -76,11 +76,11 @@ def _word(ctx: Context, x: Tensor) -> Tensor:
     if x.kind == BOOL:
         return g.cast(x, INT)
     x = g.floating(x)
-    defined = g.where(g.unary("IsNaN", x), g.number(0.0), x)
+    defined = g.where(x.apply("IsNaN"), 0.0, x)
     held = g.node("Clip", [defined, g.number(-_HALF), g.number(_HALF)], x.dims)
     whole, largest = g.cast(held, INT), g.constant(_HALF - 1)  # which float32 does not hold
     # onnxruntime's Min of int64 compares in float32
-    return g.where(g.binary("Greater", whole, largest), largest, whole)
+    return g.where(whole > largest, largest, whole)
 
 
 def _known_word(value: float) -> int:

@@ -146,8 +146,8 @@ class Context:
         if number.kind in (INT, BOOL):
             return self.g.cast(number, INT)
         largest = np.nextafter(_BEYOND_INT64, 0, dtype=np.float32 if self.g.dtype == "float32" else np.float64)
-        known = self.g.where(self.g.unary("IsNaN", number), self.g.constant(0, number.kind), number)
-        return self.g.cast(self.g.binary("Min", known, self.g.constant(np.float64(largest), number.kind)), INT)
+        known = self.g.where(number.apply("IsNaN"), 0, number)
+        return self.g.cast(known.at_most(largest), INT)
 
     def drop(self, what: str) -> None:
         """Note something that the script does and the model does not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import reduce
 
 import numpy as np
@@ -82,7 +83,7 @@ def _weighted(ctx: Context, indices: Tensor, width: Dim, weights: Tensor | None)
     hits = _hits(ctx, indices, width)
     if weights is None:
         return ctx.g.floating(hits)
-    return ctx.g.where(hits, ctx.g.reshape(weights, (*weights.dims, 1)), ctx.g.number(0.0))
+    return ctx.g.where(hits, ctx.g.reshape(weights, (*weights.dims, 1)), 0.0)
 
 
 def _added_up(ctx: Context, places: Tensor, height: Dim, rows: Tensor, is_finite: bool) -> Tensor:
@@ -101,7 +102,7 @@ def _without_nan(ctx: Context, weights: Tensor) -> Tensor:
     """Return weights with 0 for NaN."""
     if not _may_be_nan(weights):
         return weights
-    return ctx.g.where(ctx.g.unary("IsNaN", weights), ctx.g.number(0.0), weights)
+    return ctx.g.where(weights.apply("IsNaN"), 0.0, weights)
 
 
 def _may_be_nan(x: Tensor) -> bool:
@@ -111,8 +112,8 @@ def _may_be_nan(x: Tensor) -> bool:
 def _defined(ctx: Context, *given: Value | None) -> Tensor | None:
     """Return which pairs of a table have no NaN (bool, rank 1); None: all. The others have no part in its size."""
     columns = [ctx.column(x) for x in given if isinstance(x, Matrix) and not _counts(x)]
-    undefined = [ctx.g.unary("IsNaN", column) for column in columns if _may_be_nan(column)]
-    return ctx.g.unary("Not", reduce(lambda a, b: ctx.g.binary("Or", a, b), undefined)) if undefined else None
+    undefined = [column.apply("IsNaN") for column in columns if _may_be_nan(column)]
+    return ~reduce(operator.or_, undefined) if undefined else None
 
 
 def _as_column(ctx: Context, x: Matrix) -> Matrix:
@@ -145,7 +146,7 @@ def _largest(ctx: Context, indices: Matrix, kept: Tensor | None) -> Dim:
     """Return the largest index; where `kept` (bool, rank 1) is given, of those that it says."""
     column = ctx.column(indices)
     if kept is not None:
-        column = ctx.g.where(kept, column, ctx.g.number(0.0))
+        column = ctx.g.where(kept, column, 0.0)
     return ctx.integer(ctx.scalar(ctx.g.reduce("ReduceMax", column, (0,), keepdims=False)))
 
 
@@ -158,8 +159,7 @@ def _counts(indices: Matrix) -> bool:
 
 def places_of(ctx: Context, column: Matrix) -> Tensor:
     """Return the indices of a column, from 0 on, as ints of rank 1."""
-    whole = ctx.g.cast(ctx.column(column), INT)
-    return ctx.g.binary("Sub", whole, ctx.g.constant(1))
+    return ctx.g.cast(ctx.column(column), INT) - 1
 
 
 def certainly_within(indices: Tensor, width: Dim) -> bool:
@@ -187,4 +187,4 @@ def _hits(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
         columns = g.constant(np.arange(width).reshape(1, -1))
     else:
         columns = g.reshape(g.count(0, width), (1, width))
-    return g.binary("Equal", places, columns)
+    return places.equals(columns)

@@ -27,8 +27,8 @@ from onnx_systemds.exporting.builtins.share_formulas import (
 )
 from onnx_systemds.exporting.builtins.share_formulas import normal_quantile as quantile_of_normal
 from onnx_systemds.exporting.builtins.share_series import beta_place, gamma_place, number_of
-from onnx_systemds.exporting.graph.formulas import Number, where
-from onnx_systemds.exporting.graph.nodes import WIDE
+from onnx_systemds.exporting.graph.formulas import where
+from onnx_systemds.exporting.graph.nodes import WIDE, Tensor
 from onnx_systemds.exporting.values import Scalar, Value, known_scalar
 
 _ONE, _ZERO = known_scalar(1.0), known_scalar(0.0)
@@ -156,43 +156,43 @@ def _given(dist: str, known: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
     return found
 
 
-def _number(ctx: Context, value: Value) -> Number:
+def _number(ctx: Context, value: Value) -> Tensor:
     """Return a scalar in float64, whatever the precision of the model is."""
     if not isinstance(value, Scalar):
         raise UnsupportedCase(f"{value} where a scalar is needed")
     if isinstance(value.known, (bool, int, float)):
-        return Number(ctx.g, ctx.g.constant(np.float64(value.known), WIDE))
-    return Number(ctx.g, ctx.g.cast(ctx.tensor(value), WIDE))
+        return ctx.g.constant(np.float64(value.known), WIDE)
+    return ctx.g.cast(ctx.tensor(value), WIDE)
 
 
-def _value(ctx: Context, number: Number) -> Value:
+def _value(ctx: Context, number: Tensor) -> Value:
     """Return a number as a scalar in the precision of the model."""
-    return ctx.scalar(ctx.g.floating(number.tensor))
+    return ctx.scalar(ctx.g.floating(number))
 
 
-def _freedom(ctx: Context, value: Value) -> int | Number:
+def _freedom(ctx: Context, value: Value) -> int | Tensor:
     """Return degrees of freedom; of finite sums as an integer, all others NaN where there are less than 1.
 
     The engine cuts computed ones off after the point. Raises UnsupportedCase where they are known, and no whole number
     from 1 on.
     """
     given = _number(ctx, value)
-    if given.tensor.constant is None:
+    if given.constant is None:
         whole = given.apply("Floor")
         return where(given >= 1.0, whole, math.nan)
-    known = float(given.tensor.constant)
+    known = float(given.constant)
     if not 1 <= known <= _MOST_FREEDOM or known != int(known):
         raise UnsupportedCase(f"{known:g} degrees of freedom", hint=f"whole ones from 1 to {_MOST_FREEDOM} are exact")
     return int(known) if known <= _MOST_SUMMED else given
 
 
-def _student(x: Number, freedom: Number) -> Shares:
+def _student(x: Tensor, freedom: Tensor) -> Shares:
     """Return the shares of a t distribution by that of its square, which is F-distributed."""
     x = within(x, -_FARTHEST_ROOT, _FARTHEST_ROOT)
     return by_side(x, beta_place(x * x / freedom, x.of(0.5), freedom * 0.5).shares.above * 0.5)
 
 
-def _fisher(x: Number, first: int | Number, second: int | Number) -> Shares:
+def _fisher(x: Tensor, first: int | Tensor, second: int | Tensor) -> Shares:
     """Return the shares of an F distribution; NaN, as in the engine, where number times first degrees is infinite."""
     if isinstance(first, int) and isinstance(second, int):
         found = fisher(x, first, second)
@@ -204,7 +204,7 @@ def _fisher(x: Number, first: int | Number, second: int | Number) -> Shares:
     return Shares(*(where(infinite, math.nan, share) for share in (found.below, found.above)))
 
 
-def _between_ends(share: Number, first: float, found: Number) -> Number:
+def _between_ends(share: Tensor, first: float, found: Tensor) -> Tensor:
     """Return the number of a share: of none `first`, of all infinite, and NaN of what is no share."""
     found = where(share < 1.0, found, math.inf)
     found = where(share > 0.0, found, first)
@@ -215,14 +215,13 @@ def _is_known(*values: Value) -> bool:
     return all(isinstance(value, Scalar) and value.known is not None for value in values)
 
 
-def _share(ctx: Context, target: Scalar, lower_tail: bool, share: Callable[[Number], Shares]) -> Value:
+def _share(ctx: Context, target: Scalar, lower_tail: bool, share: Callable[[Tensor], Shares]) -> Value:
     found = share(_number(ctx, target))
     return _value(ctx, found.below if lower_tail else found.above)
 
 
 def _by_erf(ctx: Context, target: Scalar, mean: Value, sd: Value, lower_tail: bool) -> Value:
     """Return the share of a normal distribution by ONNX's Erf, which runtimes have in float32."""
-    g = ctx.g
-    width = Number(g, ctx.floats(sd)) * (math.sqrt(2.0) if lower_tail else -math.sqrt(2.0))
-    scaled = (Number(g, ctx.floats(target)) - Number(g, ctx.floats(mean))) / width
-    return ctx.scalar(((scaled.apply("Erf") + 1.0) * 0.5).tensor)
+    width = ctx.floats(sd) * (math.sqrt(2.0) if lower_tail else -math.sqrt(2.0))
+    scaled = (ctx.floats(target) - ctx.floats(mean)) / width
+    return ctx.scalar((scaled.apply("Erf") + 1.0) * 0.5)

@@ -8,7 +8,6 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import Sizes, builtin, refuse
-from onnx_systemds.exporting.graph.formulas import Number
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims, product
@@ -164,7 +163,7 @@ def avg_pool_backward(
     spread = ctx.viewed(dout, (dout.rows, channels, small[0], 1, small[1], 1))
     whole = g.expand(spread, (dout.rows, channels, small[0], window[0], small[1], window[1]))
     images = g.reshape(whole, (dout.rows, channels, *input_shape[2:]))
-    return ctx.matrix(g.binary("Div", images, g.number(float(window[0] * window[1]))))
+    return ctx.matrix(images / float(window[0] * window[1]))
 
 
 @builtin("batch_norm2d")
@@ -182,22 +181,22 @@ def batch_norm2d(
     stored = [ctx.viewed(m, (channels,)) for m in (gamma, beta, ema_mean, ema_var)]
     if mode.lower() == "test":
         out = g.node("BatchNormalization", [images, *stored], images.dims, epsilon=epsilon)
-        own = _inverse_deviation(Number(g, ctx.flat(ema_var)), epsilon)
-        return Matrix(out, x.rows, x.cols), ema_mean, ema_var, ema_mean, ctx.matrix(own.tensor)
+        own = _inverse_deviation(ctx.flat(ema_var), epsilon)
+        return Matrix(out, x.rows, x.cols), ema_mean, ema_var, ema_mean, ctx.matrix(own)
     axes = tuple(axis for axis in range(images.rank) if axis != 1)
     mean = g.reduce("ReduceMean", images, axes)
-    centered = Number(g, images) - Number(g, mean)
-    variance = Number(g, g.reduce("ReduceMean", (centered * centered).tensor, axes))
+    centered = images - mean
+    variance = g.reduce("ReduceMean", centered * centered, axes)
     inverse = _inverse_deviation(variance, epsilon)
-    scale, shift = (Number(g, g.reshape(stored[i], mean.dims)) for i in (0, 1))
+    scale, shift = (g.reshape(stored[i], mean.dims) for i in (0, 1))
     scaled = centered * inverse * scale + shift
     # the engine moves the average of the variances by the mean, too
     updated = [_moving(ctx, old, mean, mu) for old in (ema_mean, ema_var)]
-    caches = [ctx.matrix(g.reshape(t, (channels, 1))) for t in (mean, inverse.tensor)]
-    return Matrix(scaled.tensor, x.rows, x.cols), *updated, *caches
+    caches = [ctx.matrix(g.reshape(t, (channels, 1))) for t in (mean, inverse)]
+    return Matrix(scaled, x.rows, x.cols), *updated, *caches
 
 
-def _inverse_deviation(variance: Number, epsilon: float) -> Number:
+def _inverse_deviation(variance: Tensor, epsilon: float) -> Tensor:
     """Return 1 divided by the deviation, which a small number keeps from 0."""
     return (variance + epsilon).root().apply("Reciprocal")
 
@@ -214,8 +213,7 @@ def _channel_view(x: Matrix, channels: int) -> Dims:
 
 def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
     """Return ``mu*old + (1-mu)*new``."""
-    g = ctx.g
-    return ctx.matrix((Number(g, ctx.flat(old)) * mu + Number(g, g.reshape(new, old.dims)) * (1.0 - mu)).tensor)
+    return ctx.matrix(ctx.flat(old) * mu + ctx.g.reshape(new, old.dims) * (1.0 - mu))
 
 
 refuse("batch_norm2d_backward", "lstm_backward", reason="the gradient of this layer is for training",

@@ -13,7 +13,6 @@ from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, num
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
-from onnx_systemds.exporting.graph.formulas import Number
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
 from onnx_systemds.exporting.values import (  # fmt: skip
     BOOLEAN,
@@ -36,7 +35,7 @@ _ROUNDING = ("Floor", "Ceil")
 
 def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
     spelled = SPELLED_OUT.get(op) if ctx.g.dtype == "float64" and x.constant is None else None
-    return ctx.g.unary(op, x) if spelled is None else spelled(Number(ctx.g, x)).tensor
+    return ctx.g.unary(op, x) if spelled is None else spelled(x)
 
 
 def _register_unary(op: str, *names: str) -> None:
@@ -88,10 +87,10 @@ for _op, _name in UNARY_BUILTINS.items():
 @builtin("log")
 def log(ctx: Context, x: Value, base: Value | None = None, /) -> Value:
     """The natural logarithm, or that of a base."""
-    natural = mapped(ctx, lambda t: ctx.g.unary("Log", t), x)
+    natural = mapped(ctx, Tensor.log, x)
     if base is None:
         return natural
-    return binary(ctx, "/", natural, mapped(ctx, lambda t: ctx.g.unary("Log", t), base))
+    return binary(ctx, "/", natural, mapped(ctx, Tensor.log, base))
 
 
 @builtin("round")
@@ -99,20 +98,19 @@ def rounded(ctx: Context, x: Value) -> Value:
     """Halves go up, as the engine rounds."""
     if isinstance(x, Scalar) and x.dim is not None:
         return _double(x.dim)
-    return mapped(ctx, lambda t: _halves_up(ctx, t), x)
+    return mapped(ctx, _halves_up, x)
 
 
-def _halves_up(ctx: Context, x: Tensor) -> Tensor:
+def _halves_up(x: Tensor) -> Tensor:
     """Return numbers rounded; ``floor(x + 0.5)`` is another one where the sum is, next to 0.5 and from 2^23 on."""
-    g = ctx.g
-    below = g.unary("Floor", x)
-    return g.binary("Add", below, g.binary("GreaterOrEqual", g.binary("Sub", x, below), g.number(0.5)))
+    below = x.apply("Floor")
+    return below + (x - below >= 0.5)
 
 
 @builtin("sigmoid")
 def sigmoid(ctx: Context, x: Value) -> Value:
     """``1 / (1 + exp(-X))``."""
-    return mapped(ctx, lambda t: ctx.g.unary("Sigmoid", t), x)
+    return mapped(ctx, lambda t: t.apply("Sigmoid"), x)
 
 
 @builtin("max")
@@ -149,7 +147,7 @@ def _of_two(ctx: Context, op: str, a: Value, b: Value) -> Value:
         x, y = ctx.g.floating(x), ctx.g.floating(y)
         for one, other in ((x, y), (y, x)):
             if op == "Max" and one.constant is not None and not one.dims and one.constant.item() == 0:
-                return ctx.g.unary("Relu", other)
+                return other.apply("Relu")
         return ctx.g.binary(op, x, y)
 
     return elementwise(ctx, operation, a, b)
@@ -199,13 +197,13 @@ def xor(ctx: Context, a: Value, b: Value, /) -> Value:
 @builtin("is.nan", "isNaN", "is.na", "isNA")
 def is_nan(ctx: Context, x: Value) -> Value:
     """1 where an element is NaN."""
-    return mapped(ctx, lambda t: ctx.g.unary("IsNaN", t), x)
+    return mapped(ctx, lambda t: t.apply("IsNaN"), x)
 
 
 @builtin("is.infinite", "isInf")
 def is_infinite(ctx: Context, x: Value) -> Value:
     """1 where an element is infinite."""
-    return mapped(ctx, lambda t: ctx.g.unary("IsInf", t), x)
+    return mapped(ctx, lambda t: t.apply("IsInf"), x)
 
 
 @builtin("replace")
@@ -218,17 +216,15 @@ def replace(ctx: Context, target: Value, pattern: Value, replacement: Value) -> 
     if isinstance(pattern, Matrix):
         raise UnsupportedCase(f"the pattern of replace is {pattern}, not a number")
     x = ctx.g.floating(target.tensor)
-    found = equal_or_nan(ctx, x, ctx.floats(pattern))
+    found = equal_or_nan(x, ctx.floats(pattern))
     return Matrix(ctx.g.where(found, ctx.floats(replacement), x), target.rows, target.cols)
 
 
-def equal_or_nan(ctx: Context, x: Tensor, wanted: Tensor) -> Tensor:
+def equal_or_nan(x: Tensor, wanted: Tensor) -> Tensor:
     """Return where elements are equal to a number, NaN to NaN."""
-    g = ctx.g
     if wanted.constant is not None:
-        return g.unary("IsNaN", x) if np.isnan(wanted.constant).any() else g.binary("Equal", x, wanted)
-    both = g.binary("And", g.unary("IsNaN", x), g.unary("IsNaN", wanted))
-    return g.binary("Or", g.binary("Equal", x, wanted), both)
+        return x.apply("IsNaN") if np.isnan(wanted.constant).any() else x.equals(wanted)
+    return x.equals(wanted) | (x.apply("IsNaN") & wanted.apply("IsNaN"))
 
 
 # Casts

@@ -55,7 +55,7 @@ def _along_rows(ctx: Context, re: Tensor, im: Tensor | None, inverse: bool) -> _
     found = g.matmul(re, cosines), g.matmul(re, sines)
     if im is None:
         return found
-    return g.binary("Sub", found[0], g.matmul(im, sines)), g.binary("Add", found[1], g.matmul(im, cosines))
+    return found[0] - g.matmul(im, sines), found[1] + g.matmul(im, cosines)
 
 
 def _turned(ctx: Context, parts: _Pair) -> _Pair:

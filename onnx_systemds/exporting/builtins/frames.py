@@ -95,7 +95,7 @@ def equal_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     if ctx.g.opset < EQUAL_TEXTS:
         raise UnsupportedCase(f"texts are compared, which ONNX does from opset {EQUAL_TEXTS} on",
                               hint=f"give --opset {EQUAL_TEXTS}")  # fmt: skip
-    return ctx.g.binary("Equal", a, b)
+    return a.equals(b)
 
 
 def compare_texts(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def compare_texts(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
     if operator not in ("==", "!=") or a.kind != b.kind:
         raise UnsupportedCase(f"'{operator}' with a string whose content only the run knows")
     same = equal_texts(ctx, a, b)
-    return same if operator == "==" else ctx.g.unary("Not", same)
+    return same if operator == "==" else ~same
 
 
 def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> FrameValue:

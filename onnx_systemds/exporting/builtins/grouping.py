@@ -30,7 +30,7 @@ def aggregate(
     if ngroups is None or certainly_within(places, count):
         return ctx.matrix(_aggregated(ctx, target, places, count, weights, fn, order))
     # rows of groups after the last one count nowhere: they make a group of their own, which is cut off
-    places = g.binary("Min", places, g.reshape(g.size_tensor(count), ()))
+    places = places.at_most(g.reshape(g.size_tensor(count), ()))
     found = _aggregated(ctx, target, places, count + 1, weights, fn, order)
     return ctx.matrix(g.slice(found, 0, 0, count))
 
@@ -45,26 +45,26 @@ def _aggregated(
     share = ctx.viewed(weights, (target.rows, 1)) if isinstance(weights, Matrix) else ones
     sizes = _added(ctx, share, places, count)
     if fn == "count":  # a whole number also with weights; the same for each column
-        whole = g.unary("Floor", g.binary("Add", sizes, g.number(0.5))) if weighted else sizes
+        whole = (sizes + 0.5).apply("Floor") if weighted else sizes
         return g.expand(whole, (count, target.cols))
     if fn in ("min", "max"):
-        rows = g.binary("Mul", x, share) if weighted else x
+        rows = x * share if weighted else x
         return _extremes(ctx, rows, places, _added(ctx, ones, places, count), fn)
-    sums = _added(ctx, g.binary("Mul", x, share) if weighted else x, places, count)
+    sums = _added(ctx, x * share if weighted else x, places, count)
     if fn == "sum":
         return sums
     means = _divided(ctx, sums, sizes)
     if fn == "mean":
         return means
-    centered = g.binary("Sub", x, g.gather(means, places, 0))
+    centered = x - g.gather(means, places, 0)
     power = "2" if fn == "variance" else str(order.known) if isinstance(order, Scalar) else ""
     if fn in ("variance", "centralmoment") and power in ("2", "3", "4"):
-        square = g.binary("Mul", centered, centered)
-        powers = square if fn == "variance" else g.binary("Pow", centered, g.number(float(power)))
-        moments = _added(ctx, g.binary("Mul", powers, share) if weighted else powers, places, count)
+        square = centered * centered
+        powers = square if fn == "variance" else centered ** float(power)
+        moments = _added(ctx, powers * share if weighted else powers, places, count)
         if fn == "variance":
-            return _divided(ctx, moments, g.binary("Sub", sizes, g.number(1.0)))
-        return g.binary("Div", moments, sizes)
+            return _divided(ctx, moments, sizes - 1.0)
+        return moments / sizes
     raise UnsupportedCase(f"{fn} is no aggregate of groups that is exported",
                           hint="sum, count, mean, variance, min, max, centralmoment of order 2 to 4 are")  # fmt: skip
 
@@ -83,14 +83,14 @@ def _extremes(ctx: Context, rows: Tensor, places: Tensor, sizes: Tensor, fn: str
     if g.opset < _EXTREMES_SINCE:
         raise UnsupportedCase(f"the {fn} of groups in opset {g.opset}", hint=f"opset {_EXTREMES_SINCE} has it")
     found = added_up(g, rows, places, sizes.dims[0], fn, math.inf if fn == "min" else -math.inf)
-    return g.where(g.binary("Greater", sizes, g.number(0.0)), found, g.number(0.0))
+    return g.where(sizes > 0.0, found, 0.0)
 
 
 def _divided(ctx: Context, sums: Tensor, sizes: Tensor) -> Tensor:
     """Return a quotient, 0 where the divisor is 0: for groups of too few rows."""
     g = ctx.g
-    none = g.binary("Equal", sizes, g.number(0.0))
-    return g.where(none, g.number(0.0), g.binary("Div", sums, g.where(none, g.number(1.0), sizes)))
+    none = sizes.equals(0.0)
+    return g.where(none, 0.0, sums / g.where(none, 1.0, sizes))
 
 
 @builtin("unique")
@@ -119,8 +119,8 @@ def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
 def _distinct_rows(ctx: Context, x: Tensor) -> Tensor:
     """Return the rows that differ from all before them; NaN is equal to NaN."""
     g, count = ctx.g, ctx.g.size_symbol("distinct")
-    undefined = g.unary("IsNaN", x)
-    keys = g.concat([g.where(undefined, g.number(0.0), x), g.floating(undefined)], 1)
+    undefined = x.apply("IsNaN")
+    keys = g.concat([g.where(undefined, 0.0, x), g.floating(undefined)], 1)
     _, places = g.nodes("Unique", [keys], [(FLOAT, (count, keys.dims[1])), (INT, (count,))], axis=0, sorted=0)
     g.bind_dims(places)
     return g.gather(x, places, 0)
@@ -131,14 +131,14 @@ def _distinct_in_rows(ctx: Context, x: Tensor) -> Tensor:
     g, size = ctx.g, x.dims[1]
     row = _sorted_along(ctx, x, 1)
     first = g.slice(row.ordered, 1, 0, 1)
-    again = g.concat([g.unary("IsNaN", first), row.repeats], 1)  # the first one, which is no NaN, repeats nothing
-    numbers, _ = ascending(ctx, g.where(again, g.number(math.inf), row.ordered), 1)
-    count = g.binary("Mul", row.any_number, _added_up(ctx, g.unary("Not", again), 1))
+    again = g.concat([first.apply("IsNaN"), row.repeats], 1)  # the first one, which is no NaN, repeats nothing
+    numbers, _ = ascending(ctx, g.where(again, math.inf, row.ordered), 1)
+    count = row.any_number * _added_up(ctx, ~again, 1)
     columns = g.floating(g.reshape(g.count(0, size), (1, size)))
-    undefined = g.binary("And", g.truth(row.any_undefined), g.binary("Equal", columns, count))
+    undefined = g.truth(row.any_undefined) & columns.equals(count)
     ending = g.where(undefined, g.number(math.nan), g.number(0.0))
-    found = g.where(g.binary("Less", columns, count), numbers, ending)
-    longest = g.reduce("ReduceMax", g.binary("Add", count, row.any_undefined), (0, 1), keepdims=False)
+    found = g.where(columns < count, numbers, ending)
+    longest = g.reduce("ReduceMax", count + row.any_undefined, (0, 1), keepdims=False)
     width = g.integer_symbol(g.cast(longest, INT), "distinct", RUN_SIZE)
     return g.slice(found, 1, 0, width, size=width)
 
@@ -156,8 +156,8 @@ def count_distinct(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
 def _distinct(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the distinct numbers in ascending order, and whether there is a NaN (bool, rank 1)."""
     g = ctx.g
-    undefined = g.unary("IsNaN", x)
-    numbers = g.node("Compress", [x, g.unary("Not", undefined)], (g.size_symbol("numbers"),), axis=0)
+    undefined = x.apply("IsNaN")
+    numbers = g.node("Compress", [x, ~undefined], (g.size_symbol("numbers"),), axis=0)
     found = g.node("Unique", [numbers], (g.size_symbol("distinct"),), sorted=1)
     g.bind_dims(found)
     return found, g.truth(g.reduce("ReduceMax", g.cast(undefined, INT), (0,)))
@@ -190,13 +190,13 @@ class _Sorted:
 
 def _sorted_along(ctx: Context, x: Tensor, axis: int) -> _Sorted:
     g, size = ctx.g, x.dims[axis]
-    undefined = g.unary("IsNaN", x)
-    smallest = g.reduce("ReduceMin", g.where(undefined, g.number(math.inf), x), (axis,))
+    undefined = x.apply("IsNaN")
+    smallest = g.reduce("ReduceMin", g.where(undefined, math.inf, x), (axis,))
     ordered, _ = ascending(ctx, g.where(undefined, smallest, x), axis)
     before, after = g.slice(ordered, axis, 0, size - 1), g.slice(ordered, axis, 1, size)
-    known = g.floating(g.unary("Not", undefined))
-    any_undefined = g.binary("Sub", g.number(1.0), g.reduce("ReduceMin", known, (axis,)))
-    return _Sorted(ordered, g.binary("Equal", before, after), g.reduce("ReduceMax", known, (axis,)), any_undefined)
+    known = g.floating(~undefined)
+    any_undefined = 1.0 - g.reduce("ReduceMin", known, (axis,))
+    return _Sorted(ordered, before.equals(after), g.reduce("ReduceMax", known, (axis,)), any_undefined)
 
 
 def _added_up(ctx: Context, truths: Tensor, axis: int) -> Tensor:
@@ -205,9 +205,8 @@ def _added_up(ctx: Context, truths: Tensor, axis: int) -> Tensor:
 
 def _distinct_along(ctx: Context, x: Tensor, axis: int) -> Tensor:
     """Return how often the sorted elements change; a NaN is counted by itself."""
-    g, found = ctx.g, _sorted_along(ctx, x, axis)
-    changes = _added_up(ctx, g.unary("Not", found.repeats), axis)
-    return g.binary("Add", changes, g.binary("Add", found.any_number, found.any_undefined))
+    found = _sorted_along(ctx, x, axis)
+    return _added_up(ctx, ~found.repeats, axis) + (found.any_number + found.any_undefined)
 
 
 refuse("countDistinctApprox", "rowCountDistinctApprox", "colCountDistinctApprox", reason="it estimates by hashes",

@@ -69,11 +69,11 @@ def layer_normalization(
     else:
         out = g.node("LayerNormalization", [parts, scale, shift], parts.dims, axis=-1, epsilon=epsilon)
     mean = g.reduce("ReduceMean", parts, (2,))
-    centered = g.binary("Sub", parts, mean)
-    variance = g.reduce("ReduceMean", g.binary("Mul", centered, centered), (2,))
-    norm = g.binary("Div", centered, g.unary("Sqrt", g.binary("Add", variance, g.number(epsilon))))
+    centered = parts - mean
+    variance = g.reduce("ReduceMean", centered * centered, (2,))
+    norm = centered / (variance + epsilon).root()
     if out is None:
-        out = g.binary("Add", g.binary("Mul", norm, scale), shift)
+        out = norm * scale + shift
     turned = g.transpose(g.reshape(norm, (count, C)), (1, 0))
     return (Matrix(out, X.rows, X.cols), *(Matrix(g.reshape(one, (1, count)), 1, count) for one in (mean, variance)),
             ctx.matrix(turned))  # fmt: skip

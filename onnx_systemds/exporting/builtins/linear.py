@@ -45,7 +45,7 @@ def trace(ctx: Context, target: Matrix) -> Value:
     g, x = ctx.g, ctx.flat(target)
     if all(isinstance(size, int) for size in target.dims) and target.rows != target.cols:
         raise UnsupportedCase(f"trace of {target}, which is not square")
-    marked = g.where(g.truth(g.node("EyeLike", [x], x.dims)), x, g.number(0.0))  # a product would make NaN of infinity
+    marked = g.where(g.truth(g.node("EyeLike", [x], x.dims)), x, 0.0)  # a product would make NaN of infinity
     return ctx.scalar(g.reduce("ReduceSum", marked, (0, 1), keepdims=False))
 
 
@@ -60,7 +60,7 @@ def diagonal(ctx: Context, target: Matrix) -> Value:
         raise UnsupportedCase(f"the diagonal of {target}, which is not square")
     if isinstance(cols, int) or rows in (1, cols):
         return ctx.matrix(_diagonal_of(ctx, x))
-    is_column = g.reshape(g.binary("Equal", g.size_tensor(cols), g.constant([1])), ())
+    is_column = g.reshape(g.size_tensor(cols).equals(g.constant([1])), ())
     dims = (rows, g.size_symbol("cols"))
     return ctx.matrix(g.choice(is_column, lambda: _with_diagonal(ctx, x), lambda: _diagonal_of(ctx, x), dims))
 
@@ -70,14 +70,14 @@ def _with_diagonal(ctx: Context, column: Tensor) -> Tensor:
     g, rows = ctx.g, column.dims[0]
     square = g.expand(column, (rows, rows))
     # by Where: a product would turn infinite elements into NaN beside the diagonal
-    return g.where(g.truth(g.node("EyeLike", [square], square.dims)), square, g.number(0.0))
+    return g.where(g.truth(g.node("EyeLike", [square], square.dims)), square, 0.0)
 
 
 def _diagonal_of(ctx: Context, x: Tensor) -> Tensor:
     """Return the diagonal of a matrix as a column."""
     g = ctx.g
     eye = g.truth(g.node("EyeLike", [x], x.dims))
-    return g.reduce("ReduceSum", g.where(eye, x, g.number(0.0)), (1,))
+    return g.reduce("ReduceSum", g.where(eye, x, 0.0), (1,))
 
 
 @builtin("einsum")

@@ -65,7 +65,7 @@ def _of_integers(ctx: Context, operator: str, left: Scalar, right: Scalar) -> Sc
     """Return the quotient or remainder of integers that only the run knows, an integer; a remainder by 0 is 0."""
     divisor = ctx.floats(right)
     if operator == "%%" and not right.known:
-        divisor = ctx.g.where(ctx.g.binary("Equal", divisor, ctx.g.number(0.0)), ctx.g.number(1.0), divisor)
+        divisor = ctx.g.where(divisor.equals(0.0), 1.0, divisor)
     return ctx.scalar(ctx.whole(tensor_operator(ctx, operator, ctx.tensor(left), divisor)))
 
 
@@ -89,21 +89,21 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
     if operator in _COMPARING:
         return g.binary(_COMPARING[operator], g.floating(a), g.floating(b))
     if operator == "!=":
-        return g.unary("Not", g.binary("Equal", g.floating(a), g.floating(b)))
+        return ~g.floating(a).equals(g.floating(b))
     a, b = g.floating(a), g.floating(b)
     if operator == "%/%":
-        return _cut_off(ctx, g.binary("Div", a, b))
+        return _cut_off(a / b)
     if operator == "%%":  # NaN by 0, as x/0*0
-        return g.binary("Sub", a, g.binary("Mul", _cut_off(ctx, g.binary("Div", a, b)), b))
+        return a - _cut_off(a / b) * b
     if operator in ("+", "-") and g.dtype == "float32":
         rounded = _rounding_difference(ctx, a, b) if operator == "-" else _rounding_sum(ctx, a, b)
         if rounded is not None:
             return rounded
     if operator == "/":
-        logistic = _logistic(ctx, a, b)
+        logistic = _logistic(a, b)
         if logistic is not None:
-            part = g.unary("Sigmoid", logistic)
-            return g.binary("Mul", a, part) if a is logistic else part
+            part = logistic.apply("Sigmoid")
+            return a * part if a is logistic else part
     if operator not in _ARITHMETIC:
         raise UnsupportedCase(f"the operator '{operator}' is not exported")
     return g.binary(_ARITHMETIC[operator], a, b)
@@ -115,7 +115,7 @@ def _rounding_difference(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
     taken = b.node is not None and b.node.op == "Sub" and b.node.inputs[0] is a
     if not added and not taken:
         return None
-    return ctx.g.floating(ctx.g.binary("Sub", _widened(ctx, a, _DEEPEST), _widened(ctx, b, _DEEPEST)))
+    return ctx.g.floating(_widened(ctx, a, _DEEPEST) - _widened(ctx, b, _DEEPEST))
 
 
 def _rounding_sum(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
@@ -127,7 +127,7 @@ def _rounding_sum(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
         return None
     if abs(numbers[0]) < _FLOAT32_STEPS:
         return None
-    return ctx.g.floating(ctx.g.binary("Add", _widened(ctx, a, _DEEPEST), _widened(ctx, b, _DEEPEST)))
+    return ctx.g.floating(_widened(ctx, a, _DEEPEST) + _widened(ctx, b, _DEEPEST))
 
 
 def _widened(ctx: Context, x: Tensor, depth: int) -> Tensor:
@@ -139,7 +139,7 @@ def _widened(ctx: Context, x: Tensor, depth: int) -> Tensor:
     return ctx.g.node(node.op, parts, x.dims, WIDE)
 
 
-def _logistic(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
+def _logistic(a: Tensor, b: Tensor) -> Tensor | None:
     """Return ``z`` where ``a / b`` is ``1 / (1 + exp(-z))``, ``z / (1 + exp(-z))`` or ``exp(z) / (1 + exp(z))``.
 
     The powers overflow, their quotient does not.
@@ -154,7 +154,7 @@ def _logistic(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
         negated = made_by(exponent, "Neg")
         z = None if negated is None else negated.operand()
         if _is_one(a):
-            return z or ctx.g.unary("Neg", exponent)
+            return z or -exponent
         if a is z:
             return z
     return None
@@ -164,9 +164,9 @@ def _is_one(x: Tensor) -> bool:
     return x.constant is not None and x.constant.size == 1 and x.constant.item() == 1
 
 
-def _cut_off(ctx: Context, x: Tensor) -> Tensor:
+def _cut_off(x: Tensor) -> Tensor:
     """Return numbers without their fraction; the engine's integer division rounds to zero."""
-    return ctx.g.binary("Mul", ctx.g.unary("Sign", x), ctx.g.unary("Floor", ctx.g.unary("Abs", x)))
+    return x.sign() * abs(x).apply("Floor")
 
 
 def elementwise(ctx: Context, operation: Callable[[Tensor, Tensor], Tensor], left: Value, right: Value) -> Value:
@@ -243,10 +243,10 @@ def unary(ctx: Context, operator: str, value: Value) -> Value:
     if operator == "+":
         return value
     if operator == "-":
-        return mapped(ctx, lambda x: ctx.g.unary("Neg", x), value)
-    tensor = ctx.g.unary("Not", ctx.truth(value)) if ctx.tensor(value).kind == BOOL else None
+        return mapped(ctx, lambda x: -x, value)
+    tensor = ~ctx.truth(value) if ctx.tensor(value).kind == BOOL else None
     # !NaN is 0
-    result = tensor or ctx.g.binary("Equal", ctx.floats(value), ctx.g.number(0.0))
+    result = tensor or ctx.floats(value).equals(0.0)
     return Matrix(result, value.rows, value.cols) if isinstance(value, Matrix) else ctx.scalar(result)
 
 
@@ -369,7 +369,7 @@ def direction(ctx: Context, start: Dim, stop: Dim) -> Dim:
     if known is not None:
         return 1 if known else -1
     g = ctx.g
-    rises = g.binary("LessOrEqual", g.size_tensor(start), g.size_tensor(stop))
+    rises = g.size_tensor(start) <= g.size_tensor(stop)
     return g.integer_symbol(g.where(rises, g.constant([1]), g.constant([-1])), "step")
 
 

@@ -34,7 +34,7 @@ def _repeated(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
     for column, row in ((a, b), (b, a)):
         number = g.filling(column)
         if number is not None:
-            return g.expand(row if number.constant == 1 else g.binary("Mul", row, number), (a.dims[0], b.dims[1]))
+            return g.expand(row if number.constant == 1 else row * number, (a.dims[0], b.dims[1]))
     return None
 
 
@@ -45,7 +45,7 @@ def _with_offset(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
         return None
     (x, number), width = found, b.constant.shape[0] - 1
     offset = g.slice(b, 0, width, width + 1)
-    return g.binary("Add", product(g, x, g.slice(b, 0, 0, width)), g.binary("Mul", offset, number))
+    return product(g, x, g.slice(b, 0, 0, width)) + offset * number
 
 
 def _without_last(g: Operators, a: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -78,14 +78,14 @@ def scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
         places, valid = _limited(g, entries.cols, x.dims[0])
         chosen = g.gather(x, places, 0)
     if entries.weights is not None:
-        chosen = g.binary("Mul", chosen, g.reshape(entries.weights, (*entries.weights.dims, 1)))
+        chosen = chosen * g.reshape(entries.weights, (*entries.weights.dims, 1))
     if valid is not None:
-        chosen = g.where(valid, chosen, g.number(0.0))
+        chosen = g.where(valid, chosen, 0.0)
     if entries.rows is None:
         return chosen
     places, inside = _limited(g, entries.rows, height)
     if inside is not None:
-        chosen = g.where(inside, chosen, g.number(0.0))
+        chosen = g.where(inside, chosen, 0.0)
     return added_up(g, chosen, places, height)
 
 
@@ -101,9 +101,9 @@ def with_places_moved(g: Operators, x: Tensor, rows: Dim, cols: Dim) -> Tensor:
     for part, size in zip((known.rows, known.cols), sizes):
         place, inside = _limited(g, g.constant(np.arange(size)) if part is None else part, size)
         places.append(place)
-        outside += [] if inside is None else [g.unary("Not", g.reshape(inside, place.dims))]
-    flat, length = g.binary("Add", g.binary("Mul", places[0], g.constant(sizes[1])), places[1]), g.constant(cols)
-    row = g.binary("Div", flat, length)
+        outside += [] if inside is None else [~g.reshape(inside, place.dims)]
+    flat, length = places[0] * g.constant(sizes[1]) + places[1], g.constant(cols)
+    row = flat / length
     for none in outside:
         row = g.where(none, g.constant(-1), row)
     found = g.reshape(x, (rows, cols))
@@ -129,5 +129,5 @@ def _limited(g: Operators, places: Tensor, size: Dim) -> tuple[Tensor, Tensor | 
     if known is not None and isinstance(size, int) and ((known >= 0) & (known < size)).all():
         return places, None
     last = g.reshape(g.size_tensor(size), ())
-    inside = g.binary("And", g.binary("GreaterOrEqual", places, g.constant(0)), g.binary("Less", places, last))
+    inside = (places >= 0) & (places < last)
     return g.where(inside, places, g.constant(0)), g.reshape(inside, (*places.dims, 1))

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.formulas import Number, where
+from onnx_systemds.exporting.graph.formulas import where
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Tensor
 from onnx_systemds.exporting.values import DOUBLE, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import modulo
@@ -73,7 +73,7 @@ def interquartile_mean(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> V
     shares[first - 1] += first - 0.25 * size
     shares[last - 1] -= last - 0.75 * size
     g = ctx.g
-    weighted = g.binary("Mul", _sorted(ctx, ctx.only_column(x)), g.constant(shares / (0.5 * size), FLOAT))
+    weighted = _sorted(ctx, ctx.only_column(x)) * g.constant(shares / (0.5 * size), FLOAT)
     return ctx.scalar(g.reduce("ReduceSum", weighted, (0,), keepdims=False))
 
 
@@ -82,14 +82,14 @@ def _reached(ctx: Context, values: Tensor, shares: np.ndarray[Any, Any]) -> Tens
     g, size = ctx.g, values.dims[0]
     if isinstance(size, int):
         return g.constant(np.maximum(np.ceil(shares * size), 1).astype(np.int64))
-    product = Number(g, g.cast(g.size_tensor(size), WIDE)) * Number(g, g.constant(shares, WIDE))
-    found = g.cast(product.apply("Ceil").tensor, INT)
-    return found if shares.all() else g.binary("Max", found, g.constant([1]))
+    product = g.cast(g.size_tensor(size), WIDE) * g.constant(shares, WIDE)
+    found = g.cast(product.apply("Ceil"), INT)
+    return found if shares.all() else found.at_least(g.constant([1]))
 
 
 def _before(ctx: Context, reached: Tensor) -> Tensor:
     """Return the places, from 0 on, of the last of so many values."""
-    return ctx.g.binary("Sub", reached, ctx.g.constant([1]))
+    return reached - ctx.g.constant([1])
 
 
 def _picked(ctx: Context, x: Matrix, share: float) -> Tensor:
@@ -101,15 +101,15 @@ def _picked(ctx: Context, x: Matrix, share: float) -> Tensor:
         found = g.slice(values, 0, place - 1, place)
         if not share or size % 2 or place == size:
             return found
-        both = g.binary("Mul", g.binary("Add", found, g.slice(values, 0, place, place + 1)), g.number(0.5))
-        return g.where(g.binary("Greater", _filled(ctx, values), reached), both, found)
+        both = (found + g.slice(values, 0, place, place + 1)) * 0.5
+        return g.where(_filled(ctx, values) > reached, both, found)
     first = _before(ctx, reached)
     if not share:
         return g.gather(values, first, 0)
-    even = g.binary("Mul", _filled(ctx, values), g.binary("Sub", g.constant([1]), g.size_tensor(modulo(size, 2))))
-    second = g.where(g.binary("Greater", even, reached), reached, first)
+    even = _filled(ctx, values) * (g.constant([1]) - g.size_tensor(modulo(size, 2)))
+    second = g.where(even > reached, reached, first)
     both = g.gather(values, g.concat([first, second], 0), 0)
-    return g.reduce("ReduceSum", g.binary("Mul", both, g.number(0.5)), (0,))
+    return g.reduce("ReduceSum", both * 0.5, (0,))
 
 
 def _filled(ctx: Context, values: Tensor) -> Tensor:
@@ -122,9 +122,9 @@ class _Heights:
     """A sorted column: its `values`, the weights up to each of them (`upper`), and those of all, in float64."""
 
     values: Tensor
-    weights: Number
-    upper: Number
-    total: Number
+    weights: Tensor
+    upper: Tensor
+    total: Tensor
 
 
 def _heights(ctx: Context, x: Matrix, weights: Matrix | None) -> _Heights:
@@ -132,37 +132,37 @@ def _heights(ctx: Context, x: Matrix, weights: Matrix | None) -> _Heights:
     size = key.dims[0]
     values, places = ascending(ctx, key, 0)
     if weights is None:
-        upper = Number(g, g.cast(g.count(1, size + 1), WIDE))
-        return _Heights(values, upper.of(1), upper, Number(g, g.cast(g.size_tensor(size), WIDE)))
+        upper = g.cast(g.count(1, size + 1), WIDE)
+        return _Heights(values, upper.of(1), upper, g.cast(g.size_tensor(size), WIDE))
     ordered = g.gather(g.cast(ctx.only_column(weights), WIDE), places, 0)
-    upper = Number(g, g.node("CumSum", [ordered, g.constant(np.int64(0))], (size,), WIDE))
-    return _Heights(values, Number(g, ordered), upper, Number(g, g.reduce("ReduceSum", ordered, (0,))))
+    upper = g.node("CumSum", [ordered, g.constant(np.int64(0))], (size,), WIDE)
+    return _Heights(values, ordered, upper, g.reduce("ReduceSum", ordered, (0,)))
 
 
 def _computed(ctx: Context, x: Matrix, weights: Matrix | None, shares: Tensor, middle: bool) -> Tensor:
     """Return the elements at a column of shares, where these, the number of elements or weights are computed."""
     g, column = ctx.g, _heights(ctx, x, weights)
-    exact = Number(g, g.cast(shares, WIDE))
+    exact = g.cast(shares, WIDE)
     if shares.constant is None and g.dtype == "float32":  # 0.3 of 10 is a little more than 3
         exact = exact * (1 - _ROUNDING)
     place = (exact * column.total).apply("Ceil")
 
-    def at(place: Number) -> Number:
-        below = Number(g, g.reshape(column.upper.tensor, (1, x.rows))) < place
-        index = g.reduce("ReduceSum", g.cast(below.tensor, INT), (1,))
-        last = g.binary("Sub", g.size_tensor(x.rows), g.constant([1]))
-        return Number(g, g.gather(column.values, g.reshape(g.binary("Min", index, last), (shares.dims[0],)), 0))
+    def at(place: Tensor) -> Tensor:
+        below = g.reshape(column.upper, (1, x.rows)) < place
+        index = g.reduce("ReduceSum", g.cast(below, INT), (1,))
+        last = g.size_tensor(x.rows) - g.constant([1])
+        return g.gather(column.values, g.reshape(index.at_most(last), (shares.dims[0],)), 0)
 
     found = at(place.at_least(1))
     if not middle:
-        return g.reshape(found.tensor, (shares.dims[0], 1))
+        return g.reshape(found, (shares.dims[0], 1))
     both = (found + at(place + 1)) * 0.5
     half = column.total * 0.5
     even = half.apply("Floor").equals(half)
     filled = _filled(ctx, column.values)  # with weights the engine compares their sum with the rows, too
-    place = Number(g, g.reshape(place.tensor, (1,)))
-    inside = (Number(g, g.cast(filled, WIDE)) > place) & (place >= 1)
-    return where(even & inside, both, found).tensor
+    place = g.reshape(place, (1,))
+    inside = (g.cast(filled, WIDE) > place) & (place >= 1)
+    return where(even & inside, both, found)
 
 
 def _computed_middle(ctx: Context, x: Matrix, weights: Matrix | None) -> Tensor:
@@ -172,7 +172,7 @@ def _computed_middle(ctx: Context, x: Matrix, weights: Matrix | None) -> Tensor:
     top = column.upper.at_most(high)
     bottom = (column.upper - column.weights).at_least(low)
     share = (top - bottom).at_least(0) / (high - low)
-    return g.reduce("ReduceSum", g.binary("Mul", column.values, g.floating(share.tensor)), (0,), keepdims=False)
+    return g.reduce("ReduceSum", column.values * g.floating(share), (0,), keepdims=False)
 
 
 def _register_triangle(name: str, upper: int, side: str) -> None:

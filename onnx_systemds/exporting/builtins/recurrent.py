@@ -108,8 +108,8 @@ def _unrolled(
     for step in range(sizes.steps):
         gate = _gates(ctx, g.slice(sequence, 0, step, step + 1), hidden, w, bias, sizes)
         taken, forget, shown, new = _single_gates(ctx, gate, 2, sizes.units)
-        cell = g.binary("Add", g.binary("Mul", forget, cell), g.binary("Mul", taken, new))
-        hidden = g.binary("Mul", shown, g.unary("Tanh", cell))
+        cell = forget * cell + taken * new
+        hidden = shown * cell.apply("Tanh")
         outputs.append(hidden)
         cells.append(cell)
         gates.append(gate)
@@ -120,9 +120,9 @@ def _gates(ctx: Context, sequence: Tensor, before: Tensor, w: Matrix, bias: Matr
     """Return the gates of steps, steps x rows x 4*units, from what goes in and the outputs before."""
     g, squashed = ctx.g, 3 * sizes.units
     product = g.matmul(g.concat([sequence, before], 2), ctx.flat(w))
-    sums = g.binary("Add", product, ctx.viewed(bias, (1, 1, 4 * sizes.units)))
+    sums = product + ctx.viewed(bias, (1, 1, 4 * sizes.units))
     new = g.slice(sums, 2, squashed, 4 * sizes.units)
-    return g.concat([g.unary("Sigmoid", g.slice(sums, 2, 0, squashed)), g.unary("Tanh", new)], 2)
+    return g.concat([g.slice(sums, 2, 0, squashed).apply("Sigmoid"), new.apply("Tanh")], 2)
 
 
 def _single_gates(ctx: Context, gates: Tensor, axis: int, units: int, order: Sequence[int] = range(4)) -> list[Tensor]:
@@ -142,9 +142,9 @@ def _all_cells(ctx: Context, gates: Tensor, first: Tensor, sizes: _Sizes) -> Ten
     """Return the cell states of all steps, steps x rows x units."""
     g = ctx.g
     taken, forget, _, new = _single_gates(ctx, gates, 2, sizes.units)
-    added = g.binary("Mul", taken, new)
+    added = taken * new
     cells = [first]
     for step in range(sizes.steps):
-        scaled = g.binary("Mul", g.slice(forget, 0, step, step + 1), cells[-1])
-        cells.append(g.binary("Add", scaled, g.slice(added, 0, step, step + 1)))
+        scaled = g.slice(forget, 0, step, step + 1) * cells[-1]
+        cells.append(scaled + g.slice(added, 0, step, step + 1))
     return g.concat(cells[1:], 0)

@@ -148,12 +148,12 @@ def _counted(ctx: Context, first: Dim, step: Dim, size: Dim) -> Matrix:
     """Return the integers from `first` on in steps as a column."""
     counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
     if step != 1:
-        counted = ctx.g.binary("Mul", counted, ctx.floats(integer(step)))
+        counted = counted * ctx.floats(integer(step))
     if first == 1 and step == 1:
-        counted = ctx.g.binary("Add", counted, ctx.g.number(1.0))
+        counted = counted + 1.0
         counted.counts = True
     elif first != 0:
-        counted = ctx.g.binary("Add", counted, ctx.floats(integer(first)))
+        counted = counted + ctx.floats(integer(first))
     return ctx.matrix(counted)
 
 
@@ -166,13 +166,12 @@ def _computed_sequence(ctx: Context, from_: Value, to: Value, incr: Value | None
         raise UnsupportedCase("a sequence whose step is 0")
     steps = g.constant(np.float64(step), WIDE)
     if step == 1:
-        rises = g.binary("LessOrEqual", start, stop)
-        steps = g.where(rises, steps, g.constant(np.float64(-1), WIDE))
-    whole = g.binary("Div", g.binary("Sub", stop, start), steps)
-    trips = g.unary("Floor", g.binary("Add", whole, g.constant(np.float64(1e-10), WIDE)))
+        steps = g.where(start <= stop, steps, -1)
+    whole = (stop - start) / steps
+    trips = (whole + 1e-10).apply("Floor")
     size = g.integer_symbol(g.cast(trips, INT), "steps") + 1
     counted = g.floating(g.reshape(g.count(0, size), (size, 1)))
-    return ctx.matrix(g.binary("Add", g.binary("Mul", counted, g.floating(steps)), ctx.floats(from_)))
+    return ctx.matrix(counted * g.floating(steps) + ctx.floats(from_))
 
 
 def _wide(ctx: Context, value: Value) -> Tensor:
@@ -263,8 +262,8 @@ def reversed_rows(ctx: Context, target: Matrix) -> Value:
 def rolled_rows(ctx: Context, target: Matrix, shift: Dim, /) -> Value:
     """The rows moved down by a number of places, the last ones to the front."""
     g, rows = ctx.g, target.rows
-    places = g.binary("Sub", g.count(0, rows), g.size_tensor(shift))
-    return ctx.matrix(g.gather(ctx.flat(target), g.binary("Mod", places, g.size_tensor(rows)), 0))
+    places = g.count(0, rows) - g.size_tensor(shift)
+    return ctx.matrix(g.gather(ctx.flat(target), places % g.size_tensor(rows), 0))
 
 
 @builtin("outer")

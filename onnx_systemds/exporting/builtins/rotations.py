@@ -14,7 +14,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.builtins.solving import looped, reflected, reflection, square
-from onnx_systemds.exporting.graph.formulas import Number, where
+from onnx_systemds.exporting.graph.formulas import where
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim
@@ -47,7 +47,7 @@ def eigenvalues(ctx: Context, target: Matrix) -> tuple[Value, ...]:
     values, order = _sorted(ctx, g.slice(_picked(ctx, rest, diagonal), 1, 0, size), largest=0)
     found = g.reshape(values, (size, 1)), g.gather(g.slice(vectors, 0, 0, size), order, 1)
     symmetric = _is_symmetric(ctx, x)
-    return tuple(ctx.matrix(g.where(symmetric, each, g.number(np.nan))) for each in found)
+    return tuple(ctx.matrix(g.where(symmetric, each, np.nan)) for each in found)
 
 
 @builtin("svd")
@@ -80,9 +80,9 @@ def _of_columns(ctx: Context, x: Tensor, size: int) -> tuple[Tensor, ...]:
     mirrors, triangle = reflected(ctx, g.gather(rest, order, 1))
     diagonal = g.constant(np.eye(size, dtype=bool))
     signed = _picked(ctx, g.slice(triangle, 0, 0, size), diagonal)
-    signs = g.where(g.binary("Less", signed, g.number(0.0)), g.number(-1.0), g.number(1.0))
-    u = g.binary("Mul", _orthonormal(ctx, mirrors, size), signs)
-    s = g.where(diagonal, g.unary("Abs", signed), g.number(0.0))
+    signs = g.where(signed < 0.0, -1.0, signed.of(1.0))
+    u = _orthonormal(ctx, mirrors, size) * signs
+    s = g.where(diagonal, abs(signed), 0.0)
     return u, s, g.gather(vectors, order, 1)
 
 
@@ -91,12 +91,12 @@ def _orthonormal(ctx: Context, mirrors: Tensor, size: int) -> Tensor:
     g = ctx.g
 
     def step(k: Tensor, found: Tensor) -> list[Tensor]:
-        place = g.binary("Sub", g.constant(size - 1), k)
+        place = g.constant(size - 1) - k
         vector = g.gather(mirrors, place, 1)
         own = g.gather(vector, place, 0)
         turned = reflection(ctx, g.reshape(vector, (mirrors.dims[0], 1)), own, found)
         # a column of zeros was not reflected
-        return [g.where(g.binary("Less", g.unary("Abs", own), g.number(np.inf)), turned, found)]
+        return [g.where(abs(own) < np.inf, turned, found)]
 
     return looped(ctx, size, [g.node("EyeLike", [mirrors], mirrors.dims)], step)[0]
 
@@ -107,7 +107,7 @@ def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], T
     own: products of all columns with themselves. shared: those of the first half with the second half.
     """
     g, half = ctx.g, int(own.dims[1]) // 2  # type: ignore[arg-type]
-    both, second, first = (Number(g, each) for each in (shared, g.slice(own, 1, half, None), g.slice(own, 1, 0, half)))
+    both, second, first = shared, g.slice(own, 1, half, None), g.slice(own, 1, 0, half)
     slope = (second - first) / (both + both)
     root = (1.0 + slope * slope).root()
     tangent = 1.0 / (abs(slope) + root)
@@ -118,9 +118,9 @@ def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], T
     seats = g.constant(_next_seats(half))
 
     def turned(matrix: Tensor) -> Tensor:
-        left, right = (Number(g, g.slice(matrix, 1, *ends)) for ends in ((0, half), (half, None)))
+        left, right = (g.slice(matrix, 1, *ends) for ends in ((0, half), (half, None)))
         parts = left * cosine - right * sine, left * sine + right * cosine
-        return g.gather(g.concat([part.tensor for part in parts], 1), seats, 1)
+        return g.gather(g.concat(parts, 1), seats, 1)
 
     return turned
 
@@ -138,12 +138,12 @@ def _steps(ctx: Context, even: int) -> int:
 
 def _sums(ctx: Context, left: Tensor, right: Tensor) -> Tensor:
     """Return the products of columns as a row."""
-    return ctx.g.reduce("ReduceSum", ctx.g.binary("Mul", left, right), (0,))
+    return ctx.g.reduce("ReduceSum", left * right, (0,))
 
 
 def _picked(ctx: Context, x: Tensor, places: Tensor) -> Tensor:
     """Return the only element of each column that `places` (bool) marks, 0 where there is none."""
-    return ctx.g.reduce("ReduceSum", ctx.g.where(places, x, ctx.g.number(0.0)), (0,))
+    return ctx.g.reduce("ReduceSum", ctx.g.where(places, x, 0.0), (0,))
 
 
 def _with_zeros(ctx: Context, x: Tensor, count: int, axis: int) -> Tensor:
@@ -163,10 +163,10 @@ def _sorted(ctx: Context, row: Tensor, largest: int) -> tuple[Tensor, Tensor]:
 def _is_symmetric(ctx: Context, x: Tensor) -> Tensor:
     """Return whether a matrix is its transpose, up to what sums are rounded by (bool)."""
     g = ctx.g
-    difference = g.unary("Abs", g.binary("Sub", x, g.transpose(x, (1, 0))))
-    largest, most = (g.reduce("ReduceMax", each, (0, 1), keepdims=False) for each in (difference, g.unary("Abs", x)))
+    difference = abs(x - g.transpose(x, (1, 0)))
+    largest, most = (g.reduce("ReduceMax", each, (0, 1), keepdims=False) for each in (difference, abs(x)))
     allowed = 100 * LARGEST * float(np.finfo(g.dtype).eps)
-    return g.binary("LessOrEqual", largest, g.binary("Mul", most, g.number(allowed)))
+    return largest <= most * allowed
 
 
 def _asked_size(ctx: Context, function: str, *dims: Dim) -> int:

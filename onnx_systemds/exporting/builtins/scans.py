@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 from onnx_systemds.errors import UnsupportedCase
@@ -20,19 +21,19 @@ def cumulated_product(ctx: Context, target: Matrix) -> Value:
     x, g = ctx.flat(target), ctx.g
     if g.opset >= _CUMPROD_SINCE:
         return ctx.matrix(g.node("CumProd", [x, g.constant(0)], x.dims))
-    return ctx.matrix(_scanned(ctx, x, 1.0, lambda before, row: g.binary("Mul", before, row)))
+    return ctx.matrix(_scanned(ctx, x, 1.0, operator.mul))
 
 
 @builtin("cummin")
 def cumulated_minimum(ctx: Context, target: Matrix) -> Value:
     """The smallest elements of each column down to each row."""
-    return ctx.matrix(_scanned(ctx, ctx.flat(target), math.inf, lambda before, row: ctx.g.binary("Min", before, row)))
+    return ctx.matrix(_scanned(ctx, ctx.flat(target), math.inf, Tensor.at_most))
 
 
 @builtin("cummax")
 def cumulated_maximum(ctx: Context, target: Matrix) -> Value:
     """The largest elements of each column down to each row."""
-    return ctx.matrix(_scanned(ctx, ctx.flat(target), -math.inf, lambda before, row: ctx.g.binary("Max", before, row)))
+    return ctx.matrix(_scanned(ctx, ctx.flat(target), -math.inf, Tensor.at_least))
 
 
 @builtin("cumsumprod")
@@ -44,7 +45,7 @@ def cumulated_sum_of_products(ctx: Context, target: Matrix) -> Value:
 
     def step(before: Tensor, row: Tensor) -> Tensor:
         added, factor = (g.slice(row, 0, place, place + 1) for place in (0, 1))
-        return g.binary("Add", added, g.binary("Mul", factor, before))
+        return added + factor * before
 
     return ctx.matrix(_scanned(ctx, x, 0.0, step, width=1))
 

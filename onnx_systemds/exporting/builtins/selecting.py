@@ -30,7 +30,7 @@ def remove_empty(
         filled = g.cast(g.truth(x), INT)
         chosen = g.truth(g.reduce("ReduceMax", filled, (1 - axis,), keepdims=False))
     if empty_return:
-        none = g.binary("Equal", g.reduce("ReduceMax", g.cast(chosen, INT), (0,)), g.constant(0))
+        none = g.reduce("ReduceMax", g.cast(chosen, INT), (0,)).equals(0)
         blank = g.filled(0.0, tuple(1 if i == axis else dim for i, dim in enumerate(target.dims)))
         x, chosen = g.concat([x, blank], axis), g.concat([chosen, none], 0)
     if x.constant is not None and chosen.constant is not None:
@@ -64,7 +64,7 @@ def order(
 def _numbered(ctx: Context, places: Tensor) -> Tensor:
     """Return places as a column of numbers, counted from 1."""
     g = ctx.g
-    return g.reshape(g.floating(g.binary("Add", places, g.constant(1))), (places.dims[0], 1))
+    return g.reshape(g.floating(places + 1), (places.dims[0], 1))
 
 
 def _order(ctx: Context, target: Matrix, columns: list[Dim], decreasing: bool) -> Tensor:
@@ -100,6 +100,6 @@ def contains(ctx: Context, target: Matrix, pattern: Value) -> Value:
     """Whether an element is equal to a number (NaN to NaN)."""
     g, x = ctx.g, ctx.g.floating(target.tensor)
     wanted = ctx.floats(pattern)
-    same = equal_or_nan(ctx, x, wanted)
+    same = equal_or_nan(x, wanted)
     count = g.reduce("ReduceMax", g.cast(same, INT), range(x.rank), keepdims=False)
     return ctx.scalar(g.cast(count, BOOL))

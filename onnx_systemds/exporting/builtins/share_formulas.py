@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass
 
 from onnx_systemds.exporting.builtins.spelled_out import atan
-from onnx_systemds.exporting.graph.formulas import Number, polynomial, where
+from onnx_systemds.exporting.graph.formulas import polynomial, where
+from onnx_systemds.exporting.graph.nodes import Tensor
 
 _HART_FAR = 7.07106781186547
 _HART_TOP = (3.52624965998911e-2, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871,
@@ -39,21 +40,21 @@ _WICHURA = (
 class Shares:
     """Of a distribution below and above a number."""
 
-    below: Number
-    above: Number
+    below: Tensor
+    above: Tensor
 
 
-def from_above(above: Number) -> Shares:
+def from_above(above: Tensor) -> Shares:
     """Return the shares of which one is known."""
     return Shares(1.0 - above, above)
 
 
-def within(x: Number, low: float, high: float) -> Number:
+def within(x: Tensor, low: float, high: float) -> Tensor:
     """Return a number cut off at both ends, beyond which a share does not change."""
     return x.at_least(low).at_most(high)
 
 
-def _series(x: Number, first: float, factors: list[float]) -> Number:
+def _series(x: Tensor, first: float, factors: list[float]) -> Tensor:
     """Return a sum of powers from 0 on; the coefficient of each is that of the one before times a factor.
 
     The factors are the constants, as onnxruntime 1.31 takes coefficients that are 0 in float32 for equal ones.
@@ -64,12 +65,12 @@ def _series(x: Number, first: float, factors: list[float]) -> Number:
     return found * first if first != 1.0 else found
 
 
-def _bell(x: Number) -> Number:
+def _bell(x: Tensor) -> Tensor:
     """Return ``exp(-x^2 / 2)``."""
     return (x * x * -0.5).exp()
 
 
-def normal(x: Number) -> Shares:
+def normal(x: Tensor) -> Shares:
     """Return the shares of the normal distribution."""
     size = abs(x)
     near = polynomial(size, _HART_TOP) / polynomial(size, _HART_BOTTOM)
@@ -80,18 +81,18 @@ def normal(x: Number) -> Shares:
     return by_side(x, _bell(size) * where(size < _HART_FAR, near, far))
 
 
-def by_side(x: Number, tail: Number) -> Shares:
+def by_side(x: Tensor, tail: Tensor) -> Shares:
     """Return the shares of a symmetric distribution, of which a tail begins at the number's size."""
     rest, positive = 1.0 - tail, x > 0.0
     return Shares(where(positive, rest, tail), where(positive, tail, rest))
 
 
-def exponential(x: Number) -> Shares:
+def exponential(x: Tensor) -> Shares:
     """Return the shares of the exponential distribution."""
     return from_above((-x).exp())
 
 
-def chi_squared(x: Number, freedom: int) -> Shares:
+def chi_squared(x: Tensor, freedom: int) -> Shares:
     """Return the shares of a chi-squared distribution."""
     x = within(x, 0.0, 4000.0)
     if freedom % 2 == 0:
@@ -106,13 +107,13 @@ def chi_squared(x: Number, freedom: int) -> Shares:
     return from_above(above)
 
 
-def student(x: Number, freedom: int) -> Shares:
+def student(x: Tensor, freedom: int) -> Shares:
     """Return the shares of a t distribution."""
     part = _middle(within(x * (1.0 / math.sqrt(freedom)), -1e10, 1e10), freedom) * 0.5
     return Shares(0.5 + part, 0.5 - part)
 
 
-def _middle(tangent: Number, freedom: int) -> Number:
+def _middle(tangent: Tensor, freedom: int) -> Tensor:
     """Return the share of a t distribution between a number and its negative, by the tangent of its angle."""
     squared = 1.0 / (1.0 + tangent * tangent)  # of the cosine
     sine = tangent * squared.root()
@@ -125,7 +126,7 @@ def _middle(tangent: Number, freedom: int) -> Number:
     return found * (2.0 / math.pi)
 
 
-def fisher(x: Number, first: int, second: int) -> Shares:
+def fisher(x: Tensor, first: int, second: int) -> Shares:
     """Return the shares of an F distribution."""
     ratio = within(x, 0.0, 1e15) * (first / second)
     rest = 1.0 / (1.0 + ratio)
@@ -146,7 +147,7 @@ def fisher(x: Number, first: int, second: int) -> Shares:
     return Shares(below, 1.0 - below)
 
 
-def normal_quantile(share: Number) -> Number:
+def normal_quantile(share: Tensor) -> Tensor:
     """Return the number below which a share of the normal distribution is."""
     centered = share - 0.5
     squared = 0.180625 - centered * centered

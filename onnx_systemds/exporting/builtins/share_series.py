@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds.exporting.builtins.share_formulas import Shares, within
-from onnx_systemds.exporting.graph.formulas import Number, polynomial, where
+from onnx_systemds.exporting.graph.formulas import polynomial, where
 from onnx_systemds.exporting.graph.nodes import WIDE, Tensor
+from onnx_systemds.exporting.graph.operators import Operators
 
 _MOST_STEPS = 100_000
 _UNCHANGED, _NEAR = 1e-15, 1e-10
@@ -31,10 +32,10 @@ class Place:
     """The shares below and above a number, and the density by the number's logarithm there."""
 
     shares: Shares
-    density: Number
+    density: Tensor
 
 
-def beta_place(odds: Number, a: Number, b: Number) -> Place:
+def beta_place(odds: Tensor, a: Tensor, b: Tensor) -> Place:
     """Return the shares of the beta distribution of `a` and `b` at ``x / (1 - x) = odds``, which are 0 or more."""
     odds = within(odds, 0.0, _BEYOND)
     rest = 1.0 / (1.0 + odds)
@@ -50,7 +51,7 @@ def beta_place(odds: Number, a: Number, b: Number) -> Place:
     return Place(Shares(where(turned, left, share), where(turned, share, left)), density)
 
 
-def gamma_place(x: Number, a: Number) -> Place:
+def gamma_place(x: Tensor, a: Tensor) -> Place:
     """Return the shares of the gamma distribution of `a` at `x`, which is 0 or more."""
     x, middle = within(x, 0.0, _BEYOND), a + 1.0
     power = a * (x / a).log() - (x - a)
@@ -62,7 +63,7 @@ def gamma_place(x: Number, a: Number) -> Place:
     return Place(Shares(where(near, below, 1.0 - above), where(near, 1.0 - below, above)), density)
 
 
-def number_of(wanted: Shares, start: Number, operands: Sequence[Number], place: Callable[[Number], Place]) -> Number:
+def number_of(wanted: Shares, start: Tensor, operands: Sequence[Tensor], place: Callable[[Tensor], Place]) -> Tensor:
     """Return the number below and above which the wanted shares are, by Newton's steps on logarithms from `start` on.
 
     A step that leaves the range in which the number is halves that instead. operands: what `place` reads.
@@ -70,7 +71,7 @@ def number_of(wanted: Shares, start: Number, operands: Sequence[Number], place: 
     lower = wanted.below < wanted.above
     goal = where(lower, wanted.below, wanted.above)
 
-    def step(_: Number, log: Number, low: Number, high: Number) -> list[Number]:
+    def step(_: Tensor, log: Tensor, low: Tensor, high: Tensor) -> list[Tensor]:
         there = place(log.exp())
         found = where(lower, there.shares.below, there.shares.above)
         error = (found / goal).log() * found / there.density
@@ -86,35 +87,35 @@ def number_of(wanted: Shares, start: Number, operands: Sequence[Number], place: 
     return _until([goal, lower, *operands], states, step)[0].exp()
 
 
-def _stirling_error(*terms: tuple[Number, float]) -> Number:
+def _stirling_error(*terms: tuple[Tensor, float]) -> Tensor:
     """Return the sum, with signs, of what the logarithm of gamma of numbers is more than Stirling's formula."""
-    g = terms[0][0].g
-    z = Number(g, g.concat([g.reshape(term.tensor, (1,)) for term, _ in terms], 0))
+    g: Operators = terms[0][0].graph
+    z = g.concat([g.reshape(term, (1,)) for term, _ in terms], 0)
     far, product = z + _SHIFT, z
     for step in range(1, _SHIFT):
         product = product * (z + step)
     near = _smooth(far) + _stirling_series(far) - (product.log() + _smooth(z))
-    errors = where(z < _SHIFT, near, _stirling_series(z)).tensor
+    errors = where(z < _SHIFT, near, _stirling_series(z))
     if len(terms) > 1:
         signs = g.constant(np.array([sign for _, sign in terms]), WIDE)
-        errors = g.reduce("ReduceSum", g.binary("Mul", errors, signs), [0])
-    return Number(g, g.reshape(errors, ()))
+        errors = g.reduce("ReduceSum", errors * signs, [0])
+    return g.reshape(errors, ())
 
 
-def _smooth(z: Number) -> Number:
+def _smooth(z: Tensor) -> Tensor:
     """Return Stirling's formula without the constant."""
     return (z - 0.5) * z.log() - z
 
 
-def _stirling_series(z: Number) -> Number:
+def _stirling_series(z: Tensor) -> Tensor:
     inverse = 1.0 / z
     return inverse * polynomial(inverse * inverse, _STIRLING)
 
 
-def _beta_fraction(a: Number, b: Number, x: Number) -> Number:
+def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     one, total = x.of(1.0), a + b
 
-    def step(k: Number, value: Number, top: Number, bottom: Number) -> list[Number]:
+    def step(k: Tensor, value: Tensor, top: Tensor, bottom: Tensor) -> list[Tensor]:
         after, last = k + 1.0, a + k * 2.0
         middle = last + 1.0
         odd = (a + k) * (total + k) * (x / last) / -middle
@@ -129,19 +130,19 @@ def _beta_fraction(a: Number, b: Number, x: Number) -> Number:
     return _until([a, b, x], [one, one, x.of(0.0)], step)[0]
 
 
-def _gamma_series(a: Number, x: Number) -> Number:
-    def step(k: Number, total: Number, term: Number) -> list[Number]:
+def _gamma_series(a: Tensor, x: Tensor) -> Tensor:
+    def step(k: Tensor, total: Tensor, term: Tensor) -> list[Tensor]:
         term = term * x / (a + 1.0 + k)
         return [term > total * (_UNCHANGED / 10), total + term, term]
 
     return _until([a, x], [x.of(1.0), x.of(1.0)], step)[0]
 
 
-def _gamma_fraction(a: Number, x: Number) -> Number:
+def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
     first = x + 1.0 - a
     inverse = 1.0 / first
 
-    def step(k: Number, value: Number, top: Number, bottom: Number) -> list[Number]:
+    def step(k: Tensor, value: Tensor, top: Tensor, bottom: Tensor) -> list[Tensor]:
         number = k + 1.0
         numerator, own = number * (a - number), first + number * 2.0
         top = own + numerator / top
@@ -152,28 +153,23 @@ def _gamma_fraction(a: Number, x: Number) -> Number:
     return _until([a, x], [inverse, x.of(_BEYOND), inverse], step)[0]
 
 
-def _differs(factor: Number) -> Number:
+def _differs(factor: Tensor) -> Tensor:
     """Return whether a factor is not 1; NaN ends a Loop."""
     return abs(factor - 1.0) > _UNCHANGED
 
 
-def _until(operands: Sequence[Number], start: list[Number], step: Callable[..., list[Number]]) -> Sequence[Number]:
+def _until(operands: Sequence[Tensor], start: list[Tensor], step: Callable[..., list[Tensor]]) -> Sequence[Tensor]:
     """Return what steps make of numbers until one says that it was the last.
 
     step: takes its number from 0 on and the numbers, and gives whether there is another one, and the numbers.
     operands: what a step reads besides.
     """
-    g = start[0].g
-    if all(number.tensor.constant is not None for number in (*operands, *start)):
+    g: Operators = start[0].graph
+    if all(number.constant is not None for number in (*operands, *start)):
         for count in range(_MOST_STEPS):
             going, *start = step(start[0].of(count), *start)
-            if not going.tensor.constant:
+            if not going.constant:
                 break
         return start
 
-    def body(k: Tensor, _: Tensor, *states: Tensor) -> list[Tensor]:
-        numbers = (Number(g, tensor) for tensor in (g.cast(k, WIDE), *states))
-        return [number.tensor for number in step(*numbers)]
-
-    made = g.loop(g.constant(_MOST_STEPS), [number.tensor for number in start], body)
-    return [Number(g, tensor) for tensor in made]
+    return g.loop(g.constant(_MOST_STEPS), start, lambda k, _, *states: step(g.cast(k, WIDE), *states))

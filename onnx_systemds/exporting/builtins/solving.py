@@ -31,10 +31,10 @@ def determinant(ctx: Context, target: Matrix) -> Value:
         rows, moved = _with_pivot(ctx, rows, k, places)
         row = g.gather(rows, k, 0)
         pivot = g.gather(row, k, 0)
-        turned = g.where(g.binary("Equal", moved, k), pivot, g.unary("Neg", pivot))
+        turned = g.where(moved.equals(k), pivot, -pivot)
         # where no pivot is left the product is 0, whatever comes
-        divisor = g.where(g.binary("Equal", pivot, g.number(0.0)), g.number(1.0), pivot)
-        return [_eliminated(ctx, rows, k, g.binary("Div", row, divisor), places), g.binary("Mul", found, turned)]
+        divisor = g.where(pivot.equals(0.0), 1.0, pivot)
+        return [_eliminated(ctx, rows, k, row / divisor, places), found * turned]
 
     return ctx.scalar(looped(ctx, x.dims[0], [x, g.number(1.0)], step)[1])
 
@@ -70,10 +70,10 @@ def cholesky_factor(ctx: Context, target: Matrix) -> Value:
 
     def step(k: Tensor, rest: Tensor, found: Tensor) -> list[Tensor]:
         column = g.gather(rest, k, 1)
-        scaled = g.binary("Div", column, g.unary("Sqrt", g.gather(column, k, 0)))
-        own = g.reshape(g.where(g.binary("Less", places, k), g.number(0.0), scaled), (size, 1))
-        less = g.binary("Sub", rest, g.matmul(own, g.reshape(own, (1, size))))
-        here = g.reshape(g.binary("Equal", places, k), (1, size))
+        scaled = column / g.gather(column, k, 0).root()
+        own = g.reshape(g.where(places < k, 0.0, scaled), (size, 1))
+        less = rest - g.matmul(own, g.reshape(own, (1, size)))
+        here = g.reshape(places.equals(k), (1, size))
         return [less, g.where(here, own, found)]
 
     return ctx.matrix(looped(ctx, size, [x, g.filled(0.0, x.dims)], step)[1])
@@ -85,22 +85,22 @@ def triangular_factors(ctx: Context, target: Matrix) -> tuple[Value, ...]:
     g, x = ctx.g, square(ctx, target, "lu")
     size = x.dims[0]
     places, columns = g.count(0, size), g.count(0, size * 2)
-    eye, zero = g.node("EyeLike", [x], x.dims), g.number(0.0)
+    eye = g.node("EyeLike", [x], x.dims)
 
     def step(k: Tensor, rows: Tensor) -> list[Tensor]:
         rows, _ = _with_pivot(ctx, rows, k, places)
         row, column = g.gather(rows, k, 0), g.gather(rows, k, 1)
-        under = g.reshape(g.binary("Greater", places, k), (size, 1))
-        factors = g.reshape(g.binary("Div", column, g.gather(row, k, 0)), (size, 1))
-        beside = g.binary("And", g.binary("Greater", columns, k), g.binary("Less", columns, g.size_tensor(size)))
-        less = g.binary("Sub", rows, g.binary("Mul", factors, g.where(beside, row, zero)))
-        found = g.where(g.binary("Equal", columns, k), factors, less)
+        under = g.reshape(places > k, (size, 1))
+        factors = g.reshape(column / g.gather(row, k, 0), (size, 1))
+        beside = (columns > k) & (columns < g.size_tensor(size))
+        less = rows - factors * g.where(beside, row, 0.0)
+        found = g.where(columns.equals(k), factors, less)
         return [g.where(under, found, rows)]
 
     both = looped(ctx, size, [g.concat([x, eye], 1)], step)[0]
     factors = g.slice(both, 1, 0, size)
-    lower = g.binary("Greater", g.reshape(places, (size, 1)), places)
-    triangles = g.where(lower, factors, eye), g.where(lower, zero, factors)
+    lower = g.reshape(places, (size, 1)) > places
+    triangles = g.where(lower, factors, eye), g.where(lower, 0.0, factors)
     return tuple(ctx.matrix(each) for each in (g.slice(both, 1, size, None), *triangles))
 
 
@@ -115,22 +115,22 @@ def reflected(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
 
     A column of zeros is not reflected; its vector is NaN, or infinite where only its squares are 0, as the engine's.
     """
-    g, (rows, cols), zero = ctx.g, x.dims, ctx.g.number(0.0)
+    g, (rows, cols) = ctx.g, x.dims
     places, columns = g.count(0, rows), g.reshape(g.count(0, cols), (1, cols))
 
     def step(k: Tensor, rest: Tensor, found: Tensor) -> list[Tensor]:
         column = g.gather(rest, k, 1)
-        below = g.where(g.binary("Less", places, k), zero, column)
-        norm = g.unary("Sqrt", g.reduce("ReduceSum", g.binary("Mul", below, below), (0,), keepdims=False))
+        below = g.where(places < k, 0.0, column)
+        norm = g.reduce("ReduceSum", below * below, (0,), keepdims=False).root()
         pivot = g.gather(column, k, 0)
-        turned = g.where(g.binary("Greater", pivot, zero), g.unary("Neg", norm), norm)
-        here = g.binary("Equal", places, k)
-        vector = g.where(here, g.binary("Sub", pivot, turned), below)
-        reduced = g.where(here, turned, g.where(g.binary("Greater", places, k), zero, column))
-        scaled = g.binary("Div", vector, g.unary("Neg", turned))
-        own = g.reshape(g.where(g.binary("Less", places, k), zero, scaled), (rows, 1))
-        less = g.where(g.binary("Equal", turned, zero), rest, reflection(ctx, own, g.gather(own, k, 0), rest))
-        at_k = g.binary("Equal", columns, k)
+        turned = g.where(pivot > 0.0, -norm, norm)
+        here = places.equals(k)
+        vector = g.where(here, pivot - turned, below)
+        reduced = g.where(here, turned, g.where(places > k, 0.0, column))
+        scaled = vector / -turned
+        own = g.reshape(g.where(places < k, 0.0, scaled), (rows, 1))
+        less = g.where(turned.equals(0.0), rest, reflection(ctx, own, g.gather(own, k, 0), rest))
+        at_k = columns.equals(k)
         return [g.where(at_k, g.reshape(reduced, (rows, 1)), less), g.where(at_k, own, found)]
 
     triangle, vectors = looped(ctx, minimum(rows, cols), [x, g.filled(0.0, x.dims)], step)
@@ -141,7 +141,7 @@ def reflection(ctx: Context, vector: Tensor, own: Tensor, matrix: Tensor) -> Ten
     """Return what the reflection at a vector, whose element on the diagonal is `own`, makes of a matrix."""
     g = ctx.g
     shares = g.matmul(g.transpose(vector, (1, 0)), matrix)
-    return g.binary("Sub", matrix, g.matmul(vector, g.binary("Div", shares, own)))
+    return matrix - g.matmul(vector, shares / own)
 
 
 def square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
@@ -170,23 +170,23 @@ def _solved(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     def step(k: Tensor, rows: Tensor) -> list[Tensor]:
         rows, _ = _with_pivot(ctx, rows, k, places)
         row = g.gather(rows, k, 0)
-        shares = g.binary("Div", g.gather(rows, k, 1), g.gather(row, k, 0))
-        shares = g.where(g.binary("Equal", places, k), g.number(0.0), shares)
-        return [g.binary("Sub", rows, g.binary("Mul", g.reshape(shares, (size, 1)), g.reshape(row, (1, width))))]
+        shares = g.gather(rows, k, 1) / g.gather(row, k, 0)
+        shares = g.where(places.equals(k), 0.0, shares)
+        return [rows - g.reshape(shares, (size, 1)) * g.reshape(row, (1, width))]
 
     both = looped(ctx, size, [g.concat([a, b], 1)], step)[0]
-    diagonal = g.reduce("ReduceSum", g.binary("Mul", g.slice(both, 1, 0, size), g.node("EyeLike", [a], a.dims)), (1,))
-    return g.binary("Div", g.slice(both, 1, size, None), diagonal)
+    diagonal = g.reduce("ReduceSum", g.slice(both, 1, 0, size) * g.node("EyeLike", [a], a.dims), (1,))
+    return g.slice(both, 1, size, None) / diagonal
 
 
 def _with_pivot(ctx: Context, rows: Tensor, k: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
     """Exchange row `k` for the one below with the largest element in column `k`; return the rows and its place."""
     g = ctx.g
-    sizes = g.unary("Abs", g.gather(rows, k, 1))
-    left = g.where(g.binary("Less", places, k), g.number(-1.0), sizes)
+    sizes = abs(g.gather(rows, k, 1))
+    left = g.where(places < k, -1.0, sizes)
     largest = g.node("ArgMax", [left], (), INT, axis=0, keepdims=0)
-    order = g.where(g.binary("Equal", places, largest), k, places)
-    order = g.where(g.binary("Equal", places, k), largest, order)
+    order = g.where(places.equals(largest), k, places)
+    order = g.where(places.equals(k), largest, order)
     return g.gather(rows, order, 0), largest
 
 
@@ -195,8 +195,8 @@ def _eliminated(ctx: Context, rows: Tensor, k: Tensor, scaled: Tensor, places: T
     g, (size, width) = ctx.g, rows.dims
     factors = g.reshape(g.gather(rows, k, 1), (size, 1))
     row = g.reshape(scaled, (1, width))
-    here = g.reshape(g.binary("Equal", places, k), (size, 1))
-    return g.where(here, row, g.binary("Sub", rows, g.binary("Mul", factors, row)))
+    here = g.reshape(places.equals(k), (size, 1))
+    return g.where(here, row, rows - factors * row)
 
 
 def looped(ctx: Context, count: Dim, start: list[Tensor], step: Callable[..., list[Tensor]]) -> tuple[Tensor, ...]:

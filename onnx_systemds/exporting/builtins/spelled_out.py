@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from onnx_systemds.exporting.graph.formulas import Number, polynomial, where
+from onnx_systemds.exporting.graph.formulas import polynomial, where
+from onnx_systemds.exporting.graph.nodes import Tensor
 
 # of the Cephes library: atan(x) = x + x^3 P(x^2) / Q(x^2) for |x| <= 0.66
 _ATAN_P = (-8.750608600031904e-1, -1.6157537187333652e1, -7.500855792314705e1, -1.2288666844901361e2,
@@ -20,7 +21,7 @@ _ATAN_MIDDLE, _ATAN_FAR = 0.66, 1.0 + math.sqrt(2.0)
 _SINH_FACTORS = tuple(1.0 / (2 * k * (2 * k + 1)) for k in range(9, 0, -1))
 
 
-def sinh(x: Number) -> Number:
+def sinh(x: Tensor) -> Tensor:
     """``(exp(x) - exp(-x)) / 2``, by its series where the two are nearly equal."""
     squared, series = x * x, x.of(1.0)
     for factor in _SINH_FACTORS:
@@ -29,13 +30,13 @@ def sinh(x: Number) -> Number:
     return where(abs(x) < 1.0, x * series, rising - falling)
 
 
-def cosh(x: Number) -> Number:
+def cosh(x: Tensor) -> Tensor:
     """``(exp(x) + exp(-x)) / 2``."""
     rising, falling = _half_powers(x)
     return rising + falling
 
 
-def _half_powers(x: Number) -> tuple[Number, Number]:
+def _half_powers(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the halves of ``exp(x)`` and ``exp(-x)``, finite also where these are not."""
     found = []
     for factor in (0.5, -0.5):
@@ -44,12 +45,12 @@ def _half_powers(x: Number) -> tuple[Number, Number]:
     return found[0], found[1]
 
 
-def tan(x: Number) -> Number:
+def tan(x: Tensor) -> Tensor:
     """``sin(x) / cos(x)``."""
     return x.apply("Sin") / x.apply("Cos")
 
 
-def atan(x: Number) -> Number:
+def atan(x: Tensor) -> Tensor:
     """The arc tangent: of numbers far from 0 that of a smaller one, and a part of pi."""
     size = abs(x)
     far, near = size > _ATAN_FAR, size <= _ATAN_MIDDLE
@@ -62,18 +63,18 @@ def atan(x: Number) -> Number:
     return where(x.equals(0.0), x, x.sign() * angle)
 
 
-def asin(x: Number) -> Number:
+def asin(x: Tensor) -> Tensor:
     """``atan(x / sqrt(1 - x^2))``; NaN outside of -1 to 1."""
     cosine = ((1.0 - x) * (1.0 + x)).root()
     return atan(x / cosine)
 
 
-def acos(x: Number) -> Number:
+def acos(x: Tensor) -> Tensor:
     """``2 atan(sqrt((1 - x) / (1 + x)))``; NaN outside of -1 to 1."""
     return 2.0 * atan(((1.0 - x) / (1.0 + x)).root())
 
 
-SPELLED_OUT: dict[str, Callable[[Number], Number]] = {
+SPELLED_OUT: dict[str, Callable[[Tensor], Tensor]] = {
     "Acos": acos, "Asin": asin, "Atan": atan, "Cosh": cosh, "Sinh": sinh, "Tan": tan,
 }  # fmt: skip
 """By the operator of ONNX."""

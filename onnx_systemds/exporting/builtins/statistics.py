@@ -13,18 +13,18 @@ from onnx_systemds.exporting.values import Matrix, Value, integer
 def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None, /) -> Value:
     """The sample covariance of two columns, also with a weight for each row; 0 where all weights add up to 1."""
     g, weights = ctx.g, None if w is None else ctx.only_column(w)
-    one, other = (g.binary("Sub", x, weighted_mean(ctx, x, weights)) for x in (ctx.only_column(a), ctx.only_column(b)))
-    both = g.binary("Mul", one, other)
+    one, other = (x - weighted_mean(ctx, x, weights) for x in (ctx.only_column(a), ctx.only_column(b)))
+    both = one * other
     if weights is None:
         total = ctx.floats(integer(a.rows))
     else:
-        both = g.binary("Mul", both, weights)
+        both = both * weights
         total = g.reduce("ReduceSum", weights, (0,), keepdims=False)
-    one_row = g.binary("Equal", total, g.number(1.0))
-    found = g.binary("Div", g.reduce("ReduceSum", both, (0,), keepdims=False), g.binary("Sub", total, g.number(1.0)))
+    one_row = total.equals(1.0)
+    found = g.reduce("ReduceSum", both, (0,), keepdims=False) / (total - 1.0)
     if one_row.constant is not None:
         return ctx.scalar(g.number(0.0) if one_row.constant else found)
-    return ctx.scalar(g.where(one_row, g.number(0.0), found))
+    return ctx.scalar(g.where(one_row, 0.0, found))
 
 
 @builtin("moment", "centralMoment")
@@ -33,7 +33,7 @@ def moment(ctx: Context, x: Matrix, w: Value, k: Value | None = None, /) -> Valu
     order = known_content(w if k is None else k, int, "k", "moment")
     if order not in (2, 3, 4):
         raise UnsupportedCase(f"a moment of order {order}", hint="2, 3 and 4 can be exported")
-    g, column = ctx.g, ctx.only_column(x)
+    column = ctx.only_column(x)
     weights = None if k is None else ctx.only_column(ctx.as_matrix(w))
-    power = g.binary("Pow", g.binary("Sub", column, weighted_mean(ctx, column, weights)), g.number(float(order)))
+    power = (column - weighted_mean(ctx, column, weights)) ** float(order)
     return ctx.scalar(weighted_mean(ctx, power, weights))

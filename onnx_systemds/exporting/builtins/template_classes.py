@@ -85,5 +85,5 @@ def _has_numbers(trees: Node) -> bool:
 def gather_index(ctx: Context, I: Matrix, size: int) -> Value:  # noqa: E741 - its name
     """Places from 1; negative ones count from the end, and those beyond are refused by what takes them."""
     g, places = ctx.g, ctx.floats(I)
-    turned = g.where(g.binary("Less", places, g.number(0.0)), g.binary("Add", places, g.number(float(size))), places)
-    return Matrix(g.binary("Add", turned, g.number(1.0)), I.rows, I.cols)
+    turned = g.where(places < 0.0, places + float(size), places)
+    return Matrix(turned + 1.0, I.rows, I.cols)

@@ -36,7 +36,7 @@ _register_fitted("softplus", "Softplus")
 @template_function("nearest_integer")
 def rounded(ctx: Context, X: Matrix) -> Value:
     """The nearest integers, of halves the even one."""
-    return Matrix(ctx.g.unary("Round", ctx.g.floating(X.tensor)), X.rows, X.cols)
+    return Matrix(ctx.g.floating(X.tensor).apply("Round"), X.rows, X.cols)
 
 
 @template_function("row_sums")
@@ -54,14 +54,14 @@ def row_means(ctx: Context, X: Matrix) -> Value:
 @template_function("scaled_rows")
 def scaled_rows(ctx: Context, V: Matrix, w: Matrix) -> Value:
     """Each row times a number; 0 times NaN or an infinity is NaN, as a Mul has it."""
-    return ctx.matrix(ctx.g.binary("Mul", ctx.flat(V), ctx.flat(w)))
+    return ctx.matrix(ctx.flat(V) * ctx.flat(w))
 
 
 @template_function("nearest_integer_plus")
 def nearest_integer_plus(ctx: Context, X: Matrix, shift: float) -> Value:
     """The nearest integers, of halves the even one, and a whole number more."""
-    whole = ctx.g.unary("Round", ctx.g.floating(X.tensor))
-    return Matrix(ctx.g.binary("Add", whole, ctx.g.number(shift)), X.rows, X.cols)
+    whole = ctx.g.floating(X.tensor).apply("Round")
+    return Matrix(whole + shift, X.rows, X.cols)
 
 
 @template_function("single_precision")

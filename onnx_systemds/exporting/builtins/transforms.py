@@ -140,7 +140,7 @@ def _filled(ctx: Context, x: FrameValue, numbers_of: dict[int, float], place: in
         row = [numbers_of.get(column, np.nan) for column in range(place, place + part.dims[1])]
         place += part.dims[1]
         if not np.isnan(row).all():
-            part = g.where(g.unary("IsNaN", part), g.constant(np.array([row]), FLOAT), part)
+            part = g.where(part.apply("IsNaN"), g.constant(np.array([row]), FLOAT), part)
         found.append(part)
     return found
 
@@ -181,10 +181,10 @@ def _coded(ctx: Context, column: Tensor, entries: list[str], methods: set[str], 
         codes, count = _recoded(ctx, column, entries)
     if "dummycode" in methods:
         places = g.constant(np.arange(1, count + 1).reshape(1, count), codes.kind)
-        return g.floating(g.binary("Equal", codes, places))
+        return g.floating(codes.equals(places))
     if codes.kind == FLOAT:
         return codes
-    return g.where(g.binary("Equal", codes, g.constant(0)), g.number(np.nan), g.floating(codes))
+    return g.where(codes.equals(0), np.nan, g.floating(codes))
 
 
 def _embedded(ctx: Context, column: Tensor, entries: list[str], embedding: Matrix) -> Tensor:
@@ -210,6 +210,6 @@ def _binned(ctx: Context, column: Tensor, entries: list[str]) -> Tensor:
     """Return which bin a number is in; the upper end belongs to a bin, and the outer ones have no end."""
     g = ctx.g
     ends = [float(entry.rpartition(_BETWEEN)[2]) for entry in entries[:-1]]
-    above = g.binary("Greater", column, g.constant(np.array([ends]), FLOAT))
-    code = g.binary("Add", g.reduce("ReduceSum", g.floating(above), (1,)), g.number(1.0))
-    return g.where(g.unary("IsNaN", column), column, code)
+    above = column > g.constant(np.array([ends]), FLOAT)
+    code = g.reduce("ReduceSum", g.floating(above), (1,)) + 1.0
+    return g.where(column.apply("IsNaN"), column, code)

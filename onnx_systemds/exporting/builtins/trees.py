@@ -125,7 +125,7 @@ def random_forest(
         return None
     g, votes = ctx.g, ensemble.results(ctx, ctx.flat(X), max(labels) + 1)
     best = g.node("ArgMax", [votes], (X.rows, 1), INT, axis=1, keepdims=1, select_last_index=1)
-    return ctx.matrix(g.floating(g.binary("Add", best, g.constant(1))))
+    return ctx.matrix(g.floating(best + 1))
 
 
 @library_function("builtin/xgboostPredictRegression.dml", "m_xgboostPredictRegression")

@@ -147,8 +147,8 @@ def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tens
         every = batching.repeated(batching.of(part), part.dims)
         reduced = graph.reduce(_GATHERED[op], every, (0,), keepdims=False)
         if op in ("Max", "Min") and every.kind == FLOAT:  # ONNX leaves open what a reduction makes of NaN
-            missing = graph.where(graph.unary("IsNaN", every), graph.number(math.nan), graph.number(0.0))
-            reduced = graph.binary("Add", reduced, graph.reduce("ReduceSum", missing, (0,), keepdims=False))
+            missing = graph.where(every.apply("IsNaN"), graph.number(math.nan), graph.number(0.0))
+            reduced = reduced + graph.reduce("ReduceSum", missing, (0,), keepdims=False)
         initial = graph.binary(op, initial, reduced)
     return graph.reshape(initial, state.dims)
 

@@ -111,7 +111,7 @@ class Exchanges:
         best_of_all = graph.binary("Max" if largest else "Min", graph.reshape(initial, (1,)), best)
         self._extremes[search.state] = graph.reshape(best_of_all, search.state.dims)
         if search.op.endswith("OrEqual"):
-            return self._last(graph.binary("And", taken, graph.binary("Equal", kept, best)))
+            return self._last(taken & kept.equals(best))
         return graph.node("ArgMax" if largest else "ArgMin", [padded], (1,), INT, axis=0, keepdims=1)
 
     def _last(self, taken: Tensor) -> Tensor:

@@ -196,7 +196,7 @@ def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int
         index = place_tensor(graph, place.start)
         if place.size != 1:
             steps = graph.constant(np.arange(place.size)) if isinstance(place.size, int) else graph.count(0, place.size)
-            index = graph.binary("Add", index, graph.reshape(steps, (place.size, 1) if axis == 0 else (1, place.size)))
+            index = index + graph.reshape(steps, (place.size, 1) if axis == 0 else (1, place.size))
         # of the dims of the range, which ScatterElements compares with those of the part
         index = graph.expand(index, tuple(place.size if i == axis else dim for i, dim in enumerate(part.dims)))
         return graph.node("ScatterElements", [old, index, part], old.dims, old.kind, axis=axis)

@@ -55,7 +55,7 @@ _SMALL = 1 << 10
 class GraphBuilder:
     """A graph under construction. `place` is the ``file:line`` that new nodes come from, `notes` what to tell of it.
 
-    Builtins use its subclass `graph_operators.Operators`, which knows the dims of the results.
+    Builtins use its subclass `operators.Operators`, which knows the dims of the results.
     """
 
     def __init__(self, dtype: str = "float32", opset: int | None = None) -> None:
@@ -82,7 +82,7 @@ class GraphBuilder:
 
     def input(self, name: str, kind: str, dims: Dims) -> Tensor:
         """Add an input of the model; symbols in its dims become known through it."""
-        tensor = Tensor(kind, dims, name)
+        tensor = Tensor(kind, dims, name, graph=self)
         self.inputs.append(tensor)
         self.bind_dims(tensor)
         return tensor
@@ -100,7 +100,7 @@ class GraphBuilder:
         key = (kind, array.shape, _content_key(array))
         constants = self.unit.constants
         if key not in constants:
-            constants[key] = Tensor(kind, array.shape, constant=array)
+            constants[key] = Tensor(kind, array.shape, constant=array, graph=self)
         constants[key].hint = constants[key].hint or hint
         return constants[key]
 
@@ -114,7 +114,7 @@ class GraphBuilder:
     def stored(self, weight: StoredMatrix, dims: Dims, hint: str) -> Tensor:
         """Return the tensor of a weight that stays in its file; its elements are those of the matrix, in order."""
         if (weight, dims) not in self.stored_weights:
-            tensor = self.stored_weights[weight, dims] = Tensor(FLOAT, dims, hint)
+            tensor = self.stored_weights[weight, dims] = Tensor(FLOAT, dims, hint, graph=self)
             tensor.stored = weight
         return self.stored_weights[weight, dims]
 
@@ -132,7 +132,7 @@ class GraphBuilder:
         if made is None:
             for _, dims in outputs:
                 check_elements(dims)
-            made = tuple(Tensor(kind, dims) for kind, dims in outputs)
+            made = tuple(Tensor(kind, dims, graph=self) for kind, dims in outputs)
             node = Node(op, tuple(inputs), made, attributes, self.place, self.scope)
             for tensor in made:
                 tensor.node = node
@@ -359,7 +359,7 @@ class GraphBuilder:
         for tensor in tensors:
             node = tensor.node
             if node is None or not node.op or node.scope is not self.scope or tensor in found:
-                copy = Tensor(tensor.kind, tensor.dims, tensor.hint)
+                copy = Tensor(tensor.kind, tensor.dims, tensor.hint, graph=self)
                 copy.node = Node("Identity", (tensor,), (copy,), {}, self.place, self.scope)
                 self.scope.nodes.append(copy.node)
                 tensor = copy
@@ -373,7 +373,7 @@ class GraphBuilder:
 
     def state(self, kind: str, dims: Dims, hint: str = "") -> Tensor:
         """Return a new input of the graph of the current scope, such as what a loop hands on to its next run."""
-        tensor = Tensor(kind, dims, hint)
+        tensor = Tensor(kind, dims, hint, graph=self)
         tensor.node = Node("", (), (tensor,), {}, self.place, self.scope)
         self.bind_dims(tensor)
         return tensor

@@ -21,8 +21,14 @@ FLOAT, WIDE, NARROW, INT, BOOL, TEXT = "float", "wide", "narrow", "int", "bool",
 _CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, WIDE: np.float64, INT: np.int64, BOOL: np.bool_, TEXT: object}
 
 
+Operand = Union["Tensor", float]
+
+
 class Tensor:
     """A value of the graph. Its name is settled when the model is written; until then there is a `hint`.
+
+    In formulas Python's operators make nodes, and its numbers become constants of the kind of the tensor beside them.
+    graph: the `Operators` that make them, None for what passes insert.
 
     kind: float (float32 or float64, as the model is exported), wide (float64 whatever the model is), narrow (16 bits,
     from `passes.narrowing` on), int (int64), bool or text. constant: the content if it is known, floats always as
@@ -32,13 +38,17 @@ class Tensor:
     matrix with.
     """
 
-    __slots__ = ("constant", "counts", "dims", "entries", "hint", "kind", "node", "replaced", "row_choice", "stored")
+    __slots__ = ("constant", "counts", "dims", "entries", "graph", "hint", "kind", "node", "replaced", "row_choice",
+                 "stored")  # fmt: skip
 
-    def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None) -> None:
+    def __init__(
+        self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None, graph: Any = None
+    ) -> None:
         self.kind = kind
         self.dims = dims
         self.hint = hint
         self.constant = constant
+        self.graph = graph
         self.node: Node | None = None
         self.stored: StoredMatrix | None = None
         self.counts = False
@@ -58,6 +68,110 @@ class Tensor:
     def is_single(self) -> bool:
         """Whether it has one element."""
         return all(dim == 1 for dim in self.dims)
+
+    # formulas
+
+    def of(self, value: Operand) -> Tensor:
+        """Return a number of Python as a constant of the same kind (a float beside ints is one), any other as it is."""
+        if isinstance(value, Tensor):
+            return value
+        kind = FLOAT if isinstance(value, float) and self.kind in (INT, BOOL) else self.kind
+        found: Tensor = self.graph.constant(np.float64(value), kind)
+        return found
+
+    def apply(self, op: str) -> Tensor:
+        """Return what an operator of one input gives."""
+        found: Tensor = self.graph.unary(op, self)
+        return found
+
+    def _with(self, op: str, other: Operand) -> Tensor:
+        found: Tensor = self.graph.binary(op, self, self.of(other))
+        return found
+
+    def __add__(self, other: Operand) -> Tensor:
+        return self._with("Add", other)
+
+    def __radd__(self, other: float) -> Tensor:
+        return self.of(other) + self
+
+    def __sub__(self, other: Operand) -> Tensor:
+        return self._with("Sub", other)
+
+    def __rsub__(self, other: float) -> Tensor:
+        return self.of(other) - self
+
+    def __mul__(self, other: Operand) -> Tensor:
+        return self._with("Mul", other)
+
+    def __rmul__(self, other: float) -> Tensor:
+        return self.of(other) * self
+
+    def __truediv__(self, other: Operand) -> Tensor:
+        return self._with("Div", other)
+
+    def __rtruediv__(self, other: float) -> Tensor:
+        return self.of(other) / self
+
+    def __mod__(self, other: Operand) -> Tensor:
+        return self._with("Mod", other)
+
+    def __pow__(self, other: Operand) -> Tensor:
+        return self._with("Pow", other)
+
+    def __and__(self, other: Tensor) -> Tensor:
+        return self._with("And", other)
+
+    def __or__(self, other: Tensor) -> Tensor:
+        return self._with("Or", other)
+
+    def __lt__(self, other: Operand) -> Tensor:
+        return self._with("Less", other)
+
+    def __le__(self, other: Operand) -> Tensor:
+        return self._with("LessOrEqual", other)
+
+    def __gt__(self, other: Operand) -> Tensor:
+        return self._with("Greater", other)
+
+    def __ge__(self, other: Operand) -> Tensor:
+        return self._with("GreaterOrEqual", other)
+
+    def __neg__(self) -> Tensor:
+        return self.apply("Neg")
+
+    def __abs__(self) -> Tensor:
+        return self.apply("Abs")
+
+    def __invert__(self) -> Tensor:
+        return self.apply("Not")
+
+    def equals(self, other: Operand) -> Tensor:
+        """Return whether elements are equal to others; `==` compares Python's objects."""
+        return self._with("Equal", other)
+
+    def at_least(self, other: Operand) -> Tensor:
+        """Return the larger of both."""
+        return self._with("Max", other)
+
+    def at_most(self, other: Operand) -> Tensor:
+        """Return the smaller of both."""
+        return self._with("Min", other)
+
+    def exp(self) -> Tensor:
+        """Return the power of e."""
+        return self.apply("Exp")
+
+    def log(self) -> Tensor:
+        """Return the natural logarithm."""
+        return self.apply("Log")
+
+    def root(self) -> Tensor:
+        """Return the square root."""
+        return self.apply("Sqrt")
+
+    def sign(self) -> Tensor:
+        """Return -1, 0 or 1."""
+        return self.apply("Sign")
 
 
 @dataclass(frozen=True)

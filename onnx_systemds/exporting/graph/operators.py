@@ -21,6 +21,7 @@ from onnx_systemds.exporting.graph.nodes import (
     INT,
     WIDE,
     Node,
+    Operand,
     Tensor,
     cut_of,
     made_by,
@@ -85,9 +86,7 @@ class Operators(GraphBuilder):
 
     def truth(self, x: Tensor) -> Tensor:
         """Return whether each element is not 0; NaN is not 0."""
-        if x.kind == BOOL:
-            return x
-        return self.node("Not", [self.binary("Equal", x, self.constant(0, x.kind))], x.dims, BOOL)
+        return x if x.kind == BOOL else ~x.equals(0)
 
     def reshape(self, x: Tensor, dims: Dims) -> Tensor:
         """Return the elements of `x` in row-major order with other dims."""
@@ -293,8 +292,11 @@ class Operators(GraphBuilder):
         dims = (*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :])
         return self.node("Gather", [x, indices], dims, x.kind, axis=axis)
 
-    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """Return `a` where the condition (bool) holds, else `b`; all broadcast."""
+    def where(self, condition: Tensor, a: Operand, b: Operand) -> Tensor:
+        """Return `a` where the condition (bool) holds, else `b`, one of which is no number of Python; all broadcast."""
+        known = a if isinstance(a, Tensor) else b
+        assert isinstance(known, Tensor)
+        a, b = known.of(a), known.of(b)
         if a.kind != b.kind:
             a, b = self.floating(a), self.floating(b)
         dims = broadcast(condition.dims, broadcast(a.dims, b.dims))

@@ -206,7 +206,7 @@ class Batching:
     def _holds(self, condition: Tensor, wanted: bool) -> Tensor:
         """Return in which trips a condition is as wanted, as a column."""
         found = self.graph.reshape(self.repeated(self.of(condition), condition.dims), (self.trips, 1))
-        return found if wanted else self.graph.unary("Not", found)
+        return found if wanted else ~found
 
     def _check_size(self, dims: Dims, *operands: Tensor) -> None:
         """Raise UnsupportedCase for a matrix that is large, and larger than its operands and what the loop writes."""

@@ -193,7 +193,7 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
         raise UnsupportedCase("the trips of this loop read ranges of different sizes")
     own = graph.reshape(batching.repeated(bounds[0], (1,)), (batching.trips, 1))
     starts = own if is_safe else batching.safe_places(node, own, source.dims[axis] - size)
-    places = graph.binary("Add", starts, graph.constant(np.arange(size).reshape(1, size)))
+    places = starts + graph.constant(np.arange(size).reshape(1, size))
     return _gathered(batching, source, found, Batched(places), axis)
 
 

@@ -67,7 +67,7 @@ def stacked(fusing: Fusing, node: Node) -> bool:
     products = [each for each in made if each is not None]
     if node.attributes["axis"] != 0 or len(products) < max(len(made), 2):
         return False
-    operands = [_parts(fusing, [each.inputs[place] for each in products]) for place in (0, 1)]
+    operands = [_parts([each.inputs[place] for each in products]) for place in (0, 1)]
     if operands[0] is None or operands[1] is None:
         return False
     views: list[Tensor] = []
@@ -91,7 +91,7 @@ def stacked(fusing: Fusing, node: Node) -> bool:
     return fusing.become(node, "Reshape", [found, target])
 
 
-def _parts(fusing: Fusing, parts: Sequence[Tensor | None]) -> tuple[Tensor, bool] | None:
+def _parts(parts: Sequence[Tensor | None]) -> tuple[Tensor, bool] | None:
     """Return the matrix whose rows are cut into these parts, and whether each is transposed; None for others."""
     turned = [node for part in parts if (node := made_by(part, "Transpose")) is not None]
     if turned and len(turned) < len(parts):
