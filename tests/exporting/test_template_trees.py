@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.round_trip import exported, operators
 from onnx_systemds import export_script, import_model
-from onnx_systemds.dml.templates import library_text
+from onnx_systemds.dml.library import library_functions
+from onnx_systemds.dml.printer import print_statement
 from tests.exporting.export_harness import assert_close, run_model
 from tests.operators.harness import Case, case_model
 from tests.operators.tree_models import data, listed
@@ -63,7 +64,8 @@ STEPS = {  # x1 <= 1 ? 10 : (x2 <= 5 ? 20 : 30), and what the first way is witho
 def test_ways_that_make_no_tree_are_tested_as_written(name: str, operator: bool) -> None:
     bound = {"f": [[1.0], [2.0]], "c": [[1.0], [5.0]], "s": STEPS[name], "w": [[10.0], [20.0], [30.0]]}
     reads = "\n".join(f'{key} = read("{key}")' for key in ("X", *bound))
-    text = f'{library_text("test_all_branches")}\n{reads}\nY = test_all_branches(X, f, c, s, w)\nwrite(Y, "Y")\n'
+    library = "\n".join(map(print_statement, library_functions(["test_all_branches"])))
+    text = f'{library}\n{reads}\nY = test_all_branches(X, f, c, s, w)\nwrite(Y, "Y")\n'
     model = export_script(text, inputs={"X": "double[4,2]"}, bindings={k: np.array(v, float) for k, v in bound.items()})
     assert (list(operators(model)) == ["TreeEnsembleRegressor"]) is operator
     rows = np.array([[0.0, 9.0], [2.0, 3.0], [2.0, 9.0], [1.0, 1.0]])
