@@ -24,7 +24,7 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.aliases import without_aliases
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.calls_apart import with_calls_apart
-from onnx_systemds.importing.passes.checked_columns import with_checked_columns
+from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
@@ -223,7 +223,7 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
         script = with_large_loads_apart(script)
     script = with_named_sizes(with_named_products(without_aliases(script)))
     script = with_untried_sizes(with_calls_apart(with_known_products(script)))
-    script = with_checked_columns(script)
+    script = with_checked_sizes(script)
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
-from onnx_systemds.dml.scopes import assigns_variable
+from onnx_systemds.dml.scopes import assigned, assigns_variable
 from onnx_systemds.importing.passes.followed_values import FollowedValues
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
@@ -23,6 +23,23 @@ _ONE = tree.IntLiteral(1)
 
 def shapes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> dict[str, Shape]:
     """Rows and columns of the variables of a function, as far as they can be said by its numbers."""
+    return {name: size for name, size in _sizes_in(function, functions).known.items() if isinstance(size, tuple)}
+
+
+def shape_teller(
+    function: tree.Function, functions: Mapping[str, tree.Function]
+) -> Callable[[tree.Expression], Shape | None]:
+    """What tells rows and columns of an expression over the variables of a function; None for what isn't followed."""
+    sizes = _sizes_in(function, functions)
+
+    def shape_of(expression: tree.Expression) -> Shape | None:
+        size = sizes.of(expression)
+        return size if isinstance(size, tuple) else None
+
+    return shape_of
+
+
+def _sizes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> _Sizes:
     matrices = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
     others = [parameter.name for parameter in function.parameters if parameter.type.kind == "scalar"]
     known: dict[str, Sized] = {name: (call("nrow", tree.Name(name)), call("ncol", tree.Name(name)))
@@ -30,7 +47,7 @@ def shapes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -
     known |= {name: tree.Name(name) for name in others}
     sizes = _Sizes(functions, known)
     sizes.run(function.body)
-    return {name: size for name, size in sizes.known.items() if isinstance(size, tuple)}
+    return sizes
 
 
 class _Sizes(FollowedValues[Sized]):
@@ -41,6 +58,8 @@ class _Sizes(FollowedValues[Sized]):
     def run(self, block: tree.Block) -> None:
         for statement in block:
             if not assigns_variable(statement):
+                for changed in assigned((statement,)):
+                    self.set(changed, None)
                 continue
             name, size = statement.target.name, self.of(statement.value)
             if not self.depth and size is not None and not isinstance(size, tuple):

@@ -1,4 +1,4 @@
-"""Inputs of other columns than the model's are refused: by the engine, or by a check."""
+"""Inputs of other rows or columns than the model's are refused: by the engine, or by a check."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def script_of(inputs: str, nodes: str, **constants: np.ndarray) -> Script:
     return import_model(model)
 
 
-def checks_in(script: Script) -> list[str]:
-    return [line.strip() for line in script.text.splitlines() if "columns, not" in line]
+def checks_in(script: Script, what: str = "columns") -> list[str]:
+    return [line.strip() for line in script.text.splitlines() if f"{what}, not" in line]
 
 
 FIRST_TWO = {"start": np.array([0]), "end": np.array([2]), "axis": np.array([1])}
@@ -38,6 +38,7 @@ CHECK = 'if (ncol({0}) != {1}) {{ stop("{0} has " + ncol({0}) + " columns, not {
     ("float[N,3] X, float[N,2] Z", "a = MatMul(X, W) b = Tanh(Z) Y = Concat<axis = 1>(a, b)", [("Z", 2)]),
     ("float[N,3] X", "Y = Gemm(X, W)", []),
     ("float[N,3] X, float[N,3] Z", "s = Shape(Z) a = Abs(X) b = Expand(a, s) Y = Neg(b)", []),
+    ("string[N,3] X", "t = Slice(X, start, end, axis) Y = Cast<to = 1>(t)", [("X", 3)]),
     ("float[N,6] X, bool c", "Y = If(c) <then_branch = a () => (float[N,2] t) { t = Slice(X, start, end, axis) }, "
      "else_branch = b () => (float[N,2] e) { z = Slice(X, start, end, axis) e = Neg(z) }>", [("X", 6)]),
 ])  # fmt: skip
@@ -46,6 +47,36 @@ def test_checks_stand_where_nothing_else_refuses(inputs: str, nodes: str, checke
     if "W" in nodes:
         constants["W"] = np.ones((3, 2), np.float32)
     assert checks_in(script_of(inputs, nodes, **constants)) == [CHECK.format(*given) for given in checked]
+
+
+ROW_CHECK = 'if (nrow({0}) != {1}) {{ stop("{0} has " + nrow({0}) + " rows, not {1}") }}'
+
+
+@pytest.mark.parametrize("inputs, nodes, checked", [
+    ("float[4,3] X", "Y = Slice(X, start, end)", [("X", 4)]),
+    ("float[3,M] X", "Y = Slice(X, start, end)", [("X", 3)]),
+    ("float[4,3] X", "Y = Gemm(X, W)", []),  # right for any number of rows
+    ("float[4,3] X", "Y = ReduceMax(X)", [("X", 4)]),
+    ("float[2,3] X", "Y = MatMul(V, X)", []),
+    ("float[2,3,2] X", "a = Abs(X) Y = Reshape(a, shape)", []),
+    ("float[2,3] X, float[2,3] Z", "a = Abs(X) Y = Sub(a, Z)", [("Z", 2)]),
+    ("float[3] X", "Y = Slice(X, start, end)", [("X", 3)]),
+    ("float[2,3] X, float[2,3] Z", "s = Shape(Z) a = Abs(X) b = Expand(a, s) Y = Neg(b)", []),
+])  # fmt: skip
+def test_checks_of_rows_stand_where_neither_refusals_nor_results_show_them(
+    inputs: str, nodes: str, checked: list[tuple[str, int]]
+) -> None:
+    constants = FIRST_TWO | dict.fromkeys("WV", np.ones((3, 2), np.float32)) | {"shape": np.array([4, 3])}
+    script = script_of(inputs, nodes, **{name: content for name, content in constants.items() if name in nodes})
+    assert checks_in(script, "rows") == [ROW_CHECK.format(*given) for given in checked]
+
+
+@pytest.mark.engine
+def test_a_batch_with_a_row_more_is_refused(tmp_path: Path) -> None:
+    ends = {name: FIRST_TWO[name] for name in ("start", "end")}
+    script_of("float[3,2] X", "Y = Slice(X, start, end)", **ends).save(tmp_path / "m.dml")
+    with pytest.raises(AssertionError, match="X has 4 rows, not 3"):
+        run_dml('source("m.dml") as m\nprint(sum(m::gen_g(matrix(1, rows=4, cols=2))))\n', tmp_path)
 
 
 @pytest.mark.engine

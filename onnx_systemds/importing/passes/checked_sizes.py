@@ -1,0 +1,127 @@
+"""Checks that inputs have the rows and columns that the model says, where nothing else in the script refuses others.
+
+A table with a column more would be taken for one without it: trees, slices and sums see no difference. A result that
+has the columns of an input shows it. Of a batch of fixed size a row more is forgotten as easily. What is computed for
+each row is right for any number of them, which shows as well: in all results that come from the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import call
+from onnx_systemds.dml.scopes import assigned, assigns_variable, read_in
+from onnx_systemds.importing.body import parsed
+from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_teller
+from onnx_systemds.importing.script import Script, with_main
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.rendering.function_sizes import size_check, under_one_condition
+
+_IMAGES = ("avg_pool", "conv2d", "max_pool")
+
+ShapeOf = Callable[[tree.Expression], Shape | None]
+
+
+def with_checked_sizes(script: Script) -> Script:
+    """The script whose main function stops where an input has other sizes; specialised is the script as it was."""
+    views = {parameter.name: split_view(port.dims, 1) for port, parameter in zip(script.inputs, script.main.parameters)
+             if parameter.type.kind in ("matrix", "frame") and port.dims}  # fmt: skip
+    if not any(isinstance(size, int) for view in views.values() for size in (view.rows, view.cols)):
+        return script
+    functions = {it.name: it for it in (*script.library, *script.functions)}
+    body, shape_of = script.main.body, shape_teller(script.main, functions)
+    checks: list[tuple[str, str, int]] = []
+    places: list[int] = []
+    for function, axis, shown in (("nrow", 0, _shown_rows), ("ncol", 1, _shown_columns)):
+        known = _known(views, axis)
+        readers = _readers(body, known)
+        certain = shown(script.main, shape_of, readers) | _refused(body, axis, shape_of, readers) if readers else set()
+        unchecked = [name for name in readers if call(function, tree.Name(name)) not in certain]
+        checks += [(function, name, known[name]) for name in unchecked]
+        places += [readers[name] for name in unchecked]
+    if not checks:
+        return script
+    first = min(places)
+    written = under_one_condition([size_check(function, name, str(size)) for function, name, size in checks],
+                                  [f"{function}({name}) != {size}" for function, name, size in checks])  # fmt: skip
+    return with_main(script, replace(script.main, body=(*body[:first], *parsed(written), *body[first:])))
+
+
+def _known(views: Mapping[str, View], axis: int) -> dict[str, int]:
+    """The inputs whose rows or columns are known, and how many there are."""
+    sizes: dict[str, Dim] = {name: (view.rows, view.cols)[axis] for name, view in views.items()}
+    return {name: size for name, size in sizes.items() if isinstance(size, int)}
+
+
+def _readers(body: tree.Block, names: Mapping[str, int]) -> dict[str, int]:
+    """The first statement that reads cells of each input; those of which none does are left out."""
+    found: dict[str, int] = {}
+    for place, statement in enumerate(body):
+        for name in read_in(statement) & names.keys():
+            if name not in found and _reads_cells(statement, name):
+                found[name] = place
+    return {name: found[name] for name in names if name in found}
+
+
+def _reads_cells(statement: tree.Statement, name: str) -> bool:
+    """Whether more is read of a matrix than how many rows it has."""
+    rows = call("nrow", tree.Name(name))
+    read = [node for node in tree.walk(statement) if isinstance(node, (tree.Name, tree.Indexed)) and node.name == name]
+    return len(read) > sum(node == rows for node in tree.walk(statement))
+
+
+def _shown_columns(main: tree.Function, shape_of: ShapeOf, names: Iterable[str]) -> set[tree.Expression]:
+    """The columns that one of the results has."""
+    return {shape[1] for result in main.results if (shape := shape_of(tree.Name(result.name)))}
+
+
+def _shown_rows(main: tree.Function, shape_of: ShapeOf, names: Iterable[str]) -> set[tree.Expression]:
+    """The rows of inputs that all results have which are made of the input."""
+    shapes = {result.name: shape_of(tree.Name(result.name)) for result in main.results}
+    found: set[tree.Expression] = set()
+    for name in names:
+        rows = call("nrow", tree.Name(name))
+        made = _made_of(name, main.body) & shapes.keys()
+        if made and all((shape := shapes[result]) is not None and shape[0] == rows for result in made):
+            found.add(rows)
+    return found
+
+
+def _made_of(name: str, body: tree.Block) -> set[str]:
+    """The variables that come from a variable."""
+    found = {name}
+    for statement in body:
+        if not found.isdisjoint(read_in(statement)):
+            found.update(assigned((statement,)))
+    return found
+
+
+def _refused(body: tree.Block, axis: int, shape_of: ShapeOf, names: Iterable[str]) -> set[tree.Expression]:
+    """The rows or columns of inputs of which the engine refuses another number, in statements that always run."""
+    inputs = {tree.Name(name) for name in names}
+    found: set[tree.Expression] = set()
+    for statement in body:
+        for given, is_certain in _operands(statement.value, axis, shape_of) if assigns_variable(statement) else ():
+            if (is_certain or given in inputs) and (shape := shape_of(given)):
+                found.add(shape[axis])
+    return found
+
+
+def _operands(value: tree.Expression, axis: int, shape_of: ShapeOf) -> Iterator[tuple[tree.Expression, bool]]:
+    """The factors of products, what gets another shape of as many cells, and what is read as images.
+
+    Each with whether it is refused though it be all zeros, as what is computed of an input often is.
+    """
+    for node in tree.walk(value):
+        if isinstance(node, tree.Binary) and node.operator == "%*%":
+            if axis == 1:
+                yield node.left, False
+            elif (left := shape_of(node.left)) and (right := shape_of(node.right)) and left[1] != right[0]:
+                yield node.right, False
+        elif isinstance(node, tree.Call) and node.arguments:
+            is_reshape = node.function == "matrix" and len(node.arguments) == 3
+            if is_reshape or node.function in _IMAGES or (node.function == "affine::forward" and axis == 1):
+                yield node.arguments[0].value, is_reshape
