@@ -474,6 +474,13 @@ def test_sizes_need_no_look() -> None:
         np.testing.assert_array_equal(found, (np.arange(5) * 3 - 5) % 7)
 
 
+def test_the_extreme_of_what_is_not_found_is_looked_at() -> None:
+    """It is the limit of the type, which nothing computes with."""
+    nodes = [node("NonZero", "a", "found"), node("ReduceMax", "found", "last", keepdims=0), node("Add", "last one", "y")]
+    script = import_model(model(nodes, {"a": ("float", ["n"])}, "int64", {"one": np.array(1)}))
+    assert 'stop("integers of \\"last\\" get beyond 2^53' in script.text
+
+
 def test_backend() -> None:
     rep = backend.prepare(model([node("Identity", "a", "y")], {"a": ("int64", [1])}, "int64"))
     np.testing.assert_array_equal(rep.run([np.array([2**63 - 1])])[0], [2**63 - 1])

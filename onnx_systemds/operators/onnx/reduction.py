@@ -21,7 +21,7 @@ from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero,
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.integer_spans import Terms
+from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, Moves, Terms
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements, Value
 from onnx_systemds.limits import check_integer
@@ -33,12 +33,21 @@ from onnx_systemds.operators.onnx.combining import extreme, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.integer_rules import chosen, computed, span_of_many_factors, summed
+from onnx_systemds.operators.support.movement import where_elements
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
            "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)  # fmt: skip
 fold("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")(by_reference)
-integer_rule("ReduceMax", "ReduceMin")(chosen)
 integer_rule("ReduceProd")(computed(span_of_many_factors))
+
+
+def _extreme(node: NodeFacts) -> Moves | Computes:
+    """One of the elements, or the limit of the type where there are none."""
+    axes = reduced_axes(node, REDUCTIONS[node.node.op_type])
+    return Computes(lambda _: UNBOUNDED) if may_be_zero([node.dims(0)[axis] for axis in axes]) else chosen(node)
+
+
+integer_rule("ReduceMax", "ReduceMin")(_extreme)
 
 
 def _terms(node: NodeFacts, factors: int) -> Terms:
@@ -109,8 +118,9 @@ def reduced_axes(node: NodeFacts, reduction: Reduction) -> frozenset[int]:
 def _dims_left(node: NodeFacts, reduction: Reduction) -> tuple[Value, ...]:
     dims, axes = node.dims(0), reduced_axes(node, reduction)
     for axis in sorted(axes):  # the engine's extremes, products and means of nothing are 0
-        is_open = may_be_zero(dims[axis]) if reduction.aggregate == "Means" else not isinstance(dims[axis], int)
-        if reduction.aggregate != "Sums" and is_open:
+        is_found = may_be_zero(dims[axis])
+        is_checked = is_found if reduction.aggregate == "Means" else not isinstance(dims[axis], int) and not is_found
+        if reduction.aggregate != "Sums" and is_checked:
             node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words(0, axis))
     kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
     if not node.attribute("keepdims"):
@@ -139,7 +149,11 @@ def reduce(node: NodeView, reduction: Reduction) -> Fragment:
     runs = runs_of(dims, axes)
     if not any(reduced for reduced, _ in runs):
         return _unreduced(node, reduction)
-    return _Steps(node, _exact(node, reduction), runs).fragment()
+    fragment = _Steps(node, _exact(node, reduction), runs).fragment()
+    joined = product(size for reduced, size in runs if reduced)
+    if reduction.aggregate in ("Sums", "Means") or not may_be_zero(joined):
+        return fragment
+    return where_elements(node, fragment, joined, nothing=_of_nothing(node, reduction))
 
 
 def _exact(node: NodeView, reduction: Reduction) -> Reduction:

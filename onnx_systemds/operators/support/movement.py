@@ -87,13 +87,16 @@ def unless_empty(node: NodeView, fragment: Fragment, size: Dim, none: Sequence[D
     return where_elements(node, fragment, size, none) if may_be_zero(size) else fragment
 
 
-def where_elements(node: NodeView, fragment: Fragment, size: Dim, none: Sequence[Dim] = ()) -> Fragment:
-    """A node's fragment where ``size`` is not 0 when it runs; else all its results are zeros.
+def where_elements(
+    node: NodeView, fragment: Fragment, size: Dim, none: Sequence[Dim] = (), nothing: Fragment | None = None
+) -> Fragment:
+    """A node's fragment where ``size`` is not 0 when it runs; else ``nothing``, all results being zeros by default.
 
     none: the sizes that the fragment's own statements decide, which are then 0.
     """
-    wanted = [output for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
-    nothing = reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
+    if nothing is None:
+        wanted = [output for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
+        nothing = reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
     zeros = [f"{node.dim(each)} = 0" for each in none]
     lines = [f"if ({node.dim(size)} > 0) {{", *fragment.statements]
     lines += ["} else {", *zeros, *nothing.statements, "}"]
