@@ -21,6 +21,8 @@ CASES = [
       for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")],
     Case("MaxPool", 12, {"x": X1}, {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1}),
     Case("MaxPool", 12, {"x": X2}, {**K2, "ceil_mode": 1, "dilations": [2, 2]}),
+    *[Case(op, 19, {"x": random(2, 3, 2)}, {"kernel_shape": [4], "strides": [3], "ceil_mode": 1, **counted}, note="a part")
+      for op, counted in [("MaxPool", {}), ("AveragePool", {"count_include_pad": 1})]],
     Case("MaxPool", 12, {"x": X2}, {"kernel_shape": [3, 3], "dilations": [1, 2]}),
     *[Case("MaxPool", 12, {"x": HOLED}, attributes, outputs=outputs, note=f"-inf {attributes} {outputs}")
       for outputs in (1, 2) for attributes in [

@@ -23,6 +23,9 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
       for op_type in ("MaxPool", "AveragePool", "LpPool")],
     (Case("MaxPool", 12, IMAGE, {"kernel_shape": [5, 5]}, symbols={"x": ["n", 1, "h", 3]}), InvalidModel,
      "a window of 5 is larger than spatial axis 1 with its padding: 3"),
+    *[(Case(op_type, 22, IMAGE, {"kernel_shape": [3, 4], **attributes}), InvalidModel,
+       "a window of 4 is larger than spatial axis 1 with its padding: 3")
+      for op_type, attributes in [("MaxPool", {}), ("AveragePool", {"strides": [1, 2]}), ("LpPool", {"ceil_mode": 1})]],
     (Case("ScatterElements", 18, ROW, {"reduction": "median"}), UnsupportedCase, "median"),
     (Case("ScatterND", 18, {**ROW, "i": np.array([[0]])}, {"reduction": "Add"}), UnsupportedCase, "Add"),
     (Case("GroupNormalization", 18, {"x": random(2, 4, 3), "s": FOUR, "b": FOUR}, {"num_groups": 2}), InvalidModel,

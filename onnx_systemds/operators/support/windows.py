@@ -109,16 +109,22 @@ def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
     for axis, size in enumerate(sizes):
         extent = (kernel[axis] - 1) * dilations[axis] + 1
         pads = declared[axis] if declared else same_pads(node, size, strides[axis], extent)
-        placed = _placed(size, extent, strides[axis], *pads, ceil)
-        if isinstance(placed[-1], int) and placed[-1] < 0:
-            whole = size + pads[0] + pads[1]
-            raise InvalidModel(f"a window of {extent} is larger than spatial axis {axis} with its padding: {whole}")
-        if declared and not not_negative(size + sum(pads) - extent):
-            words = f"spatial axis {axis} of {quoted(node.node.inputs[0])} with its padding"
-            node.assume(size + sum(pads), Relation.AT_LEAST, extent, words, "the window")
-        found.append(placed)
+        if declared:
+            _check_room(node, axis, size + sum(pads), extent, strides[axis] if ceil else 1)
+        found.append(_placed(size, extent, strides[axis], *pads, ceil))
     before, after, declared_after, outputs = (tuple(column) for column in zip(*found)) if found else ((),) * 4
     return Windows(sizes, tuple(kernel), strides, dilations, before, after, declared_after, outputs)
+
+
+def _check_room(node: NodeFacts, axis: int, whole: Dim, extent: int, rounding: int) -> None:
+    """Refuse an axis without room for a window, of which less than ``rounding`` elements may be outside."""
+    least = max(extent - rounding + 1, 1)
+    if isinstance(whole, int) and whole < least:
+        raise InvalidModel(f"a window of {extent} is larger than spatial axis {axis} with its padding: {whole}")
+    if not not_negative(whole - least):
+        words = f"spatial axis {axis} of {quoted(node.node.inputs[0])} with its padding"
+        window = "the window" if rounding == 1 else "the least part of a window that counts"
+        node.assume(whole, Relation.AT_LEAST, least, words, window)
 
 
 def per_axis(node: NodeFacts, name: str, rank: int) -> tuple[int, ...]:
