@@ -32,7 +32,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     with_turns_written_out,
     without_threads,
 )
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
 from onnx_systemds.importing.passes.specialisation.products import (
     FILTERS,
     MATRIX,
@@ -42,6 +42,7 @@ from onnx_systemds.importing.passes.specialisation.products import (
 )
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
 from onnx_systemds.importing.passes.specialisation.settled_checks import without_settled_checks
+from onnx_systemds.importing.passes.specialisation.size_copies import compiled_apart, with_copy_per_size
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
@@ -53,6 +54,7 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()
+_SOME_SIZE = 1009
 
 
 def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
@@ -79,18 +81,29 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     """A script for open sizes of which the engine compiles as much as it can once, for matrices that a caller knows.
 
     It takes its weights out of the list first, if they are not large (see `loading`), and has a recurrent layer for
-    each of its calls, which differ in their sizes. Functions of the library stay one: what of them has a loop is mostly
-    called with the same sizes. Of large ones see `with_large_loads_apart`.
+    each of its calls, which differ in their sizes, and functions of the library for each size that they are called
+    with. Of large ones see `with_large_loads_apart`.
     """
     if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
         return script
     body, others = with_loads_first(script.main.body), _others(script)
-    main, functions = with_copies(replace(script.main, body=body), others, [shared.name for shared in script.library])
+    shared = [function.name for function in script.library]
+    main, functions = with_copies(replace(script.main, body=body), others, shared)
+    apart = compiled_apart(functions, loops=True).intersection(shared)
+    main, functions = with_copy_per_size(main, functions, _some_sizes(script), apart)
     if body is script.main.body and len(functions) == len(others):
         return script
     called = {function.name: function for function in called_functions(tree.Script(tuple(functions.values())), [main])}
     result = _with_functions(script, main, called)
     return replace(result, general=script.unspecialised)
+
+
+def _some_sizes(script: Script) -> dict[str, Known]:
+    """Sizes that the parameters may have, by which calls of different sizes differ."""
+    symbols = {symbol for port in script.inputs if not port.is_list for symbol in dim.symbols(port.dims)}
+    sizes = {symbol: _SOME_SIZE + number for number, symbol in enumerate(sorted({*symbols, *script.sizes}))}
+    given = [*(_shape(_sized(port, sizes)) for port in script.inputs), *(sizes[symbol] for symbol in script.sizes)]
+    return {parameter.name: size for parameter, size in zip(script.main.parameters, given) if size is not None}
 
 
 def with_large_loads_apart(script: Script) -> Script:
@@ -268,6 +281,9 @@ def _with_copies(work: Work) -> Work:
     """A function for each call, where the script takes its weights out of a list; of others the bodies are placed,
     and only what these call has copies."""
     form = work.form
+    apart = compiled_apart(work.functions, loops=False)
+    main, functions = with_copy_per_size(work.main, work.functions, work.sizes, apart)
+    work = replace(work, main=main, functions=functions)
     if form.is_prepared and not form.inlined:
         return work
     main = with_turns_written_out(work.main) if form.is_serial and not form.is_prepared else work.main

@@ -1,0 +1,143 @@
+"""A function for each size that it is called with: the engine's compiler compiles it once, not anew at each call.
+
+It does so for a function whose calls all get the same sizes and the same numbers, and which it does not inline. Which
+sizes they are need not be known: calls are compared by those of some inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import called_in, statements_in
+from onnx_systemds.importing.passes.block_cuts import is_never
+from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, followed
+from onnx_systemds.importing.passes.specialisation.trees import callers
+
+LONGEST = 150
+"""Statements of all copies of a function; with more the script gets long."""
+_OF_ONE_SIZE = "# A copy for calls with other sizes: a function for all of them would be compiled anew at each call."
+Signature: TypeAlias = tuple[Hashable, ...]
+SizeOf: TypeAlias = Callable[[tree.Expression], Known | None]
+
+
+def with_copy_per_size(
+    main: tree.Function,
+    functions: Mapping[str, tree.Function],
+    given: Mapping[str, Known],
+    names: Collection[str],
+) -> tuple[tree.Function, dict[str, tree.Function]]:
+    """``main`` with another function for each further size that it calls one of ``names`` with; all the others.
+
+    given: sizes of the parameters. Calls whose sizes are not followed stay as they are, as do those in branches and
+    loops.
+    """
+    signatures = [_signatures(statement, size_of, functions, names)
+                  for statement, size_of in followed(main.body, functions, given)]  # fmt: skip
+    found: dict[str, dict[Signature, None]] = {}
+    for each in signatures:
+        for call, signature in each.items():
+            found.setdefault(call.function, {})[signature] = None
+    copies = _Copies(dict(functions), main.name)
+    named = {
+        (name, signature): name if number == 0 else copies.copy(name)
+        for name, sizes in found.items() if len(sizes) * _length(functions[name]) <= LONGEST
+        for number, signature in enumerate(sizes)
+    }  # fmt: skip
+    body = [_renamed(statement, {call: named.get((call.function, size), call.function) for call, size in each.items()})
+            for statement, each in zip(main.body, signatures)]  # fmt: skip
+    return replace(main, body=tuple(body)), copies.functions
+
+
+def compiled_apart(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
+    """The functions that the engine does not inline. loops: also those with a loop, in them or in what they call."""
+    apart = {name for name, function in functions.items() if not is_straight(function.body)}
+    looping = callers(functions.values(), [name for name in apart if has_loop(functions[name])])
+    return looping.union(apart) if loops else frozenset(apart - looping)
+
+
+def _signatures(
+    statement: tree.Statement, size_of: SizeOf, functions: Mapping[str, tree.Function], names: Collection[str]
+) -> dict[tree.Call, Signature]:
+    """What calls in a statement differ by, where it is known."""
+    if is_never(statement) or not isinstance(statement, (tree.Assign, tree.MultiAssign)):
+        return {}
+    found: dict[tree.Call, Signature] = {}
+    for call in tree.walk(statement):
+        if isinstance(call, tree.Call) and call.function in names:
+            signature = _signature(call, functions[call.function], size_of)
+            if signature is not None:
+                found[call] = signature
+    return found
+
+
+def _signature(call: tree.Call, function: tree.Function, size_of: SizeOf) -> Signature | None:
+    found: list[Hashable] = []
+    for argument, parameter in zip(call.arguments, function.parameters):
+        size = size_of(argument.value)
+        if argument.name is not None or (size is None and parameter.type.kind != "scalar"):
+            return None
+        is_number = not isinstance(size, tuple) and (size is None or math.isnan(size))
+        found.append(argument.value if is_number else size)
+    return tuple(found)
+
+
+def _renamed(statement: tree.Statement, names: Mapping[tree.Call, str]) -> tree.Statement:
+    """The statement with other functions in some of its calls."""
+    before = {name: call.function for call, name in names.items()}
+    if all(name == function for name, function in before.items()):
+        return statement
+
+    def original(node: tree.Node) -> tree.Node:
+        return replace(node, function=before.get(node.function, node.function)) if isinstance(node, tree.Call) else node
+
+    def change(node: tree.Node) -> tree.Node:
+        if not isinstance(node, tree.Call):
+            return node
+        name = names.get(rewritten(node, original), node.function)  # calls in its arguments have their names already
+        return node if name == node.function else replace(node, function=name)
+
+    changed: tree.Statement = rewritten(statement, change)
+    return changed
+
+
+def _length(function: tree.Function) -> int:
+    return sum(1 for _ in statements_in(function.body))
+
+
+@dataclass
+class _Copies:
+    """All functions, and how many copies there are of each."""
+
+    functions: dict[str, tree.Function]
+    main: str
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def copy(self, name: str) -> str:
+        """The name of a new copy; it calls copies of the functions with a loop that the function calls."""
+        function = self.functions[name]
+        new = self._name(name)
+        self.functions[new] = function  # the name is taken
+        inner = [called for called in dict.fromkeys(called_in(function))
+                 if called in self.functions and called != name and has_loop(self.functions[called])]  # fmt: skip
+        names = {called: self.copy(called) for called in inner}
+
+        def change(node: tree.Node) -> tree.Node:
+            if isinstance(node, tree.Call) and node.function in names:
+                return replace(node, function=names[node.function])
+            return node
+
+        comments = replace(function.comments, before=(*function.comments.before, _OF_ONE_SIZE))
+        self.functions[new] = replace(function, name=new, comments=comments, body=rewritten(function.body, change))
+        return new
+
+    def _name(self, name: str) -> str:
+        self.counts[name] += 1
+        new = f"{name}_{self.counts[name] + 1}"
+        return new if new not in self.functions and new != self.main else self._name(name)
