@@ -11,9 +11,10 @@ ZEROS = "zeros"  # the library function
 
 
 def progression(first: str, last: str, step: str) -> str:
-    """DML of the column ``first``, ``first + step`` .. ``last``, for a table of places (table-of-descending-places)."""
-    if number_in(step) == -1:
-        return f"{first} - seq(0, {first} - ({last}), 1)"
+    """DML of the column ``first``, ``first + step`` .. ``last`` (table-of-descending-places, falling-sequence)."""
+    number = number_in(step)
+    if number is not None and number < 0:
+        return f"{first} - seq(0, {first} - ({last}), {-int(number)})"
     return f"seq({first}, {last}, {step})"
 
 

@@ -42,3 +42,4 @@ def test_forms_by_numbers() -> None:
     assert full_matrix("(0)", "2", "3") == full_matrix("0.0", "2", "3") == "zeros(2, 3)"
     assert full_matrix("(-1)", "n", "1") == "abs(matrix(1, rows=n, cols=1)) * ((-1))"
     assert progression("n", "1", "(-1)") == "n - seq(0, n - (1), 1)" and progression("1", "n", "2") == "seq(1, n, 2)"
+    assert progression("n", "1", "(-2)") == "n - seq(0, n - (1), 2)"

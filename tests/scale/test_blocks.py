@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -9,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import helper, parser
+from py4j.protocol import Py4JJavaError
 
 from onnx_systemds import import_model
 from onnx_systemds.engine.faults import SPARK, Fault
@@ -23,10 +25,12 @@ ROWS, COLS, BLOCK = 23, 27, 10
 MODES = ("spark", "hybrid")
 _RANDOM = np.random.default_rng(3)
 _LENGTHS = _RANDOM.integers(1, 6, ROWS).astype(np.int32)
+_HALVES = _RANDOM.integers(-3, 4, (ROWS, COLS)).astype(np.float32) / 2
 GIVEN = {
     "x": _RANDOM.normal(size=(ROWS, COLS)).astype(np.float32),
     "z": np.zeros((ROWS, COLS), np.float32),
     "c": _RANDOM.random((ROWS, COLS)) < 0.4,
+    "h": _HALVES,
     "o": np.zeros((ROWS, 4), np.float32),
     "s": _RANDOM.normal(size=(5, ROWS, 4)).astype(np.float32),
     "lengths": _LENGTHS,
@@ -42,6 +46,13 @@ CASES = {
     "Pow": ("y = Pow(x, z)", "float[n,m] x, float[n,m] z", ""),
     "Imputer": ("y = ai.onnx.ml.Imputer<imputed_value_floats = [1.0, 2.0, 3.0, 4.0], replaced_value_float = 0.0>(o)",
                 "float[n,4] o", ""),
+    "Unique": ("y, first, places, counts = Unique(h)", "float[n,m] h", ""),
+    "Unique-rows": ("y = Unique<axis = 0>(h)", "float[n,m] h", ""),
+    "ArgMax": ("i = ArgMax<axis = 1>(x) y = Cast<to = 1>(i)", "float[n,m] x", ""),
+    "ArgMin": ("i = ArgMin<axis = 0>(x) y = Cast<to = 1>(i)", "float[n,m] x", ""),
+    "TopK": ("v, places = TopK<axis = 0>(x, k) y = Neg(v)", "float[n,m] x", "int64[1] k = {3}"),
+    "Slice": ("y = Slice(x, s, e, a, t)", "float[n,m] x",
+              "int64[1] s = {-1}, int64[1] e = {-99}, int64[1] a = {1}, int64[1] t = {-2}"),
     "GRU": ("h, y = GRU<hidden_size = 3>(s, W, R, , lengths)", "float[5,n,4] s, int32[n] lengths",
             f"float[1,9,4] W = {{{_WEIGHTS}}}, float[1,9,3] R = {{{_WEIGHTS[:27 * 6].rsplit(',', 1)[0]}}}"),
 }  # fmt: skip
@@ -70,7 +81,12 @@ def _run(place: Place, program: list[str], mode: str, memory: int = 2000) -> Non
 def test_fault_is_still_there(fault: Fault, mode: str, place: Place) -> None:
     write_matrix(place.folder / "X", np.array(fault.inputs), block_size=1)
     program = ['X = read("X")', "never = time() < 0", "if (never) { X = rbind(X, X) }", fault.script]
-    _run(place, [*program, f'write(result, "./{mode}_result", format="binary")'], mode, memory=100)
+    program.append(f'write(result, "./{mode}_result", format="binary")')
+    if fault.raises:
+        with pytest.raises(Py4JJavaError, match=re.escape(fault.raises)):
+            _run(place, program, mode, memory=100)
+        return
+    _run(place, program, mode, memory=100)
     assert not np.array_equal(read_matrix(place.folder / f"{mode}_result"), np.array(fault.right))
 
 

@@ -15,4 +15,21 @@ SPARK: tuple[Fault, ...] = (
         "counted; none is needed for A + s * B, as the engine leaves out zeros that it knows",
         inputs=((2, 3), (1, 4)),
     ),
+    Fault(
+        "falling-sequence",
+        "seq(first, last, step) with a negative step has two elements too many in each of its blocks but the last",
+        "result = colSums(abs(seq(11 * nrow(X), 1, -1)))",
+        ((253,),),
+        "progression",
+        inputs=((1,), (1,)),
+    ),
+    Fault(
+        "order-by-all-columns",
+        "a matrix cannot be ordered by all of its columns, where these are several",
+        "result = order(target=X, by=matrix(\"2 1\", rows=1, cols=2))",
+        ((1, 3), (2, 4)),
+        "unique_rows",
+        inputs=((2, 4), (1, 3)),
+        raises="cannot be cast to class java.lang.Comparable",
+    ),
 )
