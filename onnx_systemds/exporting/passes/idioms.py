@@ -37,10 +37,11 @@ def batch_normalization(fusing: Fusing, node: Node) -> bool:
             divided, centered = fusing.single(quotient, "Div"), fusing.single(quotient, "Div", "Sub")
             if divided is None or centered is None:
                 continue
-            x, width = centered.operand(), centered.operand().dims[-1]
+            x = centered.operand()
+            width = x.dims[-1] if x.rank == 2 else None
             rows = [_known_row(row, width) for row in (scale, shift, centered.operand(1), divided.operand(1))]
             known = [row for row in rows if row is not None]
-            if x.rank != 2 or len(known) < 4 or not all(np.isfinite(row).all() for row in known):
+            if width is None or len(known) < 4 or not all(np.isfinite(row).all() for row in known):
                 continue
             mean, deviation = known[2:]
             if (deviation <= 0).any() or (np.abs(mean) > _FARTHEST_MEAN * deviation).any():
