@@ -122,13 +122,24 @@ LINES = [
 # whole scripts and options; no place where the script is not to blame
 READ = 'X = read("X")\n'
 WRITE = 'write(Y, "Y")\n'
+LEFT_OUT = ("g = function(matrix[double] A, int k = 2, matrix[double] C = matrix(k, 1, 1)) return (double s) {\n"
+            "  if (sum(A) > 9) { A = -A }\n  s = sum(A) * k + sum(C)\n}\n")
+INLINED = "h = function(matrix[double] A, double k = 2) return (matrix[double] B) { B = A * k }\n"
 IDENTITY = "f = function(matrix[double] X) return (matrix[double] Y) { Y = X }\n"
 WHOLE = [
     (f"{F}{READ}Y = f(X, 2, 3)\n{WRITE}", "", "3:5", "f takes 2 arguments, not 3"),
     (f"{F}{READ}Y = f(X)\n{WRITE}", "", "3:5", "f needs the argument k"),
     (f"{F}{READ}Y = f(A=X, q=2)\n{WRITE}", "", "3:5", 'f has no parameter "q"'),
     (f"{F}{READ}Y = f(X, A=X)\n{WRITE}", "", "3:5", "f gets the argument A twice"),
+    (f"{LEFT_OUT}{READ}Y = g(X, k=2, C=X)\n{WRITE}", "", "6:5", "g has arguments with and without names"),
     (f"{F}{READ}Y = f(k=2, X)\n{WRITE}", "", "3:5", "an argument of f without a name stands after one that has a name"),
+    (f"{F}{READ}Y = f(A=X, k=2, k=3)\n{WRITE}", "", "3:5", "f gets the argument k twice"),
+    (f"{LEFT_OUT}{READ}Y = g(X, 2)\n{WRITE}", "", "6:5", "g gets its arguments by their places, but not C"),
+    (f'{LEFT_OUT}{READ}Y = eval("g", X, 2)\n{WRITE}', "", "6:5", "g gets its arguments by their places, but not C"),
+    (f'{LEFT_OUT}{READ}Y = eval("g", list(A=X))\n{WRITE}', "", "6:5", "the list for g lacks C, whose default is no literal"),
+    (f"{LEFT_OUT}{READ}Y = g(A=X)\n{WRITE}", "", "1:69", "the variable k is not defined here"),
+    (f"{INLINED}{READ}Y = h(A=X)\n{WRITE}", "", "3:5", "h does not get k"),
+    (f"{READ}[Y, m, s] = scale(X)\n{WRITE}", "", "2:13", "scale gets its arguments by their places, but not center"),
     (f"{READ}Y = matrix(X, rows=3, 2)\n{WRITE}", "", "2:5", "hint: name all of them, or none"),
     (f'{READ}Y = X\nX = read("a/X.csv")\nY = X + Y\n{WRITE}', "", "3:5", '"a/X.csv" and "X" would be one input'),
     (f"{F}{READ}[Y, Z] = f(X, 2)\n{WRITE}", "", "3:1", "f gives 1 values, not 2"),

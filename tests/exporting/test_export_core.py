@@ -123,6 +123,9 @@ CONTROL = [
 FUNCTIONS = [
     row("defaults and names", "Y = f(X, 3, 1) + f(b=1, A=X, c=2)",
         functions="f = function(matrix[double] A, double b = 2, double c = 1) return (matrix[double] B) { B = A * b + c }"),
+    row("defaults that are left out, with names of the caller", "k = 7\nY = f(A=X) + f(c=3, A=X) * f(k=2, A=X, b=0)",
+        functions="f = function(matrix[double] A, double k = 2, double c = k * 2, double b = 1) return (matrix[double] B) {\n"
+                  " if (sum(A) > 1e9) { A = A + 1 }\n B = A * k + c * b }"),
     row("several results", "[Y, s] = f(X)\nY = Y + s",
         functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
     *(row(f"{text} of a computed zero", f"k = as.integer(sum(X) * 0)\nY = matrix({text}, 1, 1)")

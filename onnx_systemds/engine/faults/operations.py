@@ -168,6 +168,14 @@ OPERATIONS: tuple[Fault, ...] = (
         raises="/ by zero",
     ),
     Fault(
+        "single-column-removed",
+        "removeEmpty by columns with a select that takes none leaves a matrix of one column as it is",
+        'result = removeEmpty(target=X, margin="cols", select=X[1, ] > 5)',
+        ((0,), (0,)),
+        "none is needed, as no generator removes columns",
+        inputs=((1,), (3,)),
+    ),
+    Fault(
         "outer-with-filled-row",
         'outer(c, r, "+") has one column where r is known to be full of one number, for every operator',
         'result = outer(X, matrix(0, rows=1, cols=3), "+")',

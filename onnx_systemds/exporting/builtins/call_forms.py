@@ -29,15 +29,9 @@ IN_DML = frozenset(("sigmoid",))
 """Those that SystemDS defines in DML, and that have an exporter all the same."""
 
 
-def check_form(name: str, places: int, names: Sequence[str], *, in_dml: bool) -> None:
-    """Raise UnsupportedCase where the engine does not take `places` arguments without names before those of `names`.
-
-    in_dml: whether SystemDS defines it in DML.
-    """
-    if in_dml:
-        if places and names:
-            raise UnsupportedCase(f"{name} has arguments with and without names", hint="name all of them, or none")
-    elif name in BY_NAME:
+def check_form(name: str, places: int, names: Sequence[str]) -> None:
+    """Raise UnsupportedCase where the engine does not take `places` arguments without names before those of `names`."""
+    if name in BY_NAME:
         if places:
             raise UnsupportedCase(f"the engine takes the arguments of {name} by their names alone",
                                   hint=f"write {name}(target=..." if name.lower() != "rand" else "")  # fmt: skip

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase, quoted
+from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.call_forms import IN_DML, check_form
 from onnx_systemds.exporting.builtins.files import output_name
 from onnx_systemds.exporting.builtins.library import library_results
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
+from onnx_systemds.exporting.evaluating.arguments import bound, check_names
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
@@ -46,19 +47,11 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
         if any(argument.name is not None for argument in node.arguments[: len(positional)]):
             raise UnsupportedCase(f"an argument of {node.function} without a name stands after one that has a name",
                                   hint="name all of them, or none")  # fmt: skip
-        if found is None and not node.namespace:
-            _check_form(evaluator, node.function, len(positional), list(named))
+        if own or node.function in IN_DML:
+            check_names(node, None if found is None else found[0])
+        elif not node.namespace and BUILTINS[node.function].is_ours:
+            check_form(node.function, len(positional), list(named))
         return _dispatched(evaluator, node, found, positional, named)
-
-
-def _check_form(evaluator: Evaluator, name: str, places: int, names: Sequence[str]) -> None:
-    """Raise UnsupportedCase for a call of a builtin that the engine does not take; of plugins it need not know any."""
-    known = BUILTINS.get(name)
-    if known is None or name in IN_DML:
-        if evaluator.modules.builtin(name) is not None:
-            check_form(name, places, names, in_dml=True)
-    elif known.is_ours:
-        check_form(name, places, names, in_dml=False)
 
 
 def _dispatched(
@@ -67,6 +60,8 @@ def _dispatched(
     found: tuple[tree.Function, Module] | None,
     positional: Sequence[Value],
     named: Mapping[str, Value],
+    *,
+    of_list: bool = False,
 ) -> tuple[Value, ...]:
     if found is None and node.namespace:
         known = evaluator.modules.functions(node.namespace, evaluator.frame.module)
@@ -86,34 +81,13 @@ def _dispatched(
         near = get_close_matches(node.function, [*evaluator.frame.module.functions, *BUILTINS], 1, 0.8)
         raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported",
                               hint=f"is {near[0]} meant?" if near else "")  # fmt: skip
-    given = _bound(found[0], positional, named)
+    given = bound(evaluator, *found, positional, named, of_list=of_list)
     if evaluator.outline:
         return outlined(evaluator, node, *found, given)
     file = found[1].script.file
     script = file.removeprefix(JAR_PREFIX) if file.startswith(JAR_PREFIX) else ""
     results = library_results(evaluator.context, script, found[0], given)
     return inline(evaluator, node, *found, given) if results is None else results
-
-
-def _bound(
-    function: tree.Function, positional: Sequence[Value], named: Mapping[str, Value]
-) -> dict[str, Value]:
-    """Return the arguments of a call by parameter."""
-    names = [parameter.name for parameter in function.parameters]
-    if len(positional) > len(names):
-        raise UnsupportedCase(f"{function.name} takes {len(names)} arguments, not {len(positional)}")
-    given = dict(zip(names, positional))
-    for name, value in named.items():
-        if name not in names:
-            raise UnsupportedCase(f"{function.name} has no parameter {quoted(name)}",
-                                  hint=f"its parameters are {', '.join(names)}")  # fmt: skip
-        if name in given:
-            raise UnsupportedCase(f"{function.name} gets the argument {name} twice")
-        given[name] = value
-    for parameter in function.parameters:
-        if parameter.default is None and parameter.name not in given:
-            raise UnsupportedCase(f"{function.name} needs the argument {parameter.name}")
-    return given
 
 
 # Calls whose arguments are not simply evaluated
@@ -153,14 +127,15 @@ def _called_by_text(evaluator: Evaluator, node: tree.Call) -> tuple[tuple[Value,
         if not isinstance(name, str):
             raise UnsupportedCase("eval of a function whose name is not known")
         rest = values[1:]
-        if len(rest) == 1 and isinstance(rest[0], ListValue) and not named:
-            packed = rest[0]
+        packed = rest[0] if len(rest) == 1 and not named else None
+        of_list = isinstance(packed, ListValue)
+        if isinstance(packed, ListValue):
             rest = [] if packed.names else list(packed.items)
             named = dict(zip(packed.names, packed.items))
         inner = tree.Call(name, position=node.position)
         own = (evaluator.modules.find(inner, module) for module in (evaluator.frame.module, evaluator.main))
         found = next((each for each in own if each is not None), None)
-        results = _dispatched(evaluator, inner, found, rest, named)
+        results = _dispatched(evaluator, inner, found, rest, named, of_list=of_list)
         known = found or (None if name in BUILTINS else evaluator.modules.builtin(name))
         return results, None if known is None else known[0]
 
