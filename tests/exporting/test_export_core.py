@@ -104,6 +104,9 @@ CONTROL = [
     row("accumulating loop", "s = 0\nfor (i in 1:nrow(X)) { s = s + sum(X[i, ]) * i }\nY = X * s"),
     row("growing loop", "Y = X[1, ]\nfor (i in 2:nrow(X)) { Y = rbind(Y, X[i, ] + i) }"),
     row("parfor", "Y = matrix(0, nrow(X), 1)\nparfor (i in 1:nrow(X)) { Y[i, 1] = max(X[i, ]) }"),
+    row("truths that a condition chooses", "c = sum(X) > 2\nd = ifelse(c, nrow(X) > 4, min(X) > 0)\nY = X * as.integer(ifelse(d, c, TRUE))\n"
+        "for (i in 1:nrow(X)) {\n v = as.scalar(X[i, 1])\n b = v > 0\n if (v > 1) { b = as.scalar(X[i, 2]) > 0 }\n"
+        " if (b) { Y[i, 1] = v } else { Y[i, 1] = -1 } }"),
     row("while", "s = sum(abs(X))\nk = 0\nwhile (s > 0.01) { s = s / 2\n k = k + 1 }\nY = X * s + k"),
     row("counted while", "k = 0\nY = X\nwhile (k < 3) { Y = Y * 2\n k = k + 1 }"),
     row("while with a flag", "go = TRUE\nk = 0\nY = X\nwhile (go & k < 50) { Y = Y / 2\n k = k + 1\n go = sum(abs(Y)) > 1 }"),

@@ -195,7 +195,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Mul": (convolution_joins.scaled, idioms.gelu, idioms.normalized_scaled, simplifications.moved_back),
     "Div": (convolution_joins.divided, softmax, idioms.layer_normalization, idioms.unit_rows, activations.tangent),
     "Log": (activations.log_softmax, activations.softplus, activations.log_cosh),
-    "Where": (activations.rectified,),
+    "Where": (simplifications.chosen_truths, activations.rectified),
     "If": (idioms.missing_replaced,),
     "Transpose": (turned,),
     "Gather": (texts,),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by, pairs
-from onnx_systemds.exporting.graph.operators import TO_THE_END
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.operators import TO_THE_END, broadcast
 from onnx_systemds.exporting.passes.fusing import Fusing, number_of, reduced_axes
 
 _EXACT = 2.0**22
@@ -35,6 +35,24 @@ def clipped(fusing: Fusing, node: Node) -> bool:
             limits = [fusing.builder.constant(np.float64(limit), x.kind) for limit in (low, high)]
             return fusing.become(node, "Clip", [x, *limits])
     return False
+
+
+def chosen_truths(fusing: Fusing, node: Node) -> bool:
+    """Truths of which a condition chooses one: onnxruntime has no Where for them."""
+    condition, yes, no = (node.operand(place) for place in range(3))
+    if node.outputs[0].kind != BOOL:
+        return False
+    fusing.uses[condition] += 1
+    otherwise = fusing.inserted(node, "Not", (condition,), Tensor(BOOL, condition.dims))
+    ways = (("And", condition, yes, no, False), ("And", otherwise, no, yes, False), ("Or", condition, no, yes, True),
+            ("Or", otherwise, yes, no, True))  # fmt: skip
+    for operator, test, side, other, end in ways:
+        known = other.constant
+        if known is not None and (known == end).all() and broadcast(test.dims, side.dims) == node.outputs[0].dims:
+            return fusing.become(node, operator, [test, side])
+    sides = [fusing.inserted(node, "And", (test, side), Tensor(BOOL, broadcast(test.dims, side.dims)))
+             for test, side in ((condition, yes), (otherwise, no))]  # fmt: skip
+    return fusing.become(node, "Or", sides)
 
 
 def counted_back(fusing: Fusing, node: Node) -> bool:
