@@ -1,4 +1,4 @@
-"""Expressions: precedence climbing over `tokens.BINARY_LEVELS`."""
+"""Expressions: precedence climbing over `tokens.LEVELS`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import joined_numbers
 from onnx_systemds.dml.reader import TokenReader
 from onnx_systemds.dml.tokens import (
-    AND,
     ARGUMENT,
-    BINARY_LEVELS,
     DOUBLE,
     END,
     INT,
+    LEVELS,
     NAME,
     OR,
     STRING,
@@ -23,9 +22,7 @@ from onnx_systemds.dml.tokens import (
 )
 
 ASSIGNS = ("=", "<-")
-LEVELS = BINARY_LEVELS | {"&&": AND, "||": OR}
 _LITERALS = frozenset((INT, DOUBLE, STRING, ARGUMENT, "TRUE", "FALSE"))
-_SPELLINGS = {"&&": "&", "||": "|"}
 _AFTER_CALL = frozenset(LEVELS) | {")", "]", ",", ":"}
 
 
@@ -41,8 +38,7 @@ class ExpressionParser(TokenReader):
             right = self.expression(
                 found if operator.kind == "^" else found + 1, f"to the right of '{operator.kind}'"
             )
-            spelling = _SPELLINGS.get(operator.kind, operator.kind)
-            left = tree.Binary(spelling, left, right, position=self.place(operator))
+            left = tree.Binary(operator.kind, left, right, position=self.place(operator))
         self.depth -= 1
         return left
 

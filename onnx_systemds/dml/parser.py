@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.expressions import ASSIGNS, LEVELS
+from onnx_systemds.dml.expressions import ASSIGNS
 from onnx_systemds.dml.reader import touch
 from onnx_systemds.dml.signatures import SignatureParser
-from onnx_systemds.dml.tokens import ARGUMENT, DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token, tokenize
+from onnx_systemds.dml.tokens import ARGUMENT, DOUBLE, END, INT, KEYWORDS, LEVELS, NAME, STRING, Token, tokenize
 from onnx_systemds.errors import ScriptNotFound, ScriptPlace, ScriptSyntaxError, quoted
 
 # the methods that parse a statement, by the word that it begins with

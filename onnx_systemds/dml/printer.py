@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT, wrapped
-from onnx_systemds.dml.tokens import BINARY_LEVELS, OR, UNARY_LEVELS, is_string, unescape
+from onnx_systemds.dml.tokens import LEVELS, OR, UNARY_LEVELS, is_string, unescape
 from onnx_systemds.errors import UnsupportedCase
 
 _INTEGER = tree.DataType("scalar", "int")
@@ -19,6 +19,8 @@ _WIDTH = 120
 _WITH_BODY = (tree.If, tree.For, tree.While)
 _ARITHMETIC = frozenset("+-*/^")
 _ALWAYS_TIGHT = frozenset("^")
+_TAKEN = {"&&": "&", "||": "|"}
+"""What the engine takes in place of operators that it only reads."""
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
@@ -238,14 +240,15 @@ def _binary(node: tree.Binary, level: int, follow: int, tight: frozenset[str]) -
     opened = 0
     current: tree.Expression = node
     while isinstance(current, tree.Binary):
-        own = BINARY_LEVELS[current.operator]
+        own = LEVELS[current.operator]
         if own < level:
             parts.append(")")
             opened += 1
             level, follow = OR, 0
         right_level, left_level = (own, own + 1) if current.operator == "^" else (own + 1, own)
         parts.append(_expression(current.right, right_level, follow, tight))
-        parts.append(current.operator if current.operator in tight else f" {current.operator} ")
+        operator = _TAKEN.get(current.operator, current.operator)
+        parts.append(operator if operator in tight else f" {operator} ")
         current, level, follow = current.left, left_level, own
         # The parenthesis opens where the leftmost operand begins, which is the end of this walk.
     parts.append(_expression(current, level, follow, tight))

@@ -1,8 +1,8 @@
 """The tree of a DML script: frozen dataclasses, equal when they mean the same wherever they stand.
 
 Positions and comments take no part in equality. Spellings without a difference in meaning are one in the tree:
-``<-`` is ``=``, ``&&`` is ``&`` (the engine replaces it), ``seq(a, b)`` in the head of a loop is ``a:b``,
-``Integer`` is ``int``, and parentheses are only the shape of the tree.
+``<-`` is ``=``, ``seq(a, b)`` in the head of a loop is ``a:b``, ``Integer`` is ``int``, and parentheses are only the
+shape of the tree.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """Two operands and an operator of `tokens.BINARY_LEVELS`. Sums of many terms are deep on the left."""
+    """Two operands and an operator of `tokens.LEVELS`. Sums of many terms are deep on the left."""
 
     operator: str
     left: Expression

@@ -37,6 +37,8 @@ BINARY_LEVELS = {
     "%*%": MATRIX_PRODUCT,
     "^": POWER,
 }
+LEVELS = BINARY_LEVELS | {"&&": AND, "||": OR}
+"""With those that the engine reads, but never takes."""
 UNARY_LEVELS = {"!": NOT, "-": SIGN, "+": SIGN}
 
 DOTTED_WORDS = (

@@ -92,6 +92,12 @@ LINES = [
     ("Y = matrix(0, 9, 1)\nfor (i in 1:9) { Y[i, 1] = sum(X[i, ]) }", "3:32", "the range 9:9 ends after the last of 3"),
     # types
     ('Y = X * "a"', "2:7", "a string where a number is needed"),
+    ("Y = (X > 0) && (X < 1)", "2:13", "the engine has no '&&'"),
+    ("Y = X * (sum(X) > 1 || nrow(X) > 2)", "2:21", "the engine has no '||'"),
+    ("Y = X * (sum(X) > 1)", "2:7", "'*' of a truth and a number"),
+    ("Y = X - 2 * !(sum(X) > 1)", "2:11", "'*' of a truth and a number"),
+    ("Y = X + as.integer(TRUE ^ 2)", "2:25", "'^' of a truth and a number"),
+    ("Y = X * as.integer(-(sum(X) > 1))", "2:20", "'-' of a truth"),
     ("L = list(X, X)\nY = L + 1", "3:7", "an operation on a list of 2 and an int"),
     ("Y = t(3)", "2:5", "the argument target of t is an int, not a matrix"),
     ("Y = avg_pool(X, input_shape=3, pool_size=[2,2], stride=[1,1], padding=[0,0])", "2:5", "the argument input_shape of avg_pool"),

@@ -11,7 +11,10 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins import operators
 from onnx_systemds.exporting.builtins.registry import BUILTINS
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
-from onnx_systemds.exporting.values import ListValue, Scalar, Value, known_scalar
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value, known_scalar
+
+_ARITHMETIC = ("+", "-", "*", "/", "^", "%%", "%/%")
+_AS_NUMBER = "as.integer makes a number of a truth"
 
 
 def literal(
@@ -57,6 +60,8 @@ def unary(evaluator: Evaluator, node: tree.Unary) -> Value:
     """Return ``-x``, ``+x`` or ``!x``."""
     operand = evaluator.value(node.operand)
     with evaluator.at(node):
+        if node.operator == "-" and _is_truth(node.operand, operand):
+            raise UnsupportedCase("'-' of a truth", hint=_AS_NUMBER)
         return operators.unary(evaluator.context, node.operator, operand)
 
 
@@ -69,8 +74,32 @@ def binary(evaluator: Evaluator, node: tree.Binary) -> Value:
     for part in chain:
         right = evaluator.value(part.right)
         with evaluator.at(part):
+            _check_operands(part, left, right)
             left = _operated(evaluator, part.operator, left, right)
     return left
+
+
+def _check_operands(node: tree.Binary, left: Value, right: Value) -> None:
+    """Raise UnsupportedCase for operators and operands that the engine does not compile."""
+    if node.operator in ("&&", "||"):
+        raise UnsupportedCase(f"the engine has no '{node.operator}'", hint=f"write {node.operator[0]}")
+    if node.operator in _ARITHMETIC:
+        for operand, value, other in ((node.left, left, right), (node.right, right, left)):
+            if _is_truth(operand, value) and _is_number(other):
+                raise UnsupportedCase(f"'{node.operator}' of a truth and a number", hint=_AS_NUMBER)
+
+
+def _is_truth(node: tree.Expression, value: Value) -> bool:
+    """Whether an expression is surely a truth for the engine, too, which has rules of its own for variables."""
+    return isinstance(node, (tree.BooleanLiteral, tree.Binary, tree.Unary)) and _has_type(value, BOOLEAN)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Matrix) or _has_type(value, INTEGER, DOUBLE)
+
+
+def _has_type(value: Value, *types: str) -> bool:
+    return isinstance(value, Scalar) and value.type in types
 
 
 def _operated(evaluator: Evaluator, operator: str, left: Value, right: Value) -> Value:
