@@ -198,25 +198,28 @@ def test_rows_are_tested_in_blocks() -> None:
 def test_comparisons_are_one_operation_of_the_engine(tmp_path: Path) -> None:
     """`(Z > 0) * ones` is `relu_backward`, in blocks of rows and in what is left of them, and nothing is compared apart.
 
-    Rows that are one block need no loop, for which the engine would compile a function anew at each call.
+    Rows that are one block need no loop, and all sizes are known: no function is compiled anew at each call.
     """
     call = """
 X = seq(-2499.5, 2500, 1)
 steps = matrix("1 1 1 1 2 -1 2 1 0 2 2 1", rows=4, cols=3)
-Y = test_all_branches(X, as.matrix(1), as.matrix(0), steps, matrix("3 7", rows=2, cols=1))
+for (trip in 1:3) {
+  Y = test_all_branches(X, as.matrix(1), as.matrix(0), steps, matrix("3 7", rows=2, cols=1))
+}
 print("found " + sum(Y[1:2500, ]) + " " + sum(Y[2501:5000, ]))
 for (trip in 1:10) {
-  Y = test_all_branches(matrix("-1 1", rows=2, cols=1), as.matrix(1), as.matrix(0), steps, matrix("3 7", rows=2, cols=1))
+  Y = few_all_branches(matrix("-1 1", rows=2, cols=1), as.matrix(1), as.matrix(0), steps, matrix("3 7", rows=2, cols=1))
   print("few " + sum(Y))
 }
 """
-    text = "\n".join(map(print_statement, library_functions(["test_all_branches"]))) + call
+    functions = "\n".join(map(print_statement, library_functions(["test_all_branches"])))
+    text = functions + functions.replace("test_", "few_") + call  # a function for each size
     output = run_dml(text, tmp_path, options=["-stats", "100"])
     assert "found 7500.0 17500.0\n" in output and output.count("few 10.0\n") == 10
     compiled = re.search(r"Functions recompiled:\s*(\d+)", output)
     assert compiled is not None and int(compiled[1]) <= 2
     counts = {name: int(count) for name, count in re.findall(r"^ *\d+  (\S+) +\S+ +(\d+)$", output, re.MULTILINE)}
-    assert counts["relu_backward"] == 6 + 20, "two in each of two blocks, in the rest, and in each call of few rows"
+    assert counts["relu_backward"] == 3 * 6 + 20, "two in each of two blocks, in the rest, and in each call of few rows"
 
 
 def test_infinite_thresholds() -> None:
