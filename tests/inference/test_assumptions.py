@@ -106,6 +106,10 @@ ROWS = [
          '(Slice): the length of the slice of axis 1 of "a" is -1', "slice of one column"),
     _row("(float[A, 3] a) => (float[B, 3] y)", "y = Slice(a, one, back, first, two)", {"a": (6, 3)}, {"a": (1, 3)},
          '(Slice): the length of the slice of axis 0 of "a" is 0', "slice of some rows"),
+    _row("(float[A, 3] a) => (float[B, 3] y)",
+         """far = Constant<value_ints = [9223372036854775807]>() p = Slice(a, one, far, first) l = Slice(p, back, far, first)
+            k = Slice(p, one, two, first) d = Div(p, l) y = Add(d, k)""",
+         {"a": (4, 3)}, {"a": (2, 3)}, '(Slice): axis 0 of "p" is 1', "slices of one row that is repeated"),
     _row("(float[A, 3] a) => (float[A, 3] y)",
          "s = Shape<end = 1>(a) t = Slice(w, first, s, first) y = Add(a, t)", {"a": (3, 3)}, {"a": (5, 3)},
          '(Slice): the length of the slice of axis 0 of "w" is 5, the whole axis is 4', "slice of a table"),

@@ -66,11 +66,22 @@ def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
             raise UnsupportedCase("a slice of step 0")
         if dims[axis] == 0:
             found.append((axis, 0, 0, 1))
+        elif isinstance(step, int) and (lone := _lone_element(start, end, step, dims[axis])) is not None:
+            found.append((axis, lone, 1, step))
         elif isinstance(step, int) and _is_signed(start) and _is_signed(end):
             found.append((axis, *slice_range(start, end, step, dims[axis]), step))
         else:
             found.append((axis, *_run_time_range(node, axis, start, end, step), step))
     return found
+
+
+def _lone_element(start: Dim, end: Dim, step: int, size: Dim) -> Dim | None:
+    """The place of the one element that is all of a slice of an open axis; the script refuses to find none."""
+    if not (isinstance(start, int) and isinstance(end, int)) or isinstance(size, int) or step < 1 or may_be_zero(size):
+        return None
+    if end != start + 1 or end == 0:  # the last element has no place behind it that counts from the back
+        return size - 1 if start == -1 and end >= FAR else None
+    return start if start >= 0 else size + start
 
 
 def _is_signed(position: Dim) -> bool:
@@ -206,7 +217,11 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
             continue
         if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
             node.assume(count, Relation.AT_LEAST, 1, words)
-        if _is_of_no_elements(count, dims[axis]):  # the engine takes elements that an axis without any has not for 0
+        if count == 1 and not isinstance(dims[axis], int) and not may_be_zero(dims[axis]):
+            least = start + 1 if isinstance(start, int) else dims[axis] - start
+            if not not_negative(dims[axis] - least):
+                node.assume(dims[axis], Relation.AT_LEAST, least, node.axis_words("data", axis))
+        elif _is_of_no_elements(count, dims[axis]):  # the engine takes elements that an axis without any has not for 0
             node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words("data", axis))
         if step == 1 and isinstance(dims[axis], int) and not isinstance(count, int) and start == 0:
             node.assume(count, Relation.AT_MOST, dims[axis], words, "the whole axis")
