@@ -224,7 +224,8 @@ def equal_or_nan(x: Tensor, wanted: Tensor) -> Tensor:
     """Return where elements are equal to a number, NaN to NaN."""
     if wanted.constant is not None:
         return x.apply("IsNaN") if np.isnan(wanted.constant).any() else x.equals(wanted)
-    return x.equals(wanted) | (x.apply("IsNaN") & wanted.apply("IsNaN"))
+    both = x.apply("IsNaN") & wanted.apply("IsNaN")
+    return x.equals(wanted) | both
 
 
 # Casts
