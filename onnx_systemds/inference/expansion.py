@@ -7,27 +7,22 @@ as in any model. Their shapes are inferred as usual, so an expander may leave si
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from onnx_systemds.inference.facts import Input, NodeFacts
+from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.model import protos
-from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.model.ir import Attribute, Node
 
 OPSET = 23  # of the ONNX nodes that are written
 
 
-class Expansion(NodeFacts):
+class Expansion(NodeFacts, NodeWriter):
     """A node, its facts, and the nodes that it is expanded to."""
 
     def __init__(self, facts: NodeFacts, prefix: str) -> None:
-        super().__init__(facts.node, facts.values, facts.graph_name)
+        NodeFacts.__init__(self, facts.node, facts.values, facts.graph_name)
+        NodeWriter.__init__(self, facts.node, prefix, OPSET)
         self.run_sizes = facts.run_sizes
-        self.prefix = prefix
-        self.nodes: list[Node] = []
 
     def input(self, given: Input) -> str:
         """The name of an input, "" where it is left out."""
@@ -41,31 +36,9 @@ class Expansion(NodeFacts):
         """Those attributes that have a value, by name."""
         return {name: value for name in names if (value := self.attribute(name)) is not None}
 
-    def emit(self, op_type: str, *inputs: str, to: str = "", domain: str = "", **attributes: Attribute) -> str:
-        """Write a node of one output, named ``to`` or anew; returns its name."""
-        return self.emit_several(op_type, [to or self.fresh(op_type)], *inputs, domain=domain, **attributes)[0]
-
-    def emit_several(
-        self, op_type: str, outputs: Sequence[str], *inputs: str, domain: str = "", **attributes: Attribute
-    ) -> tuple[str, ...]:
-        """Write a node of the given outputs ("": not wanted); returns their names."""
-        while inputs and not inputs[-1]:
-            inputs = inputs[:-1]
-        made = self.node.inner(op_type, inputs, tuple(outputs), attributes, 1 if domain == CONTRIB else OPSET)
-        self.nodes.append(replace(made, domain=domain) if domain else made)
-        return made.outputs
-
     def cast(self, name: str, dtype: str, to: str = "") -> str:
         """A value in another element type."""
         return self.emit_several("Cast", [to or self.fresh("Cast")], name, to=protos.element_type(dtype))[0]
-
-    def fresh(self, hint: str) -> str:
-        """A new name of a value."""
-        return f"{self.prefix}/{hint}{len(self.nodes)}"
-
-    def known(self, content: Any, dtype: str = "int64") -> str:
-        """A known tensor: its name."""
-        return self.emit("Constant", value=np.array(content, protos.numpy_dtype(dtype)))
 
     def reshape(self, name: str, *dims: int, to: str = "") -> str:
         """A value in other dims: 0 keeps the one at its place, -1 is what remains."""

@@ -1,4 +1,4 @@
-"""What the rules of the chain rule are made of: the nodes they make, and the node they see.
+"""What the rules of the chain rule are made of: the node they see, and the nodes they make.
 
 A rule stands beside the generator of its operator, registered by `registry.gradient`. It gets its node and the
 derivative of y by the node's outputs, and returns those by its inputs as names of values that further nodes compute;
@@ -8,67 +8,38 @@ derivative of y by the node's outputs, and returns those by its inputs as names 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
+from typing import Any
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.values import Value
-from onnx_systemds.model import protos
-from onnx_systemds.model.ir import Attribute, Node
+from onnx_systemds.model.ir import Node
 
-OPSET = 18  # of the nodes that are made here
-
-
-class Tape:
-    """The nodes made so far."""
-
-    def __init__(self, caller: Node, prefix: str) -> None:
-        self.caller = caller
-        self.prefix = prefix
-        self.nodes: list[Node] = []
-
-    def emit(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
-        """Name of the first output of a new node."""
-        return self.emit_several(op_type, 1, *inputs, **attributes)[0]
-
-    def emit_several(self, op_type: str, count: int, *inputs: str, **attributes: Attribute) -> tuple[str, ...]:
-        """Names of the outputs of a new node."""
-        base = f"{self.prefix}/{op_type}{len(self.nodes)}"
-        outputs = tuple(base if position == 0 else f"{base}_{position}" for position in range(count))
-        self.nodes.append(self.caller.inner(op_type, inputs, outputs, attributes, OPSET))
-        return outputs
-
-    def copy(self, name: str, output: str) -> None:
-        """Give a value a second name."""
-        self.nodes.append(self.caller.inner("Identity", (name,), (output,), {}, OPSET))
-
-    def number(self, value: float, dtype: str) -> str:
-        """A constant of rank 0."""
-        return self.emit("Constant", value=np.array(value, protos.numpy_dtype(dtype)))
-
-    def integers(self, numbers: Sequence[int]) -> str:
-        """A constant of rank 1."""
-        return self.emit("Constant", value=np.array(numbers, np.int64))
-
-    def filled_like(self, name: str, dtype: str, value: float) -> str:
-        """A tensor of the dims of another one, the same number everywhere."""
-        fill = np.array([value], protos.numpy_dtype(dtype))
-        return self.emit("ConstantOfShape", self.emit("Shape", name), value=fill)
+OPSET = 18  # of the nodes that are made
 
 
 class Backward(NodeFacts):
     """A node, and the derivatives of y by its outputs: ``grad`` by the first one."""
 
     def __init__(
-        self, node: Node, values: Mapping[str, Value], graph_name: str, tape: Tape, given: Sequence[str],
+        self, node: Node, values: Mapping[str, Value], graph_name: str, tape: NodeWriter, given: Sequence[str],
         active: set[str],
     ) -> None:  # fmt: skip
         super().__init__(node, values, graph_name)
         self.tape = tape
         self.given = given
         self.active = active
-        self.emit = tape.emit
+
+    def emit(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Write a node of one output; returns its name."""
+        return self.emit_several(op_type, 1, *inputs, **attributes)[0]
+
+    def emit_several(self, op_type: str, count: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
+        """Write a node of so many outputs; returns their names."""
+        base = self.tape.fresh(op_type)
+        outputs = [base, *(f"{base}_{position}" for position in range(1, count))]
+        return self.tape.emit_several(op_type, outputs, *inputs, **attributes)
 
     @property
     def grad(self) -> str:
@@ -93,7 +64,7 @@ class Backward(NodeFacts):
 
     def number(self, value: float) -> str:
         """A constant in the type of the first output."""
-        return self.tape.number(value, self.values[self.out].dtype)
+        return self.tape.known(value, self.values[self.out].dtype)
 
     def times(self, left: str, right: str | float) -> str:
         """A product with a value or a number."""
@@ -114,11 +85,11 @@ class Backward(NodeFacts):
         assert whole is not None
         lead = len(whole) - len(own)
         if lead:
-            derivative = self.emit("ReduceSum", derivative, self.tape.integers(range(lead)), keepdims=0)
+            derivative = self.emit("ReduceSum", derivative, self.tape.known(range(lead)), keepdims=0)
         axes = [axis for axis, (size, goal) in enumerate(zip(own, whole[lead:])) if size == 1 and goal != 1]
         if any(size not in (1, goal) for size, goal in zip(own, whole[lead:])):
             raise UnsupportedCase(f"the derivative of {self.node.op_type} whose broadcast dims are not known")
-        return self.emit("ReduceSum", derivative, self.tape.integers(axes)) if axes else derivative
+        return self.emit("ReduceSum", derivative, self.tape.known(axes)) if axes else derivative
 
     def shaped(self, derivative: str, position: int = 0) -> str:
         """A derivative in the dims of an input of as many elements."""
@@ -155,7 +126,7 @@ class Backward(NodeFacts):
     def share(self, axes: Sequence[int]) -> str:
         """1 divided by the number of elements along some axes of the first input, for each of its elements."""
         hits = self.tape.filled_like(self.x, self.dtype(0), 1.0)
-        return self.emit("Div", hits, self.emit("ReduceSum", hits, self.tape.integers(axes))) if axes else hits
+        return self.emit("Div", hits, self.emit("ReduceSum", hits, self.tape.known(axes))) if axes else hits
 
 
 def by_factor(factor: Callable[[Backward], str]) -> Callable[[Backward], Sequence[str]]:

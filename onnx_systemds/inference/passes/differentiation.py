@@ -14,8 +14,9 @@ from dataclasses import replace
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.definitions import inline, onnx_definition
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward, Tape, flat
+from onnx_systemds.inference.gradient_tape import OPSET, Backward, flat
 from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.registry import find, gradients
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model.ir import TRAINING, Function, Graph, Node
@@ -121,7 +122,7 @@ def _differentiated(
     facts: NodeFacts, path: Sequence[Node], wanted: Sequence[str], y: str, prefix: str
 ) -> tuple[Node, ...]:
     """The nodes that compute dy/dx for each x: the chain rule from the last node of the path to the first."""
-    tape = Tape(facts.node, prefix)
+    tape = NodeWriter(facts.node, prefix, OPSET)
     known: dict[str, list[str]] = {y: [tape.filled_like(y, facts.values[y].dtype, 1.0)]}
     active = {name for node in path for name in node.outputs} | set(wanted)
     for node in reversed(path):
@@ -140,11 +141,11 @@ def _differentiated(
     for x, output in zip(wanted, facts.node.outputs):
         if output:
             found = _sum(tape, known, x) if x in known else tape.filled_like(x, facts.values[x].dtype, 0.0)
-            tape.copy(found, output)
+            tape.emit("Identity", found, to=output)
     return tuple(tape.nodes)
 
 
-def _sum(tape: Tape, known: dict[str, list[str]], name: str) -> str:
+def _sum(tape: NodeWriter, known: dict[str, list[str]], name: str) -> str:
     """All derivatives that reach a value, added up once."""
     parts = known[name]
     if len(parts) > 1:

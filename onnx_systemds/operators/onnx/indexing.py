@@ -96,7 +96,7 @@ def _gather_gradient(n: Backward) -> Sequence[str]:
     """Slices added to where they came from, by way of the first axis."""
     axis = n.axis(default=0)
     taken, rank = n.rank(1), n.rank(0)
-    index = n.emit("Unsqueeze", n.node.inputs[1], n.tape.integers([-1]))
+    index = n.emit("Unsqueeze", n.node.inputs[1], n.tape.known([-1]))
     if n.dtype(1) != "int64":
         index = n.emit("Cast", index, to=7)
     whole = range(axis, axis + taken)

@@ -106,7 +106,7 @@ def _concat_gradient(n: Backward) -> Sequence[str]:
     if n.input_count == 1:
         return [n.grad]
     sizes = _sizes(n, n.node.inputs, axis)
-    return n.tape.emit_several("Split", n.input_count, n.grad, sizes, axis=axis)
+    return n.emit_several("Split", n.input_count, n.grad, sizes, axis=axis)
 
 
 def _sizes(n: Backward, names: Sequence[str], axis: int) -> str:

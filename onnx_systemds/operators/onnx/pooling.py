@@ -319,8 +319,8 @@ def _window_places(
 def _max_pool_gradient(n: Backward) -> Sequence[str]:
     """To the element that each maximum was taken from."""
     attributes = {name: value for name, value in n.node.attributes.items() if name != "storage_order"}
-    _, taken = n.tape.emit_several("MaxPool", 2, n.x, **attributes)
-    flat = n.tape.integers([-1])
+    _, taken = n.emit_several("MaxPool", 2, n.x, **attributes)
+    flat = n.tape.known([-1])
     zeros = n.emit("Reshape", n.tape.filled_like(n.x, n.dtype(0), 0.0), flat)
     index, grad = n.emit("Reshape", taken, flat), n.emit("Reshape", n.grad, flat)
     return [n.shaped(n.emit("ScatterElements", zeros, index, grad, axis=0, reduction="add"))]

@@ -47,12 +47,12 @@ def known_integers(n: Backward, sizes: Sequence[Dim]) -> tuple[int, ...]:
 
 def channel_sum(n: Backward, name: str, rank: int) -> str:
     """Summed over all axes but the channels'."""
-    return n.emit("ReduceSum", name, n.tape.integers([0, *range(2, rank)]), keepdims=0)
+    return n.emit("ReduceSum", name, n.tape.known([0, *range(2, rank)]), keepdims=0)
 
 
 def by_channel(n: Backward, name: str, rank: int) -> str:
     """A number for each channel, to be broadcast along the other axes."""
-    return n.emit("Reshape", name, n.tape.integers([1, -1, *[1] * (rank - 2)]))
+    return n.emit("Reshape", name, n.tape.known([1, -1, *[1] * (rank - 2)]))
 
 
 def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) -> str:
@@ -68,16 +68,16 @@ def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) 
     else:
         batch = n.emit("Shape", image, start=0, end=1)
         space = n.emit("Shape", image, start=2)
-        split = n.emit("Concat", batch, n.tape.integers([group, -1]), space, axis=0)
+        split = n.emit("Concat", batch, n.tape.known([group, -1]), space, axis=0)
         parts = n.emit("Transpose", n.emit("Reshape", image, split), perm=(2, 1, 0, *range(3, rank + 1)))
         channels = n.emit("Shape", parts, start=0, end=1)
-        joined = n.emit("Concat", channels, n.tape.integers([-1]), space, axis=0)
+        joined = n.emit("Concat", channels, n.tape.known([-1]), space, axis=0)
         turned = n.emit("Reshape", parts, joined)
     filters = n.emit("Transpose", grad, perm=swap)
     found = n.emit(
         "Conv", turned, filters, group=group, pads=grid.pads, strides=grid.dilations, dilations=grid.strides
     )
     if any(rest >= step for rest, step in zip(grid.rest, grid.dilations)):
-        starts, ends = n.tape.integers([0] * len(spatial)), n.tape.integers(grid.kernel)
-        found = n.emit("Slice", found, starts, ends, n.tape.integers(spatial))
+        starts, ends = n.tape.known([0] * len(spatial)), n.tape.known(grid.kernel)
+        found = n.emit("Slice", found, starts, ends, n.tape.known(spatial))
     return n.emit("Transpose", found, perm=swap)

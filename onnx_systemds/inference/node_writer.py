@@ -1,0 +1,50 @@
+"""The nodes that are written in the place of another one, and the names of what they give: `NodeWriter`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.model import protos
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.model.ir import Attribute, Node
+
+
+class NodeWriter:
+    """The nodes written so far. opset: of those that are ONNX's."""
+
+    def __init__(self, replaced: Node, prefix: str, opset: int) -> None:
+        self.replaced = replaced
+        self.prefix = prefix
+        self.opset = opset
+        self.nodes: list[Node] = []
+
+    def fresh(self, hint: str) -> str:
+        """A new name of a value."""
+        return f"{self.prefix}/{hint}{len(self.nodes)}"
+
+    def emit(self, op_type: str, *inputs: str, to: str = "", domain: str = "", **attributes: Attribute) -> str:
+        """Write a node of one output, named ``to`` or anew; returns its name."""
+        return self.emit_several(op_type, [to or self.fresh(op_type)], *inputs, domain=domain, **attributes)[0]
+
+    def emit_several(
+        self, op_type: str, outputs: Sequence[str], *inputs: str, domain: str = "", **attributes: Attribute
+    ) -> tuple[str, ...]:
+        """Write a node of the given outputs ("": not wanted); returns their names."""
+        while inputs and not inputs[-1]:
+            inputs = inputs[:-1]
+        made = self.replaced.inner(op_type, inputs, tuple(outputs), attributes, 1 if domain == CONTRIB else self.opset)
+        self.nodes.append(replace(made, domain=domain) if domain else made)
+        return made.outputs
+
+    def known(self, content: Any, dtype: str = "int64") -> str:
+        """A known tensor: its name."""
+        return self.emit("Constant", value=np.array(content, protos.numpy_dtype(dtype)))
+
+    def filled_like(self, name: str, dtype: str, value: float) -> str:
+        """A tensor of the dims of another one, the same number everywhere."""
+        fill = np.array([value], protos.numpy_dtype(dtype))
+        return self.emit("ConstantOfShape", self.emit("Shape", name), value=fill)
