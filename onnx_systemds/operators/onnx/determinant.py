@@ -1,4 +1,4 @@
-"""Det, and signal operators."""
+"""Det: the determinants of square matrices."""
 
 from __future__ import annotations
 

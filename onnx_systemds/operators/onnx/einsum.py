@@ -1,4 +1,4 @@
-"""Einsum, as permutations, sums and matrix products. Attention and RotaryEmbedding expand by ONNX's definition."""
+"""Einsum, as permutations, sums and matrix products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Terms
+from onnx_systemds.inference.integer_spans import Terms
 from onnx_systemds.inference.registry import generator, gradient, integer_rule, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
@@ -84,15 +84,9 @@ def _expanded(term: str, open_axes: Sequence[str], text: str) -> Labels:
 @summed
 def terms_of_einsum(node: NodeFacts) -> Terms:
     """Sums over the labels that the result has not."""
-    equation = str(node.attribute("equation")).replace(" ", "")
-    inputs, _, output = equation.partition("->")
-    sizes: dict[str, Dim] = {}
-    for position, labels in enumerate(inputs.split(",")):
-        if "." in labels or len(labels) != node.rank(position):
-            return Terms(tuple(range(node.input_count)), LONGEST_AXIS)
-        sizes |= dict(zip(labels, node.dims(position)))
-    result = output if "->" in equation else [label for label in sizes if inputs.count(label) == 1]
-    return Terms(tuple(range(node.input_count)), product(size for label, size in sizes.items() if label not in result))
+    equation = equation_of(node)
+    gone = product(size for label, size in equation.sizes.items() if label not in equation.result)
+    return Terms(tuple(range(node.input_count)), gone)
 
 
 @shape_rule("Einsum")
