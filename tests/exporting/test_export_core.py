@@ -306,9 +306,18 @@ def test_results_that_are_wanted_and_not_written_are_named_with_those_that_are()
     assert "its results: Y, log, twice, kept, row, model" in str(error.value)
 
 
-def test_how_a_file_is_divided_is_no_matter_of_a_model() -> None:
-    text = 'X = read("X", format="hdf5", dataset="D")\nwrite(X, "Y", format="binary", rows_in_block=2, cols_in_block=3)\n'
+@pytest.mark.parametrize("how", [
+    'format="hdf5", dataset="D"', 'format="csv", fill=TRUE, default=-1, naStrings=["NA", "?"]', "rows_in_block=9, cols_in_block=9",
+])  # fmt: skip
+def test_how_a_file_is_divided_is_no_matter_of_a_model(how: str) -> None:
+    text = f'X = read("X", {how})\nwrite(X, "Y", format="binary", rows_in_block=2, cols_in_block=3)\n'
     assert run_model(export_script(text), {"X": np.ones((2, 2))})["Y"].sum() == 4
+
+
+@pytest.mark.parametrize("read", ['read("k", naStrings=["9"])', 'as.matrix(read("F", data_type="frame", naStrings=["9"]))'])
+def test_missing_cells_are_not_looked_for_in_what_is_no_file_of_numbers(read: str) -> None:
+    with pytest.raises(TranspileError, match="naStrings says what is missing in"):
+        export_script(f'X = read("X")\nwrite(X, "k", format="csv")\nA = {read}\nwrite(A, "Y")\n')
 
 
 def test_a_list_that_is_written_is_an_output_for_each_item() -> None:

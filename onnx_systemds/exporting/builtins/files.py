@@ -35,9 +35,21 @@ def read(
     indSep: Value | None = None,
     schema: str = "",
     dataset: Value | None = None,
+    fill: bool = True,
+    default: float = 0.0,
+    naStrings: Value | None = None,
+    rows_in_block: Value | None = None,
+    cols_in_block: Value | None = None,
     target: str = "",
 ) -> Value:
-    """What the script itself has written to the file, a bound value, or an input of the model."""
+    """What the script itself has written to the file, a bound value, or an input of the model.
+
+    Texts that stand for missing numbers are a matter of the file, as all else that says how it is read.
+    """
+    if naStrings is not None and (data_type == "frame" or path in ctx.files):
+        what = "a frame" if data_type == "frame" else "what this script has written"
+        raise UnsupportedCase(f"naStrings says what is missing in {what}, where a model has the texts themselves",
+                              hint="leave out naStrings, and replace them")  # fmt: skip
     if path in ctx.files:
         return ctx.files[path]
     types = [part.strip().upper() for part in schema.split(",")]
