@@ -88,7 +88,8 @@ def _opened(path: Path) -> Any:
         head = _matrix_market(path)
         if head is not None:
             return _cells(path, head)
-        with warnings.catch_warnings(action="error"):  # of a file without numbers
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a file without numbers
             return _matrix(np.loadtxt(path, delimiter=",", ndmin=2))
     except (ValueError, LookupError, EOFError, TypeError, OverflowError, MemoryError, UserWarning, csv.Error) as error:
         raise TranspileError(f"it cannot be read as a matrix: {error}", path) from error

@@ -86,7 +86,8 @@ def _models() -> dict[str, bytes]:
 
     found: dict[str, bytes] = {}
     for kind in ("node", "simple"):
-        with warnings.catch_warnings(action="ignore"):  # of numpy, about the expected numbers
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of numpy, about the expected numbers
             tests = load_model_tests(kind=kind)
         for test in tests:
             if test.model is not None:
