@@ -42,6 +42,7 @@ OPERATORS = [
     row("logic", "Y = ((X > 0) & (X < 1)) + !(X > 0) + (X | (X > 0)) + xor(X > 0, X > 1)"),
     row("modulus", "Y = (X * 7) %% 3 + (X * 7) %/% 3 + (X * 7) %% -2.5"),
     row("rounding", "Y = round(X * 2) + floor(X) + ceil(X) + sign(X)"),
+    row("numbers that a sum does not lose in doubles", "Y = ((10000000 + exp(X)) == 10000000) + ((exp(X - 20) + 1) != 1)"),
     ExportCase("rounding where 0.5 more is another number", "Y = round(X)\nZ = 1 / round(X[, 4:5])",
                {"X": np.array([[8388609.0, -8388611, 0.4999999701976776, -0.5, -0.3, 2.5, 4194304.5]])}, ("Y", "Z"),
                tolerance={"float64": 0.0, "float32": 0.0}),
