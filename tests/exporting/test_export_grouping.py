@@ -35,7 +35,11 @@ def gradient(name: str, dout: tuple[int, int], *sizes: int) -> ExportCase:
     return ExportCase(name, body, data, dtypes=["float32"], tolerance={"float32": 1e-4})
 
 
+MODES = [np.array(rows) for rows in ([[2.0, 3, NAN], [3, 2, 2], [NAN, NAN, 9], [4, 5, 1]], [[9.0, 0.5, NAN], [8, 0, -3]],
+                                     [[1.5, 2.9, np.inf], [2.7, 2.1, NAN], [2.2, 3.3, 1]])]  # fmt: skip
 CASES = [
+    ExportCase("most frequent categories", "[Y, V] = imputeByMode(X=X)", {"X": MODES[0]}, outputs=["Y", "V"], symbols=N3,
+               sizes=[{"X": x} for x in MODES[1:]]),
     ExportCase("sums of groups", 'Y = aggregate(target=X, groups=G, fn="sum")', G, symbols=FREE, sizes=FEWER),
     ExportCase("counts of groups", 'Y = aggregate(target=X, groups=G, fn="count")', G, symbols=FREE, sizes=FEWER),
     ExportCase("means of groups", 'Y = groupedAggregate(target=X, groups=G, fn="mean")', G, symbols=FREE, sizes=FEWER),

@@ -49,6 +49,8 @@ FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Se
      lambda x: np.where(np.isnan(x), 0.0, x), ["IsNaN", "Where", "Add"]),
     ("missing, contained", "if (contains(target=X, pattern=NaN)) { X = replace(target=X, pattern=NaN, replacement=7) }\nY = X + 0",
      {}, lambda x: np.where(np.isnan(x), 7.0, x), ["IsNaN", "Where", "Add"]),
+    ("missing, filled by a row", "Y = replace(target=X, pattern=NaN, replacement=0) + isNaN(X) * m", {"m": ROWS["m"]},
+     lambda x: np.where(np.isnan(x), ROWS["m"], x), ["IsNaN", "Where"]),
     ("clipped", "Y = min(max(X, -2), 3)", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped, the other way round", "Y = max(-2, min(3, X))", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped at zero", "Y = min(max(X, 0), 6)", {}, lambda x: np.clip(x, 0, 6), ["Clip"]),

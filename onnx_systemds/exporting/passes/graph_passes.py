@@ -190,7 +190,7 @@ def turned(fusing: Fusing, node: Node) -> bool:
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "Add": (gemm, convolution_joins.shifted, idioms.batch_normalization, idioms.normalized_shifted,
-            simplifications.based, activations.rectified),
+            idioms.missing_filled, simplifications.based, activations.rectified),
     "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid),
     "Mul": (convolution_joins.scaled, idioms.gelu, idioms.normalized_scaled, simplifications.moved_back),
     "Div": (convolution_joins.divided, softmax, idioms.layer_normalization, idioms.unit_rows, activations.tangent),

@@ -15,6 +15,23 @@ _FARTHEST_MEAN = 100.0
 """Means of so many deviations: onnxruntime takes the mean from the scaled numbers, which costs as many digits."""
 
 
+def missing_filled(fusing: Fusing, node: Node) -> bool:
+    """``replace(X, NaN, 0) + is.nan(X) * row`` for a known row."""
+    for kept, filled in pairs(node):
+        chosen = made_by(kept, "Where")
+        test = None if chosen is None else made_by(chosen.inputs[0], "IsNaN")
+        if chosen is None or test is None or test.inputs[0] is not chosen.inputs[2]:
+            continue
+        if not is_number(chosen.inputs[1], 0.0):
+            continue
+        for mask, row in pairs(fusing.single(filled, "Mul")):
+            gaps, known = made_by(mask, "Cast"), row.constant
+            is_row = known is not None and bool(np.isfinite(known).all()) and node.outputs[0].dims == kept.dims
+            if gaps is not None and gaps.inputs[0] is chosen.inputs[0] and is_row:
+                return fusing.become(node, "Where", [chosen.inputs[0], row, chosen.inputs[2]])
+    return False
+
+
 def gelu(fusing: Fusing, node: Node) -> bool:
     """``0.5 * (1 + tanh(sqrt(2/pi) * (X + 0.044715 * X^3))) * X``; onnxruntime knows it to float32 alone."""
     if fusing.builder.opset < _GELU_SINCE or fusing.builder.dtype != "float32":
