@@ -7,7 +7,6 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from onnx_systemds.dml.templates import add_templates
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import (
     batch_rule,
     expander,
@@ -26,13 +25,22 @@ from onnx_systemds.inference.registry import (
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Node
 from onnx_systemds.operators import contrib, ml, onnx
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import (
+    SCALAR,
+    Backward,
+    Expansion,
+    Fragment,
+    NodeFacts,
+    NodeView,
+    Value,
+    View,
+    unknown_size,
+)
 
-__all__ = ["SCALAR", "Fragment", "GraphEditor", "Node", "NodeFacts", "NodeView", "View", "add_templates",
-           "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule", "list_rule", "nn_layer",
-           "operator_generators", "rewrite", "shape_rule", "size_rule", "takes_text"]  # fmt: skip
+__all__ = ["SCALAR", "Backward", "Expansion", "Fragment", "GraphEditor", "Node", "NodeFacts", "NodeView", "Value",
+           "View", "add_templates", "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule",
+           "list_rule", "nn_layer", "operator_generators", "rewrite", "shape_rule", "size_rule", "takes_text",
+           "unknown_size"]  # fmt: skip
 
 for _package in (onnx, ml, contrib):
     for _module in sorted(module.name for module in iter_modules(_package.__path__)):

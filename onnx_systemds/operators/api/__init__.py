@@ -1,1 +1,12 @@
-"""What an author of an operator needs: the view of a node, fragments and forms."""
+"""What an author of an operator needs: the views of a node that rules and generators see, fragments and forms."""
+
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+
+__all__ = ["SCALAR", "Backward", "Expansion", "Fragment", "NodeFacts", "NodeView", "Value", "View", "split_view",
+           "unknown_size"]  # fmt: skip

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Expansion, Fragment, NodeView
 from onnx_systemds.operators.onnx.elementwise import same_dims, unary
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 

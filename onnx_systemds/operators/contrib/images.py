@@ -7,12 +7,9 @@ import numpy as np
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import certainly_differ
 from onnx_systemds.inference.dims import product
-from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Expansion, Fragment, NodeView, View
 from onnx_systemds.operators.onnx.elementwise import same_dims
 
 shape_rule("Inverse", domain=CONTRIB)(same_dims)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.expansion import Expansion
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.normalization import layer_normalization_rule, root_mean_square, trailing_operand
 from onnx_systemds.operators.support.batch_rules import mixes_from_axis
 

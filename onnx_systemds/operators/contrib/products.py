@@ -10,14 +10,9 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.expansion import Expansion
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.linear import matmul_dims, repeated_factor
 from onnx_systemds.operators.support.batch_rules import mixes_in_product
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, is_finite

@@ -10,14 +10,11 @@ from collections.abc import Callable
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.protos import integer_range
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, around
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.joining import concatenated

@@ -6,14 +6,10 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.expansion import Expansion
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import expander, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.recurrent import Layer, Shape, directions_of
 from onnx_systemds.operators.onnx.recurrent_steps import Variant
 

@@ -6,13 +6,9 @@ from dataclasses import replace
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.pooling import counted_share, pooled
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized, saturated
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first

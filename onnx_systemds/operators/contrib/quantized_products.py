@@ -8,14 +8,9 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.expansion import Expansion
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import expander, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.linear import added_operand, assume_added
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized
 

@@ -8,10 +8,7 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, View
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
 Labels = Union[tuple[int, ...], tuple[str, ...]]

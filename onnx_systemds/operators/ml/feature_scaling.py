@@ -11,13 +11,10 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import counted, row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES
 from onnx_systemds.model.ir import ML
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.broadcasting import minus_vector

@@ -7,13 +7,10 @@ import numpy as np
 from onnx_systemds.engine.safe_forms import equal_pairs
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.ir import ML
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.ml.feature_scaling import sample_count
 from onnx_systemds.operators.onnx.combining import truncated
 from onnx_systemds.operators.onnx.selecting import Steps

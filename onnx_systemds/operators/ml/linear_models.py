@@ -5,13 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import ML
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.ml.class_labels import class_labels, label_result, labels_dtype
 from onnx_systemds.operators.ml.feature_scaling import data_view, row_operand, sample_count
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, NO_SECOND_CLASS, transformed_scores

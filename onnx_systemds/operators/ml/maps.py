@@ -13,13 +13,9 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import ML, MapType, TensorType
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.onnx.combining import truncated
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first

@@ -9,13 +9,9 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import generator, looks_up_text, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 
 takes_text("TfIdfVectorizer")
 looks_up_text("TfIdfVectorizer")

@@ -11,13 +11,9 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import ML
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.ml.class_labels import Labels, class_labels, label_result, labels_dtype
 from onnx_systemds.operators.ml.feature_scaling import row_operand, sample_count
 from onnx_systemds.operators.ml.linear_models import linear_scores, sample_rows

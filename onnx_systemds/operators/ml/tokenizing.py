@@ -8,13 +8,9 @@ from onnx_systemds.dml.java_text import java_regex, java_string_literal
 from onnx_systemds.dml.literals import text_parts
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view, unknown_size
 
 takes_text("Tokenizer", domain=CONTRIB)
 

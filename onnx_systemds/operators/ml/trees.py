@@ -13,13 +13,10 @@ from onnx_systemds.dml.operands import plus
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import FINITE_DTYPES, Value
+from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.model.ir import ML, Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.ml.post_transforms import TRANSFORMS, transformed_scores
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS

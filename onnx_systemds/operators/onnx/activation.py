@@ -13,14 +13,11 @@ from onnx_systemds.dml.operands import plus
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward, by_factor
+from onnx_systemds.inference.gradient_tape import by_factor
 from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
 from onnx_systemds.operators.onnx.elementwise import (

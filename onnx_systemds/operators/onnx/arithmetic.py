@@ -12,16 +12,12 @@ from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.dml.operands import number_in
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo, not_negative
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT, UNBOUNDED, Computes, Span, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements, Value
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.combining import (
     OPERANDS_TOGETHER,
     as_matrix,

@@ -10,13 +10,8 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import by_channel, channel_sum
 

@@ -10,15 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, LIMIT, Computes, Span, joined
 from onnx_systemds.inference.registry import batch_rule, generator, integer_rule, shape_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.protos import element_name
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.combining import finish, infix, replicated, wrapped
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import WORDS

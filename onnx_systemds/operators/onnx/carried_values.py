@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, may_be_zero, product, symbol, symbols
-from onnx_systemds.inference.facts import unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, list_value, local_dims, outer_list, same_element
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import OptionalType
-from onnx_systemds.operators.api.layout import LIST, SCALAR, View, boundary_form
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, NodeView, Value, View, unknown_size
+from onnx_systemds.operators.api.layout import LIST, boundary_form
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS, TEXTS
 from onnx_systemds.operators.api.sub_function import SubFunction
 

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import EXACT, UNBOUNDED, Computes, IntegerUse, Moves, Reads, Span, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES, Elements
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name, integer_range
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.activation import by_function
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.elementwise import is_single, of_matrix, unary, zero_beside

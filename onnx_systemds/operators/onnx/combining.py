@@ -10,9 +10,8 @@ from onnx_systemds.dml.operands import number_in, plus
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.inference.dims import all_known, is_of_run
 from onnx_systemds.inference.values import INTEGER_DTYPES
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, Form, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
+from onnx_systemds.operators.api.layout import Form
 from onnx_systemds.operators.support.broadcasting import (
     COLUMN,
     FULL,

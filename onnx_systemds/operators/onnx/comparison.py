@@ -9,9 +9,7 @@ import numpy as np
 
 from onnx_systemds.correspondence import COMPARISONS
 from onnx_systemds.inference.dims import Dim, is_non_negative
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import Moves
 from onnx_systemds.inference.registry import (
     batch_rule,
@@ -23,10 +21,8 @@ from onnx_systemds.inference.registry import (
     size_rule,
     takes_text,
 )
-from onnx_systemds.inference.values import Elements, Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.inference.values import Elements
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, same_dims, two_operands, unary
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned

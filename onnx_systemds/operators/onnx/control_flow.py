@@ -9,18 +9,16 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, is_of_run, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, outer_list
 from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.passes.continuations import BRANCHES, CONTINUED, impossible, possible_branches
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import FAILED, Value, is_parameter
+from onnx_systemds.inference.values import FAILED, is_parameter
 from onnx_systemds.model.walk import handed_on
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, boundary_form
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, unknown_size
+from onnx_systemds.operators.api.layout import boundary_form
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS
 from onnx_systemds.operators.onnx.carried_values import (
     Changes,

@@ -9,14 +9,9 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dims, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked

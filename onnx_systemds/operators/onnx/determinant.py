@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from onnx_systemds.errors import InvalidModel
 from onnx_systemds.inference.dims import product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import generator, shape_rule
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 
 
 @shape_rule("Det")

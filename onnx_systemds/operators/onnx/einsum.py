@@ -10,14 +10,9 @@ from functools import partial
 from onnx_systemds.engine.safe_forms import col_sums, matrix_product, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import Terms
 from onnx_systemds.inference.registry import generator, gradient, integer_rule, shape_rule
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite

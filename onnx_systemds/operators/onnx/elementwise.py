@@ -8,15 +8,11 @@ from functools import partial
 from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward, by_factor, flat
+from onnx_systemds.inference.gradient_tape import by_factor, flat
 from onnx_systemds.inference.integer_spans import Span
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, nn_layer, shape_rule
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import finish, wrapped
 from onnx_systemds.operators.onnx.precision import as_float

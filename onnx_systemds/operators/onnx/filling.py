@@ -10,9 +10,8 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import count_from_one, counted
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, maximum, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward, flat
+from onnx_systemds.inference.gradient_tape import flat
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Moves, Reads, Span, symmetric
 from onnx_systemds.inference.registry import (
     batch_rule,
@@ -25,12 +24,10 @@ from onnx_systemds.inference.registry import (
     takes_text,
 )
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
-from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES, Elements
 from onnx_systemds.inference.wide_integers import content_span
 from onnx_systemds.model.protos import dtype_of
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.casting import round_text
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all

@@ -7,13 +7,8 @@ from collections.abc import Sequence
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import row_sums
 from onnx_systemds.inference.dims import product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 
 batch_rule("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")(mixes_all_but_first)

@@ -10,9 +10,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, not_negative, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -23,10 +21,9 @@ from onnx_systemds.inference.registry import (
     size_rule,
     takes_text,
 )
-from onnx_systemds.inference.values import Elements, Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, around, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.inference.values import Elements
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view, unknown_size
+from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved

@@ -9,12 +9,8 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.convolution import conv_windows, convolved, shifted_filters, shifted_input
 from onnx_systemds.operators.onnx.linear import matmul_dims, wrapped_result
 from onnx_systemds.operators.onnx.requantizing import Parameters, requantized

@@ -10,9 +10,7 @@ import numpy as np
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, not_negative, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import Moves
 from onnx_systemds.inference.registry import (
     batch_rule,
@@ -25,10 +23,9 @@ from onnx_systemds.inference.registry import (
     takes_text,
 )
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
-from onnx_systemds.inference.values import Elements, Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, along_axis, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.inference.values import Elements
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
+from onnx_systemds.operators.api.layout import along_axis
 from onnx_systemds.operators.onnx.selecting import Steps, part_of_axis
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite

@@ -6,9 +6,7 @@ import numpy as np
 
 from onnx_systemds.inference.registry import nn_layer
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeView, View
 from onnx_systemds.operators.onnx.recurrent import Shape, direction_of, shape_of
 
 _GATES = (0, 2, 1, 3)  # the layer has input, forget, output and cell where ONNX has input, output, forget and cell

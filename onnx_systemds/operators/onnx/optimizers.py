@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import TRAINING
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, Form
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value
+from onnx_systemds.operators.api.layout import Form
 
 GROUPS = {"Adagrad": 3, "Momentum": 3, "Adam": 4}  # inputs per tensor: itself, its gradient, its accumulators
 

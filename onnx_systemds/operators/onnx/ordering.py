@@ -8,14 +8,10 @@ from functools import partial
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Span
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, around
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, unknown_size
+from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last

@@ -17,15 +17,10 @@ from onnx_systemds.inference.dims import (
     not_negative,
     product,
 )
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import Moves
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.integer_rules import moved_beside_zeros

@@ -13,17 +13,12 @@ import numpy as np
 from onnx_systemds.engine.safe_forms import window_maxima
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, all_known, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import INDEX, Reads
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme
 from onnx_systemds.operators.onnx.global_pooling import power, root
 from onnx_systemds.operators.onnx.indexing import along_axes, strides

@@ -7,13 +7,10 @@ import numpy as np
 from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.protos import element_name, integer_range
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.onnx.combining import as_matrix, finish, increased, infix

@@ -10,14 +10,11 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import flat
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
-from onnx_systemds.inference.values import FINITE_DTYPES, Value
+from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.model.protos import element_name
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.support.batch_rules import mixes_all
 
 batch_rule("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",

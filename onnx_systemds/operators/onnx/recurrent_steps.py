@@ -11,8 +11,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import NodeFacts, NodeView
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}

@@ -18,17 +18,13 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, Moves, Terms
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements, Value
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements
 from onnx_systemds.limits import check_integer
 from onnx_systemds.model.protos import numpy_dtype
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import extreme, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing

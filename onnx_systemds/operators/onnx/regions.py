@@ -9,12 +9,8 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import generator, shape_rule
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.convolution import conv_rule, conv_windows
 from onnx_systemds.operators.onnx.indexing import size_row
 from onnx_systemds.operators.support.movement import permuted

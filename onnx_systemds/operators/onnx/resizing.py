@@ -13,14 +13,11 @@ from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.dims import Dim, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.interpolation import Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_other_inputs

@@ -8,14 +8,10 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel
 from onnx_systemds.inference.dims import Dim, Dims, maximum, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import check_table
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.indexing import along_axes, size_row
 from onnx_systemds.operators.support.movement import unless_empty
 

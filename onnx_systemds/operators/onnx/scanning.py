@@ -7,14 +7,11 @@ from typing import cast
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product, symbols
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.registry import generator, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, AlongAxis, View, along_axis, boundary_form
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api.layout import AlongAxis, along_axis, boundary_form
 from onnx_systemds.operators.onnx.carried_values import (
     UNCHANGED,
     carried_value,

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, IntegerUse, Moves, Span, Sums, Terms
 from onnx_systemds.inference.registry import fold, generator, integer_rule, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.indexing import assume_element_indices, element_index, index_depth, nd_index
 from onnx_systemds.operators.onnx.shaping import identity

@@ -10,9 +10,8 @@ import numpy as np
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.inference.dims import Dim, Dims, is_of_run, may_be_zero
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, AlongAxis, View, along_axis, around
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
+from onnx_systemds.operators.api.layout import AlongAxis, along_axis, around
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
 from onnx_systemds.operators.support.movement import ascending_runs
 

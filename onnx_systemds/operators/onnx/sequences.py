@@ -9,13 +9,10 @@ from __future__ import annotations
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.lists import is_varying, item_value, joined, list_value, varying
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import LIST, SCALAR, View, item_form, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View, split_view, unknown_size
+from onnx_systemds.operators.api.layout import LIST, item_form
 
 takes_text(
     "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",

@@ -9,9 +9,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -22,10 +20,9 @@ from onnx_systemds.inference.registry import (
     size_rule,
     takes_text,
 )
-from onnx_systemds.inference.values import Elements, Value
+from onnx_systemds.inference.values import Elements
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.support.batch_rules import mixes_nothing, mixes_other_inputs
 from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.size_rules import known_elements

@@ -9,8 +9,7 @@ import math
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.inference.dims import Dim, product
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import NodeView, View
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense, is_sparse
 from onnx_systemds.operators.support.movement import Source
 from onnx_systemds.operators.support.windows import Image, Windows, padded, shape_list

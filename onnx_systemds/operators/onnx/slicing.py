@@ -11,9 +11,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, not_negative
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -24,10 +22,9 @@ from onnx_systemds.inference.registry import (
     size_rule,
     takes_text,
 )
-from onnx_systemds.inference.values import Elements, Value
+from onnx_systemds.inference.values import Elements
 from onnx_systemds.model import protos
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import unlimited
 from onnx_systemds.operators.support.integer_rules import moved

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from onnx_systemds.inference.dims import product
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, around, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeView, View, split_view
+from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_from_axis
 from onnx_systemds.operators.support.broadcasting import minus_vector

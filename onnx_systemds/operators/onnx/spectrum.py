@@ -15,14 +15,11 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, minimum, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.model.protos import element_name
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted
 

@@ -9,13 +9,10 @@ import numpy as np
 from onnx_systemds.dml.java_text import java_regex, java_string_literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product
-from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View, split_view, unknown_size
+from onnx_systemds.operators.api.layout import Form
 from onnx_systemds.operators.support.batch_rules import mixes_nothing, mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import SINGLE, broadcast, operands
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from onnx_systemds.inference.registry import takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, Form
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeView
+from onnx_systemds.operators.api.layout import Form
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.precision import as_float
 

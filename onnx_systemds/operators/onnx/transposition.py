@@ -8,8 +8,6 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, divide_exactly
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -20,10 +18,9 @@ from onnx_systemds.inference.registry import (
     size_rule,
     takes_text,
 )
-from onnx_systemds.inference.values import Elements, Value
+from onnx_systemds.inference.values import Elements
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_nothing
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.integer_rules import moved

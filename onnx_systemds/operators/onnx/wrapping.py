@@ -10,9 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.operators.api.layout import SCALAR
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView
 from onnx_systemds.operators.onnx.combining import as_matrix
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands
 

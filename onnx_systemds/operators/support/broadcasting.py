@@ -13,10 +13,9 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.dml.operands import called, expression_of
 from onnx_systemds.inference.dims import Dim, Dims, Operation, is_of_run, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.values import FINITE_DTYPES
-from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView, View, split_view
+from onnx_systemds.operators.api.layout import Form
 
 FULL, ROW, COLUMN, SINGLE = "full", "row", "column", "single"
 

@@ -14,9 +14,8 @@ from typing import TypeVar
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product, symbols
-from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, along_axis, around, split_view
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import Fragment, NodeView, View, split_view
+from onnx_systemds.operators.api.layout import along_axis, around
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
 Source = Callable[[View], str]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import NodeView, View
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
 

@@ -10,10 +10,8 @@ import numpy as np
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, all_known, maximum, minimum, not_negative, product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.layout import View
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api import NodeFacts, NodeView, View
 from onnx_systemds.operators.support.movement import Moved
 
 
