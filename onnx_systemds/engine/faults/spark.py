@@ -32,4 +32,23 @@ SPARK: tuple[Fault, ...] = (
         inputs=((2, 4), (1, 3)),
         raises="cannot be cast to class java.lang.Comparable",
     ),
+    Fault(
+        "column-beside-blocks-of-columns",
+        "A - v, and A with a column v by any other operator, has zeros behind the first block of columns, where v is"
+        " larger than what Spark sends to all tasks",
+        "v = matrix(X, rows=22, cols=1)\nresult = abs(v) %*% matrix(2, rows=1, cols=11) - v",
+        tuple((number,) * 11 for number in range(22)),
+        "none: README.md says so; tasks of score.dml (place=spark) have matrices of one block",
+        inputs=((*range(11),), (*range(11, 22),)),
+    ),
+    Fault(
+        "rows-below-wide-rows",
+        "rbind(A, B) of few rows takes a form that refuses more columns than a block has, where B is larger than what"
+        " Spark sends to all tasks",
+        "result = rbind(matrix(X, rows=1, cols=22), matrix(X, rows=1, cols=22))",
+        ((*range(22),), (*range(22),)),
+        "none is needed, as the run ends with an error",
+        inputs=((*range(11),), (*range(11, 22),)),
+        raises="Output must have at most one column block",
+    ),
 )
