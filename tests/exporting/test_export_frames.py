@@ -48,6 +48,8 @@ CASES = [
     row("a computed range", "n = nrow(F)\nY = F[2:n, 1:2]"),
     row("a row at a computed place", "X = as.matrix(F[, 2])\nk = 2 - as.integer(as.scalar(X[1, 1]) / 7)\nG = F\nG[k, ] = F[2, ]\nY = rbind(G, F[k, ], F[k:(k + 1), ])"),
     row("rows in another order", "G = F\nfor (i in 1:nrow(F)) { k = nrow(F) + 1 - i\nG[i, ] = F[k, ] }\nY = G"),
+    row("rows of each trip's texts", "X = as.matrix(F[, 2])\nk = 2 - as.integer(as.scalar(X[1, 1]) / 7)\nY = F\n"
+        "for (i in 1:nrow(F)) { p = nrow(F) + 1 - i\nG = rbind(F[i, ], F[p, ])\nY[i, ] = G[k, ] }"),
     row("sizes", "Y = matrix(nrow(F) * 10 + ncol(F) + length(F) * 100, 1, 1)"),
     row("beside each other", "Y = cbind(F, F[, 1])"),
     row("below each other", "Y = rbind(F, F[1, ])"),

@@ -124,12 +124,20 @@ def chosen(fusing: Fusing, node: Node) -> bool:
 
 def texts(fusing: Fusing, node: Node) -> bool:
     """Rows of texts, of which onnxruntime takes by Gather the first text alone, are right by GatherND."""
-    x, places = node.operand(0), node.operand(1)
-    if x.kind != TEXT or node.integer("axis") or all(dim == 1 for dim in x.dims[1:]):
+    x, places, axis = node.operand(0), node.operand(1), node.integer("axis")
+    if x.kind != TEXT or all(dim == 1 for dim in x.dims[axis + 1 :]):
         return False
     column = Tensor(INT, (*places.dims, 1))
     fusing.inserted(node, "Unsqueeze", [places, fusing.builder.constant([-1])], column)
-    return fusing.become(node, "GatherND", [x, column])
+    if not axis:
+        return fusing.become(node, "GatherND", [x, column])
+    others = [*range(axis), *range(axis + 1, x.rank)]
+    sizes = tuple(x.dims[i] for i in others)
+    rows = fusing.inserted(node, "Transpose", [x], Tensor(TEXT, (x.dims[axis], *sizes)), {"perm": (axis, *others)})
+    chosen = fusing.inserted(node, "GatherND", [rows, column], Tensor(TEXT, (*places.dims, *sizes)))
+    order = list(range(chosen.rank))
+    back = (*order[places.rank :][:axis], *order[: places.rank], *order[places.rank + axis :])
+    return fusing.become(node, "Transpose", [chosen], perm=back)
 
 
 def softmax(fusing: Fusing, node: Node) -> bool:
