@@ -113,12 +113,12 @@ def test_images_that_are_nearly_empty() -> None:
 @pytest.mark.parametrize(("height", "each"), [(6, 1), (5, 2)])
 def test_matrices_of_filters(height: int, each: int) -> None:
     """Of five channels, with one filter or two for each. Rows of an odd length have no halves."""
-    (function,) = map(print_statement, library_functions(["depthwise_matrix"]))
+    functions = "\n".join(map(print_statement, library_functions(["depthwise_matrix"])))
     weight = RANDOM.normal(size=(5 * each, 1, 3, 2)).astype(np.float32)
     x = RANDOM.normal(size=(2, 5, height, 7)).astype(np.float32)
     weight[1, 0, 0, 1], x[:, 1 // each] = np.inf, 1  # beside the image it counts for nothing
     call = f'W = read("./W")\nM = depthwise_matrix(W, 5, {height}, 7, 3, 2, 1, 2, 1, 0)\nwrite(M, "./M")\n'
-    (found,) = shared_session().prepare(f"{function}\n{call}", ["W"], ["M"])({"W": weight.reshape(5 * each, -1)}).values()
+    (found,) = shared_session().prepare(f"{functions}\n{call}", ["W"], ["M"])({"W": weight.reshape(5 * each, -1)}).values()
     padded = np.pad(np.repeat(x, each, 1).astype(np.float64), ((0, 0), (0, 0), (1, 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 2), (2, 3))[:, :, :, ::2]
     for number in range(5 * each):

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml import templates
-from onnx_systemds.dml.library import function_of
+from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned, assigns_variable
 from onnx_systemds.importing.interface import Port
@@ -144,7 +143,7 @@ def _others(script: Script) -> dict[str, tree.Function]:
 def _work(script: Script, inputs: tuple[Port, ...], sizes: Mapping[str, int], form: Form) -> Work:
     main, given = script.main, [*map(_shape, inputs), *(sizes[symbol] for symbol in script.sizes)]
     known = {parameter.name: size for parameter, size in zip(main.parameters, given) if size is not None}
-    library = {name: function_of(templates.library_text(name)) for name in _LIBRARY}
+    library = {function.name: function for function in library_functions(_LIBRARY)}
     names = tuple(weight.name for weight in script.weights)
     return Work(main, library | _others(script), form, known, names)
 
