@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = ("tutorials/scikit_learn", "tutorials/boosted_trees", "tutorials/from_systemds", "tutorials/training_on",
          "troubleshooting", "looking_inside", "speed")  # fmt: skip
+BY_JAVA = "java"
 BY_PYTORCH = ("tutorials/pytorch", "tutorials/keras")
 
 
@@ -53,6 +55,13 @@ def test_a_tutorial_installs_what_it_uses(page: Path) -> None:
 def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert follow(DOCS / f"{page}.md", tmp_path, Path(sys.executable).parent) >= 3
+
+
+@pytest.mark.engine
+@pytest.mark.skipif(shutil.which("javac") is None, reason="Java has no compiler here")
+def test_the_page_of_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert follow(DOCS / f"{BY_JAVA}.md", tmp_path, Path(sys.executable).parent) == 2
 
 
 @pytest.mark.pytorch
