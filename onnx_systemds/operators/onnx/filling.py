@@ -174,7 +174,8 @@ def _range_length(node: NodeFacts) -> Dim | None:
     if step == 0:
         raise UnsupportedCase("a range with steps of 0")
     span, step = (last - first, step) if step > 0 else (first - last, -step)
-    return maximum((span + step - 1) // step, 0)
+    # before the division, of which sizes take the quotient for a size
+    return maximum(span + step - 1, 0) // step
 
 
 @generator("Range", since=(11, 27))
