@@ -156,6 +156,16 @@ BIAS = """g (float[2,s] x) => (float[2,s] y) <float[1,8] bias = {1,2,3,4,5,6,7,8
   y = Add (x, part)
 }"""
 
+ALL_BUT_ONE = """g (float[a,b] x) => (float[?,?] last, float[?,?] first) {
+  zero = Constant <value_ints=[0]> ()
+  one = Constant <value_ints=[1]> ()
+  far = Constant <value_ints=[99]> ()
+  size = Shape <start=1, end=2> (x)
+  back = Sub (one, size)
+  last = Slice (x, back, far, one)
+  first = Slice (x, zero, back, one)
+}"""
+
 THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   z = ConstantOfShape <value=float[1]{2.0}> (s)
   y = Sqrt (z)
@@ -218,6 +228,11 @@ def test_a_remainder_by_the_size_that_is_sliced() -> None:
 def test_a_slice_of_the_one_row_that_there_is() -> None:
     """As MPT takes its bias: of 1 - max(1 - s, 0) rows, which are broadcast."""
     check(BIAS, {"x": X[:2]}, {"x": X[2:, :1]})
+
+
+def test_a_position_from_the_back_that_is_0_for_one_column() -> None:
+    """0 is the first place, and none behind the last one."""
+    check(ALL_BUT_ONE, {"x": X}, {"x": X[:, :1]})
 
 
 def test_a_loop_that_slices_by_its_counter() -> None:

@@ -82,8 +82,8 @@ def _lone_element(start: Dim, end: Dim, step: int, size: Dim) -> Dim | None:
 
 
 def _is_signed(position: Dim) -> bool:
-    """Whether it is known from which end a position counts."""
-    return not_negative(position) or not_negative(-1 * position)
+    """Whether it is known from which end a position counts: 0 is the first one, and none from the back."""
+    return not_negative(position) or not_negative(-1 * position - 1)
 
 
 def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim) -> tuple[Dim, Dim]:
@@ -220,10 +220,24 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
                 node.assume(dims[axis], Relation.AT_LEAST, least, node.axis_words("data", axis))
         elif _is_of_no_elements(count, dims[axis]):  # the engine takes elements that an axis without any has not for 0
             node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words("data", axis))
-        if step == 1 and isinstance(dims[axis], int) and not isinstance(count, int) and start == 0:
-            node.assume(count, Relation.AT_MOST, dims[axis], words, "the whole axis")
+        _assume_within(node, axis, start, count, step)
         dims[axis] = count
     return (node.tensor(dims),)
+
+
+def _assume_within(node: NodeFacts, axis: int, start: Dim, count: Dim, step: Dim) -> None:
+    """Take a slice of an axis of known size to end within it, where it goes by sizes; what the run clips is so."""
+    size, words = node.dims("data")[axis], node.axis_words("data", axis)
+    is_known = isinstance(start, int) and isinstance(count, int)
+    if not isinstance(size, int) or not isinstance(step, int) or is_known:
+        return
+    if step == 1 and start == 0:
+        node.assume(count, Relation.AT_MOST, size, f"the length of the slice of {words}", "the whole axis")
+    elif sizes.lone_symbol(count) is None or not may_be_zero(count):
+        last = start + (count - 1) * step if step > 0 else start
+        if not not_negative(size - 1 - last):
+            words = f"the {'last' if step > 0 else 'first'} place of the slice of {words}"
+            node.assume(last, Relation.AT_MOST, size - 1, words, "that of the axis")
 
 
 @batch_rule("Slice", sizes=(1, 2))
