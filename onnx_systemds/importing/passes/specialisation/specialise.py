@@ -32,6 +32,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     without_threads,
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
+from onnx_systemds.importing.passes.specialisation.plain_shapes import with_plain_shapes
 from onnx_systemds.importing.passes.specialisation.products import (
     FILTERS,
     MATRIX,
@@ -232,7 +233,7 @@ def _with_products(work: Work) -> Work:
         return work
     body, products = with_sparse_products(work.main.body, work.flow().constant)
     columns = with_sample_columns(body, products, known_sizes(body), work.results, work.form.joins_biases)
-    return replace(_with_body(work, columns.body), bounds=tuple(columns.bounds))
+    return replace(_with_body(work, with_plain_shapes(columns.body)), bounds=tuple(columns.bounds))
 
 
 def _with_products_of_rows(work: Work) -> Work:
