@@ -156,12 +156,11 @@ def floor_divide(left: Dim, right: Dim) -> Dim:
     if exact is not None:
         return exact
     if isinstance(right, int) and isinstance(left, Expression):
-        # floor((k*right*a + b) / right) = k*a + floor(b / right)
+        # floor((k*right*a + b) / right) = k*a + floor(b / right), of a b that is not negative: DML cuts off towards 0
         whole = {m: c for m, c in left.terms if c % right == 0}
-        rest = {m: c for m, c in left.terms if c % right != 0}
-        if whole:
-            shifted = from_terms({m: c // right for m, c in whole.items()})
-            return add(shifted, floor_divide(from_terms(rest), right))
+        rest = from_terms({m: c for m, c in left.terms if c % right != 0})
+        if whole and (isinstance(rest, int) or not_negative(rest)):
+            return add(from_terms({m: c // right for m, c in whole.items()}), floor_divide(rest, right))
     return _operation("floordiv", left, right)
 
 

@@ -166,6 +166,14 @@ ALL_BUT_ONE = """g (float[a,b] x) => (float[?,?] last, float[?,?] first) {
   first = Slice (x, zero, back, one)
 }"""
 
+LEFT_OVER = """g (float[a,b,4] x) => (float[?,?,?] y) {
+  four = Constant <value_ints=[4]> ()
+  last = Constant <value_ints=[2]> ()
+  rows = Shape <start=0, end=1> (x)
+  left = Slice (x, rows, four, last)
+  y = MaxPool <auto_pad="SAME_UPPER", kernel_shape=[3], strides=[3]> (left)
+}"""
+
 THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   z = ConstantOfShape <value=float[1]{2.0}> (s)
   y = Sqrt (z)
@@ -233,6 +241,11 @@ def test_a_slice_of_the_one_row_that_there_is() -> None:
 def test_a_position_from_the_back_that_is_0_for_one_column() -> None:
     """0 is the first place, and none behind the last one."""
     check(ALL_BUT_ONE, {"x": X}, {"x": X[:, :1]})
+
+
+def test_windows_over_what_a_slice_leaves() -> None:
+    """Their number is a quotient of 6 - a, not 2 more than one of -a, which DML cuts off towards 0."""
+    check(LEFT_OVER, *({"x": X[:rows, :4].reshape(rows, 1, 4)} for rows in (1, 2, 3)))
 
 
 def test_a_loop_that_slices_by_its_counter() -> None:
