@@ -17,6 +17,7 @@ from tests.fuzz import (
     loop_models,
     onnx_files,
     operators,
+    size_models,
     wide_matrices,
 )
 from tests.fuzz.finding import Finding
@@ -41,6 +42,7 @@ SOURCES: dict[str, Source] = {
     "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
     "graphs": Source(graphs.cases, graphs.check),
     "loops": Source(loop_models.cases, loop_models.check),
+    "sizes": Source(size_models.cases, size_models.check),
     "wide_matrices": Source(
         wide_matrices.cases, wide_matrices.check, write=wide_matrices.written, read=wide_matrices.read, is_small=False
     ),
