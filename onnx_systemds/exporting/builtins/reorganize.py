@@ -27,6 +27,13 @@ from onnx_systemds.exporting.values import (  # fmt: skip
 )
 from onnx_systemds.inference.dims import Dim, divide_exactly
 
+_NAMED_OPERATORS = {
+    "PLUS": "+", "MINUS": "-", "MULT": "*", "DIV": "/", "MODULUS": "%%", "INTDIV": "%/%", "POW": "^", "EQUAL": "==",
+    "NOTEQUAL": "!=", "LESS": "<", "LESSEQUAL": "<=", "GREATER": ">", "GREATEREQUAL": ">=", "AND": "&", "OR": "|",
+    "&&": "&", "||": "|",
+}  # fmt: skip
+"""What the engine calls operators beside their signs, in capitals or not, where a string names one."""
+
 
 @builtin("matrix")
 def matrix(
@@ -269,10 +276,13 @@ def rolled_rows(ctx: Context, target: Matrix, shift: Dim, /) -> Value:
 @builtin("outer")
 def outer(ctx: Context, x: Matrix, y: Matrix, op: str, /) -> Value:
     """An operation on each element of a column with each of a row."""
-    a, b = ctx.flat(x), ctx.flat(y)
-    if op in ("min", "max"):
-        return ctx.matrix(ctx.g.binary(op.capitalize(), a, b))
-    return ctx.matrix(tensor_operator(ctx, op, a, b))
+    a, b, g = ctx.flat(x), ctx.flat(y), ctx.g
+    name = op.upper()
+    if name in ("MIN", "MAX"):
+        return ctx.matrix(g.binary(name.capitalize(), a, b))
+    if name == "XOR":
+        return ctx.matrix(g.binary("Xor", g.truth(a), g.truth(b)))
+    return ctx.matrix(tensor_operator(ctx, _NAMED_OPERATORS.get(name, op), a, b))
 
 
 @builtin("ppred")
