@@ -311,6 +311,14 @@ OPERATIONS: tuple[Fault, ...] = (
         raises="Cannot add to a named list",
     ),
     Fault(
+        "double-in-named-list",
+        "as.scalar of a double in a list with names is 0 where it is calculated with",
+        'L = list(a=X, b=7.5)\nresult = X + as.scalar(L["b"])',
+        ((8.5,),),
+        "none is needed, as no generator puts scalars into lists",
+        inputs=((1,),),
+    ),
+    Fault(
         "one-value-by-two-names-in-lists",
         "lists that hold the same value by different names are compared in one block, which ends in an error",
         'L = list(a=2 * X)\nM = list(b=2 * X)\nresult = as.matrix(L["a"]) + as.matrix(M["b"])',
