@@ -99,6 +99,9 @@ class Expressions:
             return f"{self.rng.choice(('', '!'))}{self.rng.choice(self.scope.truths)}"
         if draw < 0.25:
             return f"(({self.condition()}) {self.rng.choice('&|')} ({self.condition()}))"
+        if draw < 0.3:
+            parts = (self.condition() for _ in range(3))
+            return self.rng.choice(("ifelse({}, {}, {})", "xor({}, {} & ({}))")).format(*parts)
         return f"{self.scalar()} {self.rng.choice(('<', '>', '>=', '!='))} {self.scalar()}"
 
     def leaf(self, shape: Shape) -> str:

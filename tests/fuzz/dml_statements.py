@@ -70,7 +70,7 @@ class Writer(Expressions):
                                                 self.left_index, self.left_index, self.selected, self.sorted, self.listed,
                                                 self.grouped, self.accumulated]  # fmt: skip
         if self.depth < 2:
-            plain += [self.branch, self.branch, self.loop, self.loop, self.filled_by_rows, self.while_loop, self.grown]
+            plain += [self.branch, self.branch, self.loop, self.loop, self.filled_by_rows, self.while_loop, self.grown, self.chosen_by_rows]
         return self.rng.choice(plain)()
 
     def new(self, shape: Shape) -> str:
@@ -278,6 +278,22 @@ class Writer(Expressions):
                  f"  {name}[{index}, {columns}] = {value}", "}"]  # fmt: skip
         self.scope.matrices[name] = (rows, width)
         return lines
+
+    def chosen_by_rows(self) -> list[str]:
+        """Return a loop over rows that keeps truths and places between branches."""
+        source, (rows, _cols) = self.rng.choice(list(self.scope.matrices.items()))
+        self.count += 1
+        index, name, number, truth = (f"{kind}{self.count}" for kind in "ivkb")
+        place = self.rng.choice(("1", f"ncol({source})", f"max(1, min(ncol({source}), as.integer({number})))"))
+        body = [f"{number} = as.scalar({source}[{index}, 1])", f"{truth} = {number} > {self.scalar()}",
+                f"if ({number} {self.rng.choice('<>')} {self.scalar()}) {{",
+                f"  {truth} = as.scalar({source}[{index}, {place}]) > {self.scalar()}", "}",
+                f"if ({truth}) {{", f"  {name}[{index}, 1] = {number} * {index}", "}"]  # fmt: skip
+        if self.rng.random() < 0.5:
+            body[-1:] = ["} else {", f"  {name}[{index}, 1] = {self.scalar()}", "}"]
+        self.scope.matrices[name] = (rows, 1)
+        bounds = self.rng.choice((f"1:nrow({source})", f"nrow({source}):1", f"2:nrow({source})"))
+        return [f"{name} = matrix(0, nrow({source}), 1)", f"for ({index} in {bounds}) {{", *(f"  {line}" for line in body), "}"]
 
     def while_loop(self) -> list[str]:
         self.count += 1
