@@ -16,6 +16,7 @@ Names = frozenset[str]
 Node = TypeVar("Node", bound=tree.Node)
 Found = TypeVar("Found")
 _REMEMBERED = 1 << 16
+_WORDS = ("mode", "opt", "datapartitioner", "resultmerge")  # options of parfor whose values are words
 
 
 def once(function: Callable[[Node], Found]) -> Callable[[Node], Found]:
@@ -201,8 +202,14 @@ def _targets(node: tree.Node) -> tuple[tree.Target, ...]:
 @once
 def _surely(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
-        return frozenset.intersection(*map(surely_assigned, _branches(statement)[1]))
+        going_on = [block for block in _branches(statement)[1] if not _stops(block)]
+        return frozenset.intersection(*map(surely_assigned, going_on)) if going_on else frozenset()
     return frozenset(target.name for target in _targets(statement))
+
+
+def _stops(block: tree.Block) -> bool:
+    """Return whether a branch ends the run, so that nothing behind it is reached from there."""
+    return any(isinstance(it, tree.CallStatement) and it.call.function == "stop" for it in block)
 
 
 @once
@@ -213,7 +220,8 @@ def _read_first(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.While):
         return read_in(statement.condition) | read_first(statement.body)
     if isinstance(statement, tree.For):
-        head = [statement.range, *statement.options]
+        sizes = [option for option in statement.options if option.name not in _WORDS]
+        head = [statement.range, *sizes]
         return frozenset().union(*map(read_in, head)) | (read_first(statement.body) - {statement.variable})
     if isinstance(statement, tree.Assign):
         return read_in(statement.value) | _read_in_target(statement.target, statement.accumulate)

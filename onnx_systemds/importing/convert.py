@@ -25,6 +25,7 @@ from onnx_systemds.importing.passes.aliases import without_aliases
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.calls_apart import with_calls_apart
 from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
+from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
@@ -170,6 +171,7 @@ def script_of(
     source.context.check_fixed_dims()
     function = function_name or generate_function_name(source.model.graph.name)
     script = _with_passes(_written(source, function, writing, progress, stages), writing, stages)
+    check_defined(script)
     stages.remarks += note_lines(script.notes)
     return script
 

@@ -23,6 +23,8 @@ from onnx_systemds.dml.parser import parse_script
         ("if (c) x = 1 else if (d) { x = 2; y = 1 } else x = 3", "x y", "x", "c d"),
         ("if (c) { x = 1; y = x } else { x = y }\nz = x", "x y z", "x z", "c y"),
         ("if (c) x = 1\ny = x", "x y", "y", "c x"),
+        ('if (c) x = 1 else stop("no")\ny = x', "x y", "x y", "c"),
+        ("parfor (i in a:b, par=k, mode=LOCAL) x[i, 1] = i", "i x", "", "a b k x"),
         ("for (i in a:b) x = x + i + k", "i x", "", "a b x k"),
         ("for (i in 1:n) x = i\ny = i", "i x y", "y", "n i"),
         ("while (x < n) { x = x + 1; t = 1; u = t }", "x t u", "", "x n"),

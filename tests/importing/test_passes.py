@@ -21,6 +21,7 @@ from onnx_systemds.importing.passes.block_cuts import (
     cut_blocks,
     with_never,
 )
+from onnx_systemds.importing.passes.defined_variables import undefined
 from onnx_systemds.importing.passes.dictionaries import with_numbered_texts
 
 
@@ -107,3 +108,16 @@ def test_states_of_the_dictionary_have_names(text: str, expected: str) -> None:
     assert print_block(statements) == f"{expected}\n"
     assert statements == statements_of(expected)
     assert last == ("texts1" if "texts1" in expected else "texts")
+
+
+@pytest.mark.parametrize(("body", "names"), [
+    ("y = x", []),
+    ("m = n\nn = 2\ny = m", ["n"]),
+    ("if (x > 0) { m = 1\ny = m }", ["y"]),
+    ("if (x > 0) { m = 1 } else { m = 2 }\ny = m", []),
+    ("for (i in seq(1, x, 1)) { m = i }\ny = m", ["m"]),
+    ("y = 0\nwhile (y < x) { y = y + m\nm = y }", ["m"]),
+    ("m = x\nm[1, k] = 2\n[y, n] = f(m)", ["k"]),
+])  # fmt: skip
+def test_variables_that_are_not_defined_on_each_way(body: str, names: list[str]) -> None:
+    assert undefined(function_of(f"f = function(matrix[double] x) return (matrix[double] y) {{\n{body}\n}}")) == names

@@ -8,7 +8,7 @@ from typing import cast
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product, symbols
 from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.api.layout import AlongAxis, along_axis, boundary_form
@@ -27,6 +27,7 @@ from onnx_systemds.operators.onnx.carried_values import (
 )
 
 takes_text("Scan")
+gives_boundary_form("Scan")
 
 
 def _options(node: NodeFacts, name: str, count: int) -> tuple[int, ...]:
