@@ -9,11 +9,9 @@ from functools import partial
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.graph.patches import patches_of
-from onnx_systemds.exporting.values import ListValue, Matrix, Value
+from onnx_systemds.exporting.values import ListValue
 from onnx_systemds.inference.dims import Dim
 
 _REDUCTIONS = {

@@ -9,11 +9,9 @@ from operator import and_, or_, xor
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.operators import elementwise
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
-from onnx_systemds.exporting.values import Scalar, Value, known_scalar
+from onnx_systemds.exporting.values import known_scalar
 
 _WORD = 1 << 32
 _HALF = 1 << 31

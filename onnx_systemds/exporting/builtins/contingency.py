@@ -8,11 +8,10 @@ from functools import reduce
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, scattered
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import INT, Entries, Tensor
-from onnx_systemds.exporting.values import BOOLEAN, Matrix, Scalar, Value
+from onnx_systemds.exporting.graph.nodes import Entries
+from onnx_systemds.exporting.values import BOOLEAN
 from onnx_systemds.inference.dims import Dim, product
 
 _DENSE = 1 << 12

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.builtins.api import Context, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.share_formulas import (
     Shares,
     by_side,
@@ -28,8 +27,8 @@ from onnx_systemds.exporting.builtins.share_formulas import (
 from onnx_systemds.exporting.builtins.share_formulas import normal_quantile as quantile_of_normal
 from onnx_systemds.exporting.builtins.share_series import beta_place, gamma_place, number_of
 from onnx_systemds.exporting.graph.formulas import where
-from onnx_systemds.exporting.graph.nodes import WIDE, Tensor
-from onnx_systemds.exporting.values import Scalar, Value, known_scalar
+from onnx_systemds.exporting.graph.nodes import WIDE
+from onnx_systemds.exporting.values import known_scalar
 
 _ONE, _ZERO = known_scalar(1.0), known_scalar(0.0)
 _MOST_SUMMED, _MOST_FREEDOM = 200, 10**6

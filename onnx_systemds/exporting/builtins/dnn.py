@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.operators import tensor_operator
-from onnx_systemds.exporting.builtins.registry import Sizes, builtin, refuse
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.builtins.registry import Sizes
 from onnx_systemds.inference.dims import Dim, Dims, product
 
 

@@ -8,21 +8,16 @@ import numpy as np
 
 from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.errors import UnsupportedCase, quoted
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Matrix, Scalar, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
-from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
-from onnx_systemds.exporting.values import (  # fmt: skip
+from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
     FrameValue,
     ListValue,
-    Matrix,
-    Scalar,
-    Value,
     known_integer,
     known_scalar,
     unfolded,

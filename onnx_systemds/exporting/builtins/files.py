@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from onnx_systemds.errors import UnsupportedCase, quoted
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import FrameValue, ListValue
 from onnx_systemds.inference.dims import Dim
 
 _READ_AS_NUMBERS = (*NUMBER_TYPES, "DOUBLE", "FLOAT", "INT", "INTEGER")

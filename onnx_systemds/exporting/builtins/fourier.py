@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin, refuse
 from onnx_systemds.inference.dims import Dim
 
 _Pair = tuple[Tensor, Tensor]

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.graph.nodes import TEXT, Tensor
-from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
+from onnx_systemds.exporting.graph.nodes import TEXT
+from onnx_systemds.exporting.values import FrameValue, ListValue
 from onnx_systemds.inference.dims import Dim, Dims
 
 NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")

@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Scalar, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.contingency import certainly_within, places_of, table_size
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, added_up
 from onnx_systemds.exporting.builtins.ranks import ascending
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
-from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import INTEGER
 from onnx_systemds.inference.dims import RUN_SIZE, Dim
 
 _EXTREMES_SINCE = 18

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import library_function
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE
-from onnx_systemds.exporting.graph.nodes import INT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
 
 
 @library_function("builtin/imputeByMode.dml", "m_imputeByMode")
@@ -16,7 +14,7 @@ def impute_by_mode(ctx: Context, X: Matrix) -> tuple[Value, ...] | None:
         return None
     x = ctx.flat(X)
     modes = _modes(ctx, x)
-    return ctx.matrix(ctx.g.where(ctx.g.unary("IsNaN", x), modes, x)), ctx.matrix(modes)
+    return ctx.matrix(ctx.g.where(x.apply("IsNaN"), modes, x)), ctx.matrix(modes)
 
 
 def _modes(ctx: Context, x: Tensor) -> Tensor:

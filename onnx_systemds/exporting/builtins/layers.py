@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.contingency import places_of
 from onnx_systemds.exporting.builtins.library import library_function
 from onnx_systemds.exporting.builtins.recurrent import lstm
-from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim
 
 

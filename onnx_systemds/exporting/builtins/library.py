@@ -17,10 +17,9 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.templates import library_text
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import Context, Value
 from onnx_systemds.exporting.builtins.registry import Builtin
 from onnx_systemds.exporting.poison_values import Poisoned
-from onnx_systemds.exporting.values import Value
 
 LIBRARY: dict[tuple[str, str], Builtin] = {}
 """By the path of the script inside of SystemDS.jar and the name of the function."""

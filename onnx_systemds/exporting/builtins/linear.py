@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.products import product
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import Tensor
 from onnx_systemds.exporting.graph.patches import patches_of
-from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims
 
 

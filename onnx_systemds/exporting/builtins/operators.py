@@ -12,20 +12,17 @@ import numpy as np
 from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Matrix, Scalar, Tensor, Value
 from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, WIDE, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
-from onnx_systemds.exporting.values import (  # fmt: skip
+from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
     STRING,
     FrameValue,
-    Matrix,
-    Scalar,
-    Value,
     known_integer,
     known_scalar,
     unfolded,

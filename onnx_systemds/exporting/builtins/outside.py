@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.values import Value
+from onnx_systemds.exporting.builtins.api import Context, Value, builtin, refuse
 
 
 @builtin("compress", "decompress")

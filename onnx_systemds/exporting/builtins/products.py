@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import INT, Entries, Tensor
+from onnx_systemds.exporting.builtins.api import INT, Tensor
+from onnx_systemds.exporting.graph.nodes import Entries
 from onnx_systemds.exporting.graph.operators import Operators, pieces
 from onnx_systemds.inference.dims import Dim
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Scalar, Value, builtin
 from onnx_systemds.exporting.builtins.engine_random import COUNTED, seeded_matrix, seeded_sample
-from onnx_systemds.exporting.builtins.registry import builtin, known_content
-from onnx_systemds.exporting.graph.nodes import FLOAT
-from onnx_systemds.exporting.values import BOOLEAN, Scalar, Value
+from onnx_systemds.exporting.builtins.registry import known_content
+from onnx_systemds.exporting.values import BOOLEAN
 from onnx_systemds.inference.dims import Dim
 
 _UNSEEDED = -1

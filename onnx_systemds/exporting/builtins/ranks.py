@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.graph.formulas import where
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Tensor
-from onnx_systemds.exporting.values import DOUBLE, Matrix, Scalar, Value
+from onnx_systemds.exporting.graph.nodes import WIDE
+from onnx_systemds.exporting.values import DOUBLE
 from onnx_systemds.inference.dims import modulo
 
 _ROUNDING = 1e-7

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.inference.dims import Dim, Dims
 
 _ONNX_ORDER = (0, 2, 1, 3)

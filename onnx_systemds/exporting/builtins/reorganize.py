@@ -8,23 +8,13 @@ from functools import reduce
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase, quoted
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.frames import check_fitting, join_frames
 from onnx_systemds.exporting.builtins.operators import COMPARED, binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.products import with_places_moved
-from onnx_systemds.exporting.builtins.registry import builtin, known_content
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Tensor
-from onnx_systemds.exporting.values import (  # fmt: skip
-    STRING,
-    FrameValue,
-    ListValue,
-    Matrix,
-    Scalar,
-    Value,
-    integer,
-    known_scalar,
-    unfolded,
-)
+from onnx_systemds.exporting.builtins.registry import known_content
+from onnx_systemds.exporting.graph.nodes import TEXT, WIDE
+from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, integer, known_scalar, unfolded
 from onnx_systemds.inference.dims import Dim, divide_exactly
 
 _NAMED_OPERATORS = {

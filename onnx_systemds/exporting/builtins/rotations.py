@@ -11,12 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.solving import looped, reflected, reflection, square
 from onnx_systemds.exporting.graph.formulas import where
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim
 
 LARGEST = 64

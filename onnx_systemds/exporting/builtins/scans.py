@@ -7,10 +7,8 @@ import operator
 from collections.abc import Callable
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import FLOAT, SubGraph, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin
+from onnx_systemds.exporting.graph.nodes import SubGraph
 
 _CUMPROD_SINCE = 26
 

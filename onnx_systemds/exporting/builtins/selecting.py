@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, INT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.elementwise import equal_or_nan
 from onnx_systemds.exporting.builtins.ranks import ascending
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value, unfolded
+from onnx_systemds.exporting.values import unfolded
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, symbols
 
 

@@ -10,10 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Array, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin, refuse
+from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.inference.dims import Dim, minimum
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.aggregates import weighted_mean
-from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin, known_content
-from onnx_systemds.exporting.values import Matrix, Value, integer
+from onnx_systemds.exporting.builtins.api import Context, Matrix, Value, builtin
+from onnx_systemds.exporting.builtins.registry import known_content
+from onnx_systemds.exporting.values import integer
 
 
 @builtin("cov")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import template_function
-from onnx_systemds.exporting.graph.nodes import INT, Array, Node, Tensor, made_by, pairs
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.graph.nodes import Array, Node, made_by, pairs
 from onnx_systemds.model.ir import ML
 
 _FEWEST_CLASSES = 2

@@ -9,9 +9,8 @@ import math
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.library import template_function
-from onnx_systemds.exporting.values import Matrix, Value
 
 _GELU_SINCE = 20
 _LARGEST = float(np.finfo(np.float32).max)

@@ -12,10 +12,8 @@ from onnx import TensorProto, helper
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import layer_function
-from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.inference.dims import Dim, Dims

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.builtins.trees import Ensemble
-from onnx_systemds.exporting.graph.nodes import Array, Tensor, made_by
+from onnx_systemds.exporting.graph.nodes import Array, made_by
 from onnx_systemds.exporting.graph.operators import pieces
-from onnx_systemds.exporting.values import Matrix, Value
 
 _AGGREGATES = {"sum": "SUM", "min": "MIN", "max": "MAX"}
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase, quoted, quoted_list
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined, numbers
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, Array, Tensor
-from onnx_systemds.exporting.values import FrameValue, Matrix, Value
+from onnx_systemds.exporting.graph.nodes import TEXT, Array
+from onnx_systemds.exporting.values import FrameValue
 from onnx_systemds.model.ir import ML
 
 _BETWEEN = "·"

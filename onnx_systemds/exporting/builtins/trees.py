@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import library_function
-from onnx_systemds.exporting.graph.nodes import INT, Array, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.model.ir import ML
 
 

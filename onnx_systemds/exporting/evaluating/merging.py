@@ -17,17 +17,7 @@ from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
 from onnx_systemds.exporting.poison_values import intact, poison_error
-from onnx_systemds.exporting.values import (
-    DOUBLE,
-    KINDS,
-    STRING,
-    FrameValue,
-    ListValue,
-    Matrix,
-    Poison,
-    Scalar,
-    Value,
-)
+from onnx_systemds.exporting.values import DOUBLE, KINDS, STRING, FrameValue, ListValue, Matrix, Poison, Scalar, Value
 from onnx_systemds.inference.dims import Dim, Dims, Expression
 
 

@@ -15,16 +15,7 @@ from onnx_systemds.exporting.graph.nodes import Node, Range, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching_rules import OF_IMAGES
 from onnx_systemds.exporting.passes.fusing import reduced_axes
-from onnx_systemds.inference.dims import (
-    Dim,
-    Dims,
-    Expression,
-    Operation,
-    maximum,
-    minimum,
-    substitute,
-    symbol,
-)
+from onnx_systemds.inference.dims import Dim, Dims, Expression, Operation, maximum, minimum, substitute, symbol
 
 _ALONG_AXIS = ("Softmax", "LogSoftmax", "ArgMax", "ArgMin", "Concat", "Gather")
 

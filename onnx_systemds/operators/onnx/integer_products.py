@@ -19,10 +19,7 @@ from onnx_systemds.operators.support.batch_rules import (
     mixes_in_product,
     mixes_in_quantized_product,
 )
-from onnx_systemds.operators.support.broadcasting import (
-    broadcast_dims,
-    expand_text,
-)
+from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text
 from onnx_systemds.operators.support.products import batch_product
 
 batch_rule("QLinearConv")(mixes_all_but_first)

@@ -15,15 +15,7 @@ from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.onnx.combining import as_matrix, finish, increased, infix
 from onnx_systemds.operators.onnx.requantizing import applied
-from onnx_systemds.operators.support.broadcasting import (
-    COLUMN,
-    FULL,
-    SINGLE,
-    Operand,
-    Operands,
-    is_finite,
-    operands,
-)
+from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, SINGLE, Operand, Operands, is_finite, operands
 from onnx_systemds.operators.support.movement import gathered, input_source
 
 
