@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.facts import Input
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 
@@ -170,17 +171,17 @@ def multi_head_attention(node: Expansion) -> None:
 def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], int, int]:
     """Queries, keys and values by head with their bias, and the sizes of a head of keys and of values."""
     if node.rank("query") == 5:  # [B, S, heads, 3, size]
-        size = _size(node, 0, 4)
+        size = known_size(node, 0, 4)
         parts = [_packed(node, 0, which, count * size) for which in range(3)]
         value_size = size
     else:
-        size = _size(node, 0, 2) // count
+        size = known_size(node, 0, 2) // count
         if not node.has("value"):  # [B, L, heads, 2, size]
             parts = [node.input("query"), _packed(node, 1, 0, count * size), _packed(node, 1, 1, count * size)]
             value_size = size
         else:
             parts = [node.input(position) for position in range(3)]
-            value_size = _size(node, 2, 3) if node.rank("value") == 4 else _size(node, 2, 2) // count
+            value_size = known_size(node, 2, 3) if node.rank("value") == 4 else known_size(node, 2, 2) // count
     widths = (count * size, count * size, count * value_size)
     biases = [""] * 3
     if node.has("bias"):
@@ -201,10 +202,11 @@ def _packed(node: Expansion, position: int, which: int, width: int) -> str:
     return node.reshape(node.emit("Gather", node.input(position), node.known(which), axis=3), 0, 0, width)
 
 
-def _size(node: Expansion, position: int, axis: int) -> int:
-    if node.rank(position) <= axis:
-        raise UnsupportedCase(f"input {position} has rank {node.rank(position)}, it has {axis + 1} axes at least")
-    size = node.dims(position)[axis]
+def known_size(node: Expansion, given: Input, axis: int) -> int:
+    """The size of an axis by which that of a head is told. Raises UnsupportedCase where it is not known."""
+    if node.rank(given) <= axis:
+        raise UnsupportedCase(f"input {node.index(given)} has rank {node.rank(given)}, it has {axis + 1} axes at least")
+    size = node.dims(given)[axis]
     if not isinstance(size, int):
-        raise UnsupportedCase(f"the size of a head must be known, axis {axis} of input {position} is {size}")
+        raise UnsupportedCase(f"the size of a head must be known, axis {axis} of input {node.index(given)} is {size}")
     return size

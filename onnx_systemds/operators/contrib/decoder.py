@@ -9,7 +9,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.contrib.attention import LOWEST, number, split_heads
+from onnx_systemds.operators.contrib.attention import LOWEST, known_size, number, split_heads
 
 _OPTIONAL = ("scale", "mask_filter_value")
 
@@ -21,9 +21,8 @@ def decoder_masked_multi_head_attention(node: Expansion) -> None:
         raise UnsupportedCase("a cache whose parts belong to several beams")
     parts = [node.input(position) for position in range(3)]
     if not node.has("key"):
-        width = node.known_dims("bias", "the bias")[0] if node.has("bias") else node.dims("query")[2]
-        if not isinstance(width, int):
-            raise UnsupportedCase("the size of a head must be known")
+        given, axis = ("bias", 0) if node.has("bias") else ("query", 2)
+        known_size(node, given, axis)
         parts = node.split(node.input("query"), ("query", "key", "value"))
     attributes = node.attributes(*_OPTIONAL) | {"num_heads": node.positive("num_heads")}
     outputs = [node.output(0) or node.fresh("output"), node.output(1), node.output(2), node.output(3)]
@@ -40,9 +39,7 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
     """The new key and value replace row P of the buffers, and what lies after it is not looked at."""
     if node.output(3):
         raise UnsupportedCase("the products of queries and keys as an output, beside a buffer of keys and values")
-    heads, size = int(attributes["num_heads"]), node.dims("past_key")[3]
-    if not isinstance(size, int):
-        raise UnsupportedCase("the size of a head must be known")
+    heads, size = int(attributes["num_heads"]), known_size(node, "past_key", 3)
     if node.has("bias"):
         biases = node.split(node.input("bias"), ("bias0", "bias1", "bias2"), axis=0)
         parts = [node.emit("Add", part, bias) for part, bias in zip(parts, biases)]

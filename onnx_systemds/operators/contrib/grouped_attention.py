@@ -13,7 +13,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.contrib.attention import LOWEST, join_heads, number, scale_of, split_heads
+from onnx_systemds.operators.contrib.attention import LOWEST, join_heads, known_size, number, scale_of, split_heads
 from onnx_systemds.operators.contrib.rotary import rotated
 
 
@@ -73,10 +73,7 @@ def _refuse(node: Expansion) -> None:
 
 def _sizes(node: Expansion) -> Sizes:
     heads, shared = node.positive("num_heads"), node.positive("kv_num_heads")
-    width = node.dims("query")[2]
-    if not isinstance(width, int):
-        raise UnsupportedCase("the size of a head must be known")
-    head_size = width // (heads if node.has("key") else heads + 2 * shared)
+    head_size = known_size(node, "query", 2) // (heads if node.has("key") else heads + 2 * shared)
     length = node.length(node.input("query"), 1)
     lengths = node.cast(node.reshape(node.input("seqlens_k"), -1, 1), "int64")
     whole = node.emit("Add", lengths, node.known(1))

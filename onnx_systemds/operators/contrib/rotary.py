@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Array
+from onnx_systemds.operators.contrib.attention import known_size
 
 
 def rotated(
@@ -43,10 +43,7 @@ def rotated(
 def rotary_embedding(node: Expansion) -> None:
     """Of [batch, length, heads * size] or [batch, heads, length, size]; positions for each token or the first one."""
     by_head = node.rank("input") == 4
-    width = node.dims("cos_cache")[1]
-    hidden = node.dims("input")[3 if by_head else 2]
-    if not isinstance(width, int) or not isinstance(hidden, int):
-        raise UnsupportedCase("the size of a head must be known")
+    width, hidden = known_size(node, "cos_cache", 1), known_size(node, "input", 3 if by_head else 2)
     given = int(node.attribute("rotary_embedding_dim"))
     turned = given or 2 * width
     if by_head:
@@ -88,9 +85,7 @@ def multimodal_rotary_embedding(node: Expansion) -> None:
     """RotaryEmbedding whose angles come from three streams of positions, [3, batch, length]; each has its columns."""
     sections = [int(size) for size in node.attribute("mrope_section")]
     by_head = node.rank("input") == 4
-    hidden = node.dims("input")[3 if by_head else 2]
-    if not isinstance(hidden, int):
-        raise UnsupportedCase("the size of a head must be known")
+    hidden = known_size(node, "input", 3 if by_head else 2)
     width = sum(sections)
     size = hidden
     x = node.input("input")
