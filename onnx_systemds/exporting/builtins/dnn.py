@@ -8,6 +8,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import Sizes
+from onnx_systemds.exporting.graph.nodes import source_of
 from onnx_systemds.inference.dims import Dim, Dims, product
 
 
@@ -201,9 +202,7 @@ def _inverse_deviation(variance: Tensor, epsilon: float) -> Tensor:
 
 def _channel_view(x: Matrix, channels: int) -> Dims:
     """Return dims with the channels second: those that the matrix has or had before it was flattened."""
-    node = x.tensor.node
-    before = node.inputs[0] if node is not None and node.op == "Reshape" else None
-    for tensor in (x.tensor, before):
+    for tensor in (x.tensor, source_of(x.tensor, "Reshape")):
         if tensor is not None and tensor.rank > 2 and tensor.dims[:2] == (x.rows, channels):
             return tensor.dims
     return (x.rows, channels, x.cols // channels)

@@ -14,7 +14,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Matrix, Scalar, Tensor, Value
 from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
-from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs
+from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import (
@@ -110,24 +110,23 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
 
 def _adds(total: Tensor, number: Tensor) -> bool:
     """Whether ``x + c`` is compared with c: they are equal where c takes all bits of x, of doubles that is."""
-    parts = total.node.inputs if total.node is not None and total.node.op == "Add" else ()
-    return number.constant is not None and number.constant.size == 1 and number in parts
+    made = made_by(total, "Add")
+    return made is not None and number.constant is not None and number.constant.size == 1 and number in made.inputs
 
 
 def _rounding_difference(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
     """Return ``(x + b) - b`` or ``a - (a - x)``, which cut bits of doubles off, in float64; None for others."""
-    added = a.node is not None and a.node.op == "Add" and b in a.node.inputs
-    taken = b.node is not None and b.node.op == "Sub" and b.node.inputs[0] is a
-    if not added and not taken:
+    made = made_by(a, "Add")
+    if (made is None or b not in made.inputs) and source_of(b, "Sub") is not a:
         return None
     return ctx.g.floating(_widened(ctx, a, _DEEPEST) - _widened(ctx, b, _DEEPEST))
 
 
 def _rounding_sum(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
     """Return ``(x + c) + d`` for a large number c and about its opposite d in float64; None for others."""
-    parts = a.node.inputs if a.node is not None and a.node.op == "Add" else ()
-    numbers = [part.constant.item() for part in (*parts, b) if part is not None and part.constant is not None
-               and part.constant.size == 1]  # fmt: skip
+    made = made_by(a, "Add")
+    constants = [] if made is None else [part.constant for part in (*made.inputs, b) if part is not None]
+    numbers = [constant.item() for constant in constants if constant is not None and constant.size == 1]
     if len(numbers) != 2 or b.constant is None or abs(sum(numbers)) > abs(numbers[0]) / _FLOAT32_STEPS:
         return None
     if abs(numbers[0]) < _FLOAT32_STEPS:
@@ -156,8 +155,7 @@ def _logistic(a: Tensor, b: Tensor) -> Tensor | None:
         exponent = raised.operand()
         if a is power:
             return exponent
-        negated = made_by(exponent, "Neg")
-        z = None if negated is None else negated.operand()
+        z = source_of(exponent, "Neg")
         if _is_one(a):
             return z or -exponent
         if a is z:

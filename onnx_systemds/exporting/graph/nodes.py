@@ -317,6 +317,12 @@ def made_by(tensor: Tensor | None, *ops: str) -> Node | None:
     return node if node is not None and node.op in ops else None
 
 
+def source_of(tensor: Tensor | None, *ops: str) -> Tensor | None:
+    """Return what one of these operators made a tensor of, its first input; None for any other."""
+    node = made_by(tensor, *ops)
+    return None if node is None else node.inputs[0]
+
+
 def cut_of(node: Node) -> tuple[int, int, int] | None:
     """Return start, stop and axis of a Slice along one axis in steps of 1, None where they are not known."""
     contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]

@@ -25,6 +25,7 @@ from onnx_systemds.exporting.graph.nodes import (
     Tensor,
     cut_of,
     made_by,
+    source_of,
 )
 from onnx_systemds.exporting.graph.places import place_tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
@@ -59,12 +60,12 @@ class Operators(GraphBuilder):
 
     def _repeated(self, x: Tensor) -> Tensor | None:
         """Return the number (rank 0) that an Expand repeats, None for anything else."""
-        source = _expanded(x)
+        source = source_of(x, "Expand")
         return source if source is not None and not source.dims and self.visible(source) else None
 
     def _unexpanded(self, x: Tensor, other: Tensor) -> Tensor:
         """Return what `x` repeats, where it broadcasts to the same beside `other`."""
-        source = _expanded(x)
+        source = source_of(x, "Expand")
         if source is None or not self.visible(source) or other.dims != broadcast(x.dims, other.dims):
             return x
         return source if source.rank <= other.rank else x
@@ -92,15 +93,15 @@ class Operators(GraphBuilder):
         """Return the elements of `x` in row-major order with other dims."""
         if x.dims == dims:
             return x
-        before, after = product(x.dims), product(dims)
-        if isinstance(before, int) and isinstance(after, int) and before != after:
-            raise UnsupportedCase(f"{before} elements do not fill {' x '.join(map(str, dims)) or 'one scalar'}")
+        count, after = product(x.dims), product(dims)
+        if isinstance(count, int) and isinstance(after, int) and count != after:
+            raise UnsupportedCase(f"{count} elements do not fill {' x '.join(map(str, dims)) or 'one scalar'}")
         if x.stored is not None and isinstance(after, int):
             return self.stored(x.stored, dims, x.hint)
-        node = x.node
-        if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
-            return self.reshape(node.inputs[0], dims)
-        repeated = _expanded(x)
+        before = source_of(x, "Reshape")
+        if before is not None and self.visible(before):
+            return self.reshape(before, dims)
+        repeated = source_of(x, "Expand")
         if repeated is not None and not repeated.dims:
             return self.expand(repeated, dims)
         target = self.target(x, dims)
@@ -332,7 +333,7 @@ class Operators(GraphBuilder):
             return None
         if x.constant is not None and x.constant.size and (x.constant == x.constant.flat[0]).all():
             return self.number(float(x.constant.flat[0]))
-        source = _expanded(x)
+        source = source_of(x, "Expand")
         return source if source is not None and source.constant is not None and not source.dims else None
 
     def count(self, start: Dim, stop: Dim) -> Tensor:
@@ -340,12 +341,6 @@ class Operators(GraphBuilder):
         length = stop - start
         ends = [self.reshape(self.size_tensor(end), ()) for end in (start, stop)]
         return self.node("Range", [*ends, self.constant(1)], (length,), INT)
-
-
-def _expanded(x: Tensor) -> Tensor | None:
-    """Return what an Expand repeats, None for what is no Expand."""
-    node = made_by(x, "Expand")
-    return None if node is None else node.inputs[0]
 
 
 def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
@@ -367,8 +362,7 @@ def _as_images(parts: Sequence[Tensor]) -> list[Tensor]:
     """Return the images that convolutions gave, for parts that are all such in the rows of a matrix; else nothing."""
     found: list[Tensor] = []
     for part in parts:
-        view = made_by(part, "Reshape")
-        image = None if view is None else view.inputs[0]
+        image = source_of(part, "Reshape")
         if image is None or made_by(image, *CONVOLUTIONS) is None or part.rank != 2:
             return []
         same = not found or image.dims[2:] == found[0].dims[2:]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, made_by, pairs, source_of
 from onnx_systemds.exporting.passes.fusing import Fusing, is_number, only_axis
 
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
@@ -94,8 +94,8 @@ def _mean_of_powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
 
 def _of_opposite_powers(one: Tensor, other: Tensor) -> Tensor | None:
     """Return X of ``exp(X)`` and ``exp(-X)``, None for anything else."""
-    grown, shrunk = made_by(one, "Exp"), made_by(other, "Exp")
-    turned = None if shrunk is None else made_by(shrunk.inputs[0], "Neg")
+    grown = made_by(one, "Exp")
+    turned = made_by(source_of(other, "Exp"), "Neg")
     return grown.operand() if grown is not None and turned is not None and turned.inputs == grown.inputs else None
 
 

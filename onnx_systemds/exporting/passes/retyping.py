@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Scope, SubGraph, Tensor, source_of
 
 
 class Retyping(ABC):
@@ -93,7 +93,7 @@ class Retyping(ABC):
             if twin is None:
                 twin = self.twins[tensor] = _in_kind(tensor, kind)
             return twin
-        before = tensor.node.inputs[0] if tensor.node is not None and tensor.node.op == "Cast" else None
+        before = source_of(tensor, "Cast")
         if before is not None and before.kind == kind:
             return before
         if tensor not in known:

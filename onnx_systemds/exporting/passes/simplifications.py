@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import TO_THE_END, broadcast
 from onnx_systemds.exporting.passes.fusing import Fusing, number_of, reduced_axes
 
@@ -86,8 +86,7 @@ def moved_back(fusing: Fusing, node: Node) -> bool:
 
 def _is_small_whole(tensor: Tensor) -> bool:
     """Whether all numbers of a tensor are whole, and small or NaN."""
-    rounded = made_by(tensor, "Round")
-    limited = None if rounded is None else made_by(rounded.inputs[0], "Clip")
+    limited = made_by(source_of(tensor, "Round"), "Clip")
     if limited is None:
         return False
     limits = [number_of(limit) for limit in limited.inputs[1:]]
