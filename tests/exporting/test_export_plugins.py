@@ -102,3 +102,10 @@ def test_a_join_that_fails_has_its_name_and_line(tmp_path: Path) -> None:
     result = exported(tmp_path, plugin)
     assert result.exit_code == 1 and not (tmp_path / "m.onnx").exists()
     assert 'error: join "mine" at ' in result.output and f"the plugin fails at {tmp_path}/my_builtins.py:{len(plugin.splitlines())}: AttributeError" in result.output
+
+
+def test_numbers_in_formulas_are_compared_by_equals(tmp_path: Path) -> None:
+    """``1 - (x == 0)`` would be a number, and nobody told."""
+    result = exported(tmp_path, example("export plugin", EXPORTING).replace(".at_most(top)", " * (1 - (ctx.flat(X) == 0))"))
+    assert result.exit_code == 1
+    assert "TypeError: a tensor is compared with a number by equals" in result.output

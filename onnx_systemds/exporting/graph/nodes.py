@@ -146,8 +146,15 @@ class Tensor:
         return self.apply("Not")
 
     def equals(self, other: Operand) -> Tensor:
-        """Return whether elements are equal to others; `==` compares Python's objects."""
+        """Return whether elements are equal to others; `==` says whether it is the same tensor."""
         return self._with("Equal", other)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (int, float)):
+            raise TypeError("a tensor is compared with a number by equals")
+        return self is other
+
+    __hash__ = object.__hash__
 
     def at_least(self, other: Operand) -> Tensor:
         """Return the larger of both."""
