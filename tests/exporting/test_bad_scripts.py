@@ -28,6 +28,7 @@ LINES = [
     # arguments
     ("Y = exp(X, 2)", "2:5", "exp takes at most 1 arguments, not 2"),
     ("Y = outer(X)", "2:5", "outer needs the argument y"),
+    ('Y = ifelse("FALSE", X, X * 2)', "2:5", "a string where a truth is needed"),
     ("Y = rbind()", "2:5", "there is nothing to join"),
     ("Y = matrix(X, rows=2, colz=1)", "2:5", "matrix has no argument colz"),
     ('Y = removeEmpty(target=X, margin="row")', "2:5", "not rows or cols"),

@@ -99,7 +99,7 @@ def _ifelse(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
         return None
     condition = evaluator.value(node.arguments[0].value)
     known = condition.known if isinstance(condition, Scalar) else None
-    if known is None:
+    if known is None or isinstance(known, str):  # a text is no truth, which the builtin says
         return None
     chosen = evaluator.value(node.arguments[1 if known else 2].value)
     return (chosen,)
