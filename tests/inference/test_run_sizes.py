@@ -174,6 +174,16 @@ LEFT_OVER = """g (float[a,b,4] x) => (float[?,?,?] y) {
   y = MaxPool <auto_pad="SAME_UPPER", kernel_shape=[3], strides=[3]> (left)
 }"""
 
+REMAINDER = """g (float[a,b] x) => (float[?] y) {
+  zero = Constant <value_ints=[0]> ()
+  far = Constant <value_ints=[2147483647]> ()
+  rows = Shape <start=0, end=1> (x)
+  columns = Shape <start=1, end=2> (x)
+  over = Mod (columns, rows)
+  line = ConstantOfShape (over)
+  y = Slice (line, over, far, zero)
+}"""
+
 THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   z = ConstantOfShape <value=float[1]{2.0}> (s)
   y = Sqrt (z)
@@ -246,6 +256,11 @@ def test_a_position_from_the_back_that_is_0_for_one_column() -> None:
 def test_windows_over_what_a_slice_leaves() -> None:
     """Their number is a quotient of 6 - a, not 2 more than one of -a, which DML cuts off towards 0."""
     check(LEFT_OVER, *({"x": X[:rows, :4].reshape(rows, 1, 4)} for rows in (1, 2, 3)))
+
+
+def test_a_slice_behind_an_axis_that_is_a_remainder() -> None:
+    """By a size that there is: by none there would be no remainder."""
+    check(REMAINDER, {"x": X[:3]})
 
 
 def test_a_loop_that_slices_by_its_counter() -> None:

@@ -167,10 +167,10 @@ def _is_of_no_elements(count: Dim, size: Dim) -> bool:
         return False
     none = dict.fromkeys(sizes.symbols(size), 0)
     try:
-        found = sizes.substitute(count, none)
+        found, left = sizes.substitute(count, none), sizes.substitute(size, none)
     except ZeroDivisionError:  # a remainder by the size itself, as torch.roll has it, is of no number
         return True
-    return sizes.substitute(size, none) == 0 and isinstance(found, int) and found > 0
+    return left == 0 and isinstance(found, int) and found > 0
 
 
 def _is_one_of_one(count: Dim, size: Dim) -> bool:
