@@ -13,6 +13,8 @@ from tests.fuzz.operators_core import longs, makes
 from tests.fuzz.operators_other import NUMBERS, words
 from tests.operators import tree_models
 
+_CATEGORIES = ("a", "b", "dd", "", "É")
+
 
 def features(draw: Draw, count: int, rows: int = 0) -> Array:
     """Rows of features."""
@@ -34,10 +36,12 @@ def binarizer(draw: Draw) -> Node:
 
 @makes("CategoryMapper")
 def category_mapper(draw: Draw) -> Node:
-    attributes = {"cats_strings": ["a", "b", "dd"], "cats_int64s": [3, -1, 7], "default_int64": -5,
-                  "default_string": "?"}  # fmt: skip
-    dims = draw.shape(1, 2, 1)
-    return Node({"x": words(draw, *dims) if draw.chance(0.5) else longs(draw.rng.integers(-2, 9, dims))}, attributes)
+    strings = draw.rng.permutation(np.array([*_CATEGORIES, "c"], object))[: draw.int(1, 6)].tolist()
+    attributes: dict[str, Any] = {"cats_strings": strings, "cats_int64s": (draw.rng.permutation(12)[: len(strings)] - 3).tolist()}
+    attributes |= {"default_int64": draw.int(-9, 9)} if draw.chance(0.6) else {}
+    attributes |= {"default_string": draw.one("?", "")} if draw.chance(0.6) else {}
+    dims = draw.shape(0, 3)
+    return Node({"x": words(draw, *dims) if draw.chance(0.5) else longs(draw.rng.integers(-4, 10, dims))}, attributes)
 
 
 @makes("FeatureVectorizer")
@@ -52,17 +56,18 @@ def feature_vectorizer(draw: Draw) -> Node:
 
 @makes("Imputer")
 def imputer(draw: Draw) -> Node:
-    count = draw.int(1, 4)
-    kind = draw.one("float", "int64")
-    if kind == "float":
-        x = draw.array("float", (draw.size(1), count))
-        old = draw.one(float("nan"), 0.0, 1.0)
-        x = np.where(draw.rng.random(x.shape) < 0.3, np.float32(old), x)
-        new = [draw.real(-2, 2) for _ in range(draw.one(1, count))]
+    count, kind = draw.int(1, 4), draw.one(*NUMBERS)
+    dims = (draw.size(1), count) if draw.chance(0.8) else (count,)
+    fills = draw.one(1, count)
+    if kind in ("float", "double"):
+        old = draw.one(float("nan"), float("nan"), 0.0, -0.0, 1.0, float("inf"))
+        x = np.where(draw.rng.random(dims) < 0.3, np.asarray(old, numpy_dtype(kind)), draw.array(kind, dims))
+        new = [draw.one(draw.real(-2, 2), 0.0, float("nan"), float("inf")) for _ in range(fills)]
         return Node({"x": x}, {"replaced_value_float": old, "imputed_value_floats": new}, is_exact=True)
-    new_longs = [draw.int(-5, 5) for _ in range(draw.one(1, count))]
-    return Node({"x": draw.array("int64", (draw.size(1), count))},
-                {"replaced_value_int64": 0, "imputed_value_int64s": new_longs}, is_exact=True)  # fmt: skip
+    x = np.asarray(draw.rng.integers(-3, 4, dims), numpy_dtype(kind))
+    attributes: dict[str, Any] = {"imputed_value_int64s": [draw.int(-5, 5) for _ in range(fills)]}
+    attributes |= {"replaced_value_int64": draw.one(0, 1, -3)} if draw.chance(0.7) else {}
+    return Node({"x": x}, attributes, is_exact=True)
 
 
 @makes("LabelEncoder")
@@ -93,12 +98,14 @@ def label_encoder(draw: Draw) -> Node:
 def _label_tensors(draw: Draw, dims: tuple[int, ...]) -> Node:
     """Keys and values as tensors, of types that lists have not."""
     kinds: dict[str, list[Any]] = {"double": [0.0, -1.0, 2.5], "int64": [-2, 0, 3], "int32": [-2, 0, 3], "int16": [-2, 0, 3],
-                                   "float": [0.0, -1.0, float("nan")]}  # fmt: skip
+                                   "float": [0.0, -1.0, float("nan")], "string": ["a", "", "É"]}  # fmt: skip
     source, target = draw.one(*kinds), draw.one(*kinds)
-    keys = numpy_helper.from_array(np.asarray(kinds[source], numpy_dtype(source)))
-    values = numpy_helper.from_array(np.asarray([5, -6, 7], numpy_dtype(target)))
-    default = numpy_helper.from_array(np.asarray([9], numpy_dtype(target)))
-    x = np.asarray(kinds[source] + [1], numpy_dtype(source))[draw.rng.integers(0, 4, dims)]
+    text = target == "string"
+    keys, values, default = (numpy_helper.from_array(np.asarray(content, object if kind == "string" else numpy_dtype(kind)))
+                             for kind, content in ((source, kinds[source]), (target, ["p", "", "q"] if text else [5, -6, 7]),
+                                                   (target, ["?"] if text else [9])))  # fmt: skip
+    others = [*kinds[source], "c" if source == "string" else 1]
+    x = np.asarray(others, object if source == "string" else numpy_dtype(source))[draw.rng.integers(0, 4, dims)]
     return Node({"x": x}, {"keys_tensor": keys, "values_tensor": values, "default_tensor": default})
 
 
@@ -123,16 +130,28 @@ def linear(draw: Draw) -> Node:
 
 @makes("Normalizer")
 def normalizer(draw: Draw) -> Node:
-    return Node({"x": features(draw, draw.int(1, 5))}, {"norm": draw.one("MAX", "L1", "L2")})
+    """Also rows of zeros, and of negative numbers alone."""
+    x = features(draw, draw.int(1, 5))
+    x = np.where(draw.rng.random((len(x), 1)) < 0.4, x.dtype.type(0), x) if draw.chance(0.4) else x
+    x = -np.abs(x) if draw.chance(0.2) else x
+    return Node({"x": x}, {"norm": draw.one("MAX", "L1", "L2")} if draw.chance(0.9) else {})
 
 
 @makes("OneHotEncoder")
 def one_hot_encoder(draw: Draw) -> Node:
-    dims = draw.shape(1, 2, 1)
+    """What is no category is refused without zeros."""
+    dims, zeros = draw.shape(0, 3, 1), {"zeros": draw.one(1, 1, 0)} if draw.chance(0.8) else {}
+    only = bool(zeros) and not zeros["zeros"]
     if draw.chance(0.4):
-        return Node({"x": words(draw, *dims)}, {"cats_strings": ["a", "b", "dd"], "zeros": 1})
-    x = np.asarray(draw.rng.integers(-1, 5, dims), numpy_dtype(draw.one(*NUMBERS)))
-    return Node({"x": x}, {"cats_int64s": [0, 1, 3], "zeros": 1})
+        texts = draw.rng.permutation(np.array(_CATEGORIES, object))[: draw.int(1, 5)]
+        chosen = np.asarray(texts[draw.rng.integers(0, len(texts), dims)], object)
+        return Node({"x": chosen if only else words(draw, *dims)}, {"cats_strings": texts.tolist(), **zeros})
+    numbers = draw.rng.permutation(9)[: draw.int(1, 6)] - 2
+    x = numbers[draw.rng.integers(0, len(numbers), dims)] if only else draw.rng.integers(-3, 7, dims)
+    found = np.asarray(x, numpy_dtype(draw.one(*NUMBERS)))
+    if found.dtype.kind == "f" and draw.chance(0.3):
+        found = np.asarray(found + draw.one(0.5, -0.25, 0.9999), found.dtype)
+    return Node({"x": found}, {"cats_int64s": numbers.tolist(), **zeros})
 
 
 @makes("Scaler")

@@ -115,9 +115,13 @@ def string_normalizer(draw: Draw) -> Node:
     return Node({"x": words(draw, *([1] if draw.chance(0.3) else []), draw.int(1, 6))}, attributes)
 
 
+_PATTERNS = ("a", "[a-c]", "d+", ".*", "(a|dd)?", "[^a]", "a|b", "(?i)A", r"\w+", r"\d*", "^a$", "", "a{1,2}", "[[:alpha:]]+",
+             "É", r"\p{L}+", ".", "a*?", "(?:a|b)c?", r"\bdd\b", r"[\s]", r"\S+")  # fmt: skip
+
+
 @makes("RegexFullMatch")
 def regex(draw: Draw) -> Node:
-    return Node({"x": words(draw, *draw.shape(1, 2, 1))}, {"pattern": draw.one("a", "[a-c]", "d+", ".*", "(a|dd)?")})
+    return Node({"x": words(draw, *draw.shape(0, 3))}, {"pattern": draw.one(*_PATTERNS)})
 
 
 @makes("TfIdfVectorizer")
