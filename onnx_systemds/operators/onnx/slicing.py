@@ -130,6 +130,8 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
     else:
         first, last = _clipped(start, size, 0, size - 1), _clipped(end, size, -1, size - 1)
         from_here, length = start - end, first - last
+    if isinstance(first, int) and isinstance(size, int) and first >= size:
+        return 0, 0
     counts_alike = not_negative(start) == not_negative(end)  # from the front or from the back
     # what starts before the first element starts at it, backwards: then such an end is no end
     is_within = step > 0 or not_negative(start) or not_negative(size + end)
@@ -208,9 +210,12 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sliced axes shrink."""
     dims = list(node.dims("data"))
     for axis, start, count, step in slice_ranges(node):
-        words = f"the length of the slice of {node.axis_words('data', axis)}"
+        part = f"the slice of {node.axis_words('data', axis)}"
+        words = f"the length of {part}"
         if _is_one_of_one(count, dims[axis]):
             node.assume_equal(count, 1, words, "the whole axis")
+            if start != 0:
+                node.assume(start, Relation.AT_MOST, 0, f"the first place of {part}", "that of the axis")
             continue
         if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
             node.assume(count, Relation.AT_LEAST, 1, words)
@@ -220,23 +225,23 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
                 node.assume(dims[axis], Relation.AT_LEAST, least, node.axis_words("data", axis))
         elif _is_of_no_elements(count, dims[axis]):  # the engine takes elements that an axis without any has not for 0
             node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words("data", axis))
-        _assume_within(node, axis, start, count, step)
+        _assume_within(node, dims[axis], (start, count, step), part)
         dims[axis] = count
     return (node.tensor(dims),)
 
 
-def _assume_within(node: NodeFacts, axis: int, start: Dim, count: Dim, step: Dim) -> None:
+def _assume_within(node: NodeFacts, size: Dim, taken: tuple[Dim, Dim, Dim], part: str) -> None:
     """Take a slice of an axis of known size to end within it, where it goes by sizes; what the run clips is so."""
-    size, words = node.dims("data")[axis], node.axis_words("data", axis)
+    start, count, step = taken
     is_known = isinstance(start, int) and isinstance(count, int)
     if not isinstance(size, int) or not isinstance(step, int) or is_known:
         return
     if step == 1 and start == 0:
-        node.assume(count, Relation.AT_MOST, size, f"the length of the slice of {words}", "the whole axis")
+        node.assume(count, Relation.AT_MOST, size, f"the length of {part}", "the whole axis")
     elif sizes.lone_symbol(count) is None or not may_be_zero(count):
         last = start + (count - 1) * step if step > 0 else start
         if not not_negative(size - 1 - last):
-            words = f"the {'last' if step > 0 else 'first'} place of the slice of {words}"
+            words = f"the {'last' if step > 0 else 'first'} place of {part}"
             node.assume(last, Relation.AT_MOST, size - 1, words, "that of the axis")
 
 
