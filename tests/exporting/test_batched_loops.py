@@ -103,6 +103,9 @@ INDEPENDENT = [
     rows("an extreme that is chosen", "m = -1/0\nfor (n in 1:nrow(X)) { v = as.scalar(X[n,1])\nm = ifelse(v > m, v, m) }\nY = as.matrix(m)"),
     rows("rows that are joined", "Y = matrix(0, 0, 6)\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] * n) }"),
     rows("several rows that are joined", "Y = X\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,], matrix(n, 1, 6)) }"),
+    rows("rows that only some trips join", "Y = X\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { Y = rbind(Y, X[n,]) } }"),
+    rows("columns and places that only some trips join", "Y = X[,1]\nI = matrix(0, 0, 1)\nfor (c in 1:ncol(X)) { if (as.scalar(X[1,c]) > 0) { s = c\n"
+         "I = rbind(I, as.matrix(c)) } else { Y = cbind(Y, X[,c] * c) } }\nY = cbind(Y, matrix(sum(I) + nrow(I), nrow(X), 1))"),
     rows("columns that are joined", "Y = X\nfor (c in 1:ncol(X)) { Y = cbind(Y, X[,c]^2) }"),
     rows("several columns that are joined", "Y = X\nfor (c in 1:ncol(X)) { Y = cbind(Y, X[,c] - mean(X[,c]), X[,c] * c) }"),
     rows("medians of columns", "Y = X\nfor (c in 1:ncol(X)) { Y[,c] = X[,c] - median(X[,c]) }"),
@@ -127,7 +130,7 @@ DEPENDENT = [
     rows("branches that write other ranges", "Y = X\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { Y[n,1] = 0 } else { Y[n,2] = 0 } }"),
     rows("a loop in a branch", COLUMN + "for (n in 1:nrow(X)) { v = abs(sum(X[n,])) + 0.1\nif (v < 1) { while (v < 5) { v = v * 2 } }\nY[n,1] = v }"),
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
-    rows("rows that only some trips join", "Y = X\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { Y = rbind(Y, X[n,]) } }"),
+    rows("rows that some trips join where there are few", "Y = X\nfor (n in 1:nrow(X)) { if (nrow(Y) < nrow(X) + 2) { Y = rbind(Y, X[n,]) } }"),
     rows("rows that are counted while they are joined", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] + nrow(Y)) }"),
 ]  # fmt: skip
 

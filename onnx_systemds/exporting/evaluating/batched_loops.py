@@ -2,7 +2,7 @@
 
 What a trip may hand on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or multiplies,
 or compares with an extreme), also in one branch of an if alone, what such a branch sets, or looks for (`exchanges`),
-rows or columns that it joins to the end of a matrix, and what only the last trip leaves.
+rows or columns that it joins to the end of a matrix, also in one branch alone, and what only the last trip leaves.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes
-from onnx_systemds.exporting.evaluating.exchanges import Exchanges
+from onnx_systemds.exporting.evaluating.exchanges import Exchanges, bare
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.evaluating.writes import Writes, plain_writes
 from onnx_systemds.exporting.graph.liveness import captured
-from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor, pairs
+from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.rowwise import all_rows
@@ -60,7 +60,9 @@ def results(
             found.append(_written(graph, batching, start, writes, block))
         else:
             gathered = _gathered(graph, batching, state, start, end) or exchanges.of(state)
-            found.append(gathered or _grown(graph, batching, state, start, end) or _last(graph, batching, end))
+            grown = gathered or _grown(graph, batching, state, start, end)
+            grown = grown or _grown_by_some(graph, batching, state, start, end)
+            found.append(grown or _last(graph, batching, end))
     return found
 
 
@@ -211,6 +213,31 @@ def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor,
         sizes = multiply(batching.trips, every.dims[-2 if axis == 0 else -1])
         joined = graph.reshape(every, (sizes, every.dims[-1]) if axis == 0 else (every.dims[0], sizes))
     return joined if initial.dims[axis] == 0 else graph.concat([initial, joined], axis)
+
+
+def _grown_by_some(
+    graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor
+) -> Tensor | None:
+    """Return the same where only the trips of one branch join a row or a column of theirs."""
+    node = end.node
+    if node is None or node.op != "If" or state.rank != 2:
+        return None
+    place, (then, otherwise) = list(node.outputs).index(end), node.subgraphs()
+    for wanted, body, other in ((True, then, otherwise), (False, otherwise, then)):
+        joined = made_by(bare(body.outputs[place]), "Concat")
+        if joined is None or bare(joined.operand()) is not state or bare(other.outputs[place]) is not state:
+            continue
+        axis, part = joined.integer("axis"), joined.operand(1)
+        if len(joined.inputs) > 2 or part.dims[axis] != 1:
+            return None
+        batching.enter(batching.scope, body.scope, node.operand(), wanted)
+        every = batching.in_place(Batched(batching.repeated(batching.of(part), part.dims)), part.dims, axis)
+        taken = graph.reshape(batching.holds(node.operand(), wanted), (batching.trips,))
+        dims = tuple(graph.size_symbol("joined") if i == axis else dim for i, dim in enumerate(part.dims))
+        chosen = graph.node("Compress", [every, taken], dims, part.kind, axis=axis)
+        graph.bind_dims(chosen)
+        return chosen if initial.dims[axis] == 0 else graph.concat([initial, chosen], axis)
+    return None
 
 
 def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:

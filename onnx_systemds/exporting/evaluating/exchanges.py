@@ -130,11 +130,11 @@ class Exchanges:
         node = part.node
         if node is None or node.op not in _TURNED:
             return None
-        one, other = (_bare(tensor) for tensor in node.inputs if tensor is not None)
+        one, other = (bare(tensor) for tensor in node.inputs if tensor is not None)
         for op, value, state in ((node.op, one, other), (_TURNED[node.op], other, one)):
             exchange = self._own.get(state)
             if exchange is not None and exchange.conditions == own.conditions and state.kind == FLOAT:
-                if _bare(exchange.value) is not value or not state.is_single:
+                if bare(exchange.value) is not value or not state.is_single:
                     raise UnsupportedCase("a trip of this loop compares with what the one before it has left")
                 return _Search(state, op, value)
         return None
@@ -143,11 +143,11 @@ class Exchanges:
 def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
     """Return under which conditions a trip sets a state, None where it does not depend on any."""
     branches: list[tuple[Tensor, SubGraph | None]] = []
-    end = _bare(end)
-    while (ways := _ways(end)) is not None and _bare(ways[2]) is state:
+    end = bare(end)
+    while (ways := _ways(end)) is not None and bare(ways[2]) is state:
         condition, then, _, branch = ways
         branches.append((condition, branch))
-        end = _bare(then)
+        end = bare(then)
     alike = end.kind == state.kind and (end.dims == state.dims or (end.is_single and state.is_single))
     return _Exchange(tuple(branches), end) if branches and alike else None
 
@@ -167,7 +167,7 @@ def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
 
 def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield the conditions that all have to hold."""
-    for condition in map(_bare, conditions):
+    for condition in map(bare, conditions):
         node = condition.node
         if node is not None and node.op == "And":
             yield from _parts([tensor for tensor in node.inputs if tensor is not None])
@@ -175,7 +175,7 @@ def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
             yield condition
 
 
-def _bare(tensor: Tensor) -> Tensor:
+def bare(tensor: Tensor) -> Tensor:
     """Return what a tensor is another name of, or the same number with other dims."""
     while (node := tensor.node) is not None and node.inputs and (source := node.inputs[0]) is not None:
         if node.op != "Identity" and not (node.op == "Reshape" and source.is_single and tensor.is_single):

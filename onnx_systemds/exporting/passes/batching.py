@@ -199,11 +199,11 @@ class Batching:
         if not not_negative(room):
             raise UnsupportedCase("a branch of this loop reads more than there may be")
         assert node.scope is not None
-        taken = [self._holds(condition, wanted) for condition, wanted in self.conditions[node.scope]]
+        taken = [self.holds(condition, wanted) for condition, wanted in self.conditions[node.scope]]
         every = functools.reduce(functools.partial(self.graph.binary, "And"), taken)
         return self.graph.where(every, places, self.graph.constant(0))
 
-    def _holds(self, condition: Tensor, wanted: bool) -> Tensor:
+    def holds(self, condition: Tensor, wanted: bool) -> Tensor:
         """Return in which trips a condition is as wanted, as a column."""
         found = self.graph.reshape(self.repeated(self.of(condition), condition.dims), (self.trips, 1))
         return found if wanted else ~found
