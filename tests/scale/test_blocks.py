@@ -53,6 +53,8 @@ CASES = {
     "TopK": ("v, places = TopK<axis = 0>(x, k) y = Neg(v)", "float[n,m] x", "int64[1] k = {3}"),
     "Slice": ("y = Slice(x, s, e, a, t)", "float[n,m] x",
               "int64[1] s = {-1}, int64[1] e = {-99}, int64[1] a = {1}, int64[1] t = {-2}"),
+    "Gather": ("s = ReduceSum<keepdims = 0>(x, o) m = Greater(s, t) i = NonZero(m) j = Squeeze(i, z) y = Gather(x, j)",
+               "float[n,m] x", "float t = {-99.0}, int64[1] z = {0}, int64[1] o = {1}"),
     "GRU": ("h, y = GRU<hidden_size = 3>(s, W, R, , lengths)", "float[5,n,4] s, int32[n] lengths",
             f"float[1,9,4] W = {{{_WEIGHTS}}}, float[1,9,3] R = {{{_WEIGHTS[:27 * 6].rsplit(',', 1)[0]}}}"),
 }  # fmt: skip

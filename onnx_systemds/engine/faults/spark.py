@@ -12,7 +12,7 @@ SPARK: tuple[Fault, ...] = (
         "B = matrix(0, rows=nrow(X), cols=ncol(X))\nY = ifelse(X > 1, X, B)\nif (never) { Y = rbind(Y, Y) }\n"
         "result = Y %*% matrix(1, rows=2, cols=1)",
         ((5,), (4,)),
-        "counted; none is needed for A + s * B, as the engine leaves out zeros that it knows",
+        "counted; none for A + s * B, where the engine leaves out only zeros that it knows in front of the block",
         inputs=((2, 3), (1, 4)),
     ),
     Fault(
