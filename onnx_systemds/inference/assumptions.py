@@ -15,6 +15,7 @@ from operator import eq, gt, lt, ne
 from onnx_systemds.dml.literals import message_literal
 from onnx_systemds.errors import escaped, quoted
 from onnx_systemds.inference.dims import Dim, Expression, Operation, is_non_negative, substitute, symbols
+from onnx_systemds.limits import OverBudget
 from onnx_systemds.model.ir import Node
 
 DimText = Callable[[Dim], str]
@@ -110,8 +111,11 @@ def axis_words(value: str, axis: int) -> str:
 
 
 def certainly_differ(left: Dim, right: Dim) -> bool:
-    """Whether two sizes differ whatever the symbols are."""
-    difference = left - right
+    """Whether two sizes differ whatever the symbols are, so far as their difference is not too long to tell."""
+    try:
+        difference = left - right
+    except OverBudget:
+        return False
     if isinstance(difference, int):
         return difference != 0
     return is_non_negative(difference - 1) or is_non_negative(-1 * difference - 1)

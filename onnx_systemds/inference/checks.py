@@ -45,6 +45,8 @@ class Checks:
             self._others.add(key)
             return is_new
         left, right = self._root(assumption.left), self._root(assumption.right)
+        if left == right:
+            return False
         equal = {name: self._root(symbol(name)) for name in symbols((left, right)) if symbol(name) in self._same}
         try:
             if substitute(left, equal) == substitute(right, equal):

@@ -12,7 +12,7 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.inference.assumptions import Assumption, Relation
+from onnx_systemds.inference.assumptions import Assumption, Relation, certainly_differ
 from onnx_systemds.inference.checks import Checks
 from onnx_systemds.inference.dims import symbol
 from onnx_systemds.limits import MOST_ATOMS, OverBudget
@@ -128,5 +128,15 @@ def test_what_gets_too_long_where_it_is_compared_is_checked() -> None:
     graph: Any = SimpleNamespace(nodes=(), outputs=(), assumptions={}, own_sizes=frozenset())
     checks, a = Checks(graph, None), symbol("a")
     long = sum(map(symbol, map(str, range(40))), start=symbol("s"))
-    for left, right in ((a, long), (a * a * a, symbol("b"))):
-        assert checks.is_new(Assumption(left, right, Relation.EQUAL, "", "", ""))
+    for left, right, is_new in ((a, long, True), (a * a * a, symbol("b"), True), (symbol("c"), a * a, True),
+                                (symbol("d"), a * a, True), (symbol("c"), symbol("d"), False),
+                                (symbol("e"), symbol("c"), True)):  # fmt: skip
+        assert checks.is_new(Assumption(left, right, Relation.EQUAL, "", "", "")) is is_new
+
+
+def test_sizes_whose_difference_is_too_long_may_be_equal() -> None:
+    """Those of anchors and of their boxes in Mask R-CNN, which are sums of products for each level."""
+    left, right = (sum((symbol(f"{side}{i}") * symbol(f"{side}{i + 1}") for i in range(300)), start=symbol(side))
+                   for side in "ab")  # fmt: skip
+    assert not certainly_differ(left, right)
+    assert certainly_differ(left, left + 1)
