@@ -29,6 +29,7 @@ from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
+from onnx_systemds.importing.passes.own_loops import with_own_loops
 from onnx_systemds.importing.passes.products_of_sizes import with_known_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
 from onnx_systemds.importing.passes.specialisation.specialise import (
@@ -222,7 +223,7 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
             script = with_blocks(script, always=writing.functions == "blocks")
             words.append(f"{len(script.functions)} functions")
     if writing.specialised:
-        script = with_large_loads_apart(script)
+        script = with_own_loops(with_large_loads_apart(script))
     script = with_named_sizes(with_named_products(without_aliases(script)))
     script = with_untried_sizes(with_calls_apart(with_known_products(script)))
     script = with_checked_sizes(script)
