@@ -110,6 +110,8 @@ ROWS = [
          """far = Constant<value_ints = [9223372036854775807]>() p = Slice(a, one, far, first) l = Slice(p, back, far, first)
             k = Slice(p, one, two, first) d = Div(p, l) y = Add(d, k)""",
          {"a": (4, 3)}, {"a": (2, 3)}, '(Slice): axis 0 of "p" is 1', "slices of one row that is repeated"),
+    _row("(float[2, A] a) => (float[2, B] y)", "s = Slice(a, first, one, one) y = Exp(s)", {"a": (2, 3)}, {"a": (2, 0)},
+         '(Slice): axis 1 of "a" is 0', "slice of the first of no columns"),
     _row("(float[A, 3] a) => (float[A, 3] y)",
          "s = Shape<end = 1>(a) t = Slice(w, first, s, first) y = Add(a, t)", {"a": (3, 3)}, {"a": (5, 3)},
          '(Slice): the length of the slice of axis 0 of "w" is 5, the whole axis is 4', "slice of a table"),

@@ -219,15 +219,19 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
             continue
         if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
             node.assume(count, Relation.AT_LEAST, 1, words)
-        if count == 1 and not isinstance(dims[axis], int) and not may_be_zero(dims[axis]):
-            least = start + 1 if isinstance(start, int) else dims[axis] - start
-            if not not_negative(dims[axis] - least):
-                node.assume(dims[axis], Relation.AT_LEAST, least, node.axis_words("data", axis))
-        elif _is_of_no_elements(count, dims[axis]):  # the engine takes elements that an axis without any has not for 0
-            node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words("data", axis))
+        _assume_there(node, axis, start, count)
         _assume_within(node, dims[axis], (start, count, step), part)
         dims[axis] = count
     return (node.tensor(dims),)
+
+
+def _assume_there(node: NodeFacts, axis: int, start: Dim, count: Dim) -> None:
+    """Take an open axis to have what is sliced: elements that it has not the engine takes for 0."""
+    size = node.dims("data")[axis]
+    is_lone = count == 1 and not isinstance(size, int) and not may_be_zero(size)
+    least = 1 if not is_lone else start + 1 if isinstance(start, int) else size - start
+    if (is_lone and not not_negative(size - least)) or _is_of_no_elements(count, size):
+        node.assume(size, Relation.AT_LEAST, least, node.axis_words("data", axis))
 
 
 def _assume_within(node: NodeFacts, size: Dim, taken: tuple[Dim, Dim, Dim], part: str) -> None:
