@@ -78,6 +78,8 @@ REFUSED: list[tuple[str, Callable[[], onnx.ModelProto], list[str]]] = [
      ["5 scales or sizes for 4 axes"]),
     ("Range of no number", lambda: model_of(node("Range", "a b b"), constants={"a": np.zeros(0), "b": 5.0}), ["no single number"]),
     ("Range of two numbers", lambda: model_of(node("Range", "a b b"), constants={"a": np.zeros(2), "b": 5.0}), ["no single number"]),
+    ("Reshape to fewer than no places", lambda: model_of(node("Reshape", "x s"), constants={"s": [-4, -1]}, x=("float", ["n", 4])),
+     ["-4 places"]),
     ("boxes", lambda: model_of(node("NonMaxSuppression", "x z"), x=("float", [1, 2, 3, 4]), z=("float", [1, 1, 3])), ["three axes"]),
     ("ranks of GatherElements", lambda: model_of(node("GatherElements", "x z"), x=("float", [3, 3]), z=("int64", [3])), ["rank 1"]),
     ("Loop without outputs", lambda: model_of(node("Loop", "n - x", "y", body=loop_body(1, 0)), n=("int64", []), x=("float", [2])),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
@@ -98,6 +98,8 @@ def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dim
             if axis >= len(dims):
                 raise UnsupportedCase(f"the shape copies dim {axis} of an input of rank {len(dims)}")
             size = dims[axis]
+        if isinstance(size, int) and size < -1:
+            raise InvalidModel(f"the shape has an axis of {size} places")
         result.append(size)
     if -1 in result:
         position = result.index(-1)
