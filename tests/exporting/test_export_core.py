@@ -274,9 +274,11 @@ def test_a_file_that_is_written_again_holds_what_it_got_last(body: str, expected
 
 
 def test_only_what_says_the_format_of_a_file_is_left_out_of_the_name_of_its_output() -> None:
-    paths = ["o/category.means", "o/category.counts", "Y.1", "Y.2", "a.csv", "b.mtx", "c.binary", "dominant.eigen.values", ".x"]
+    paths = ["o/category.means", "o/category.counts", "Y.1", "Y.2", "a.csv", "b.mtx", "c.binary", "dominant.eigen.values", ".x",
+             "Z.Rows", "Z.Cols", "m/model.w", "m/model.b"]  # fmt: skip
     found = run_model(export_script('X = read("X")\n' + "".join(f'write(X, "{path}")\n' for path in paths)), {"X": np.ones((2, 2))})
-    assert list(found) == ["category.means", "category.counts", "Y.1", "Y.2", "a", "b", "c", "dominant.eigen.values", ".x"]
+    assert list(found) == ["category.means", "category.counts", "Y.1", "Y.2", "a", "b", "c", "dominant.eigen.values", ".x",
+                           "Z.Rows", "Z.Cols", "model", "model.b"]  # fmt: skip
 
 
 LOGGED = """X = read("X")

@@ -15,7 +15,7 @@ from onnx_systemds.inference.dims import Dim
 _READ_AS_NUMBERS = (*NUMBER_TYPES, "DOUBLE", "FLOAT", "INT", "INTEGER")
 """Types of columns, in the schema of a frame that is read, which a tensor of numbers holds."""
 
-_SHORT_ENDING = re.compile("[a-z][a-z0-9]{0,3}")
+_SHORT_ENDING = re.compile("[a-z][a-z0-9]{0,3}|[A-Z][A-Z0-9]{0,3}")
 _LONG_ENDINGS = ("binary", "libsvm", "jsonl", "delta", "parquet", "proto")
 
 
@@ -67,7 +67,7 @@ def write(
 
     A file that is written again holds what it got last, as in the engine.
     """
-    name = output_name(path)
+    name = written_as(ctx, path)
     before = None if ctx.written else ctx.files.get(path)
     if before is not None:
         names = [[path for path, _ in leaves((name,), value)] for value in (before, x)]
@@ -78,10 +78,17 @@ def write(
         ctx.files[path] = x
 
 
-def output_name(path: str) -> str:
+def written_as(ctx: Context, path: str) -> str:
+    """Return the name of the output that a file is: with its ending where another file has the name without."""
+    name = _output_name(path)
+    taken = any(_output_name(other) == name for other in ctx.files if other != path)
+    return PurePosixPath(path).name if taken else name
+
+
+def _output_name(path: str) -> str:
     """Return the name of a file, without what says its format; ``category.means`` and ``category.counts`` are two."""
     file = PurePosixPath(path)
-    ending = file.suffix[1:].lower()
+    ending = file.suffix[1:]
     return (file.stem if _SHORT_ENDING.fullmatch(ending) or ending in _LONG_ENDINGS else file.name) or path
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.call_forms import IN_DML, check_form
-from onnx_systemds.exporting.builtins.files import output_name
+from onnx_systemds.exporting.builtins.files import written_as
 from onnx_systemds.exporting.builtins.library import library_results
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
 from onnx_systemds.exporting.evaluating.arguments import bound, check_names
@@ -201,11 +201,11 @@ def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
         return None
     path = evaluator.value(node.arguments[1].value)
     known = path.known if isinstance(path, Scalar) else None
-    if not isinstance(known, str) or interface.may_want(output_name(known)):
+    if not isinstance(known, str) or interface.may_want(written_as(evaluator.context, known)):
         return None
     if _is_exported(evaluator, node.arguments[:1]):
         return None
-    interface.wants(output_name(known))
+    interface.wants(written_as(evaluator.context, known))
     return ()
 
 
