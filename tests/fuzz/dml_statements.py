@@ -223,7 +223,8 @@ class Writer(Expressions):
         bounds = self.rng.choice((f"2:nrow({source})", f"nrow({source}):1", "1:3", f"1:as.integer(min(4, max(1, mean({source}))))"))
         body = [f"  {name} = rbind({name}, {source}[1, ] * {index})"]
         if self.rng.random() < 0.4:
-            body = [f"  if (sum({name}) < {self.scalar()}) {{", *body, "  }"]
+            tested = self.rng.choice((f"sum({name})", f"as.scalar({source}[min({index}, nrow({source})), 1])"))
+            body = [f"  if ({tested} {self.rng.choice('<>')} {self.scalar()}) {{", *body, "  }"]
         shape: Shape = (1, cols)
         return [f"{name} = {source}[1, ]", f"for ({index} in {bounds}) {{", *body, "}",
                 *self.set(self.new(shape), shape, f"colSums({name}) + nrow({name})")]  # fmt: skip
