@@ -73,6 +73,8 @@ CASES = [
                         "a": np.array(1)}, constants=["a"], note="NaN along rows"),
     Case("CumSum", 14, {"x": random(2, 3, 4), "a": np.array(-1)}, {"exclusive": 1}, constants=["a"]),
     Case("CumSum", 14, {"x": random(3, 4, dtype="int32"), "a": np.array(1)}, {"exclusive": 1}, constants=["a"]),
+    at_sizes(Case("CumSum", 14, {"x": random(3, 4), "a": np.array(1)}, {"exclusive": 1}, constants=["a"], note="of one"),
+             {"x": ["n", "m"]}, {"x": random(2, 1)}),
     *[Case("CumProd", 26, {"x": X, "a": np.array(axis)}, attributes, constants=["a"], note=f"{axis} {attributes}",
            expected=lambda x, a, **kw: cumulated(np.cumprod, 1, x, a, **kw))
       for axis, attributes in [(0, {}), (1, {"exclusive": 1}), (-1, {"reverse": 1, "exclusive": 1})]],

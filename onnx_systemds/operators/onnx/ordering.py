@@ -80,9 +80,12 @@ def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
     zeros = node.filled(0, View(before, 1))
     if size == 1:
         return node.result(zeros, View(before, size))
-    whole = node.temporary("whole")
-    text = f"cbind({zeros}, {whole}[, 1:{node.dim(size - 1)}])"
-    return node.result(text, View(before, size), before=[f"{whole} = {node.call('cumulative_row_sum', x)}"])
+    whole, sums = node.temporary("whole"), node.call("cumulative_row_sum", x)
+    if isinstance(size, int):
+        text = f"cbind({zeros}, {whole}[, 1:{size - 1}])"
+    else:  # of one element there is none in front of the last
+        sums, text = f"cbind({zeros}, {sums})", f"{whole}[1:{node.dim(before)}, 1:{node.dim(size)}]"
+    return node.result(text, View(before, size), before=[f"{whole} = {sums}"])
 
 
 _SAFE = {"cumsum": "cumulative_sum", "cumprod": "cumulative_product"}
