@@ -21,6 +21,8 @@ def weights_mark(weights: Sequence[Weight]) -> int:
         cells = array.flat[:: max(1, array.size // _CELLS)]
         digest.update(f"{weight.name} {array.dtype} {array.shape}\n".encode())
         digest.update(repr(cells.tolist()).encode() if weight.is_text else cells.tobytes())
+        if weight.release is not None:  # cells all over a mapped file have made it resident
+            weight.release()
     return int(digest.hexdigest()[:_HEX_DIGITS], 16)
 
 
