@@ -53,7 +53,7 @@ def chain_on_engine(nodes: int, folder: Path) -> float:
     call = f'source("chain.dml") as m\nY = m::gen_chain{nodes}(matrix(0.5, rows=2, cols=8))\nprint(sum(Y))\n'
     (folder / "call.dml").write_text(call)
     command = [find_java(), "--add-modules=jdk.incubator.vector", "-Xmx4g", "-cp", ":".join(find_class_path()),
-               "org.apache.sysds.api.DMLScript", "-f", "call.dml"]  # fmt: skip
+               "org.apache.sysds.api.DMLScript", "-f", "call.dml"]
     start = time.perf_counter()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     if "An Error Occurred" in done.stdout + done.stderr:
@@ -68,7 +68,7 @@ def report_weights(megabytes: int, folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(model), str(folder / "embedded.dml")],
         capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     convert, write, peak = map(float, done.stdout.split())
     output = sum(path.stat().st_size for path in (folder / "embedded.weights").rglob("*") if path.is_file())
     start = time.perf_counter()

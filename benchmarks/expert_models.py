@@ -62,11 +62,11 @@ def positive(*shape: int) -> Array:
 
 
 def layer(name: str, call: str, x: Array, bound: Mapping[str, Array], nodes: str, results: str = "Y",
-          constants: Mapping[str, Any] | None = None) -> Case:  # fmt: skip
+          constants: Mapping[str, Any] | None = None) -> Case:
     """A call of a layer of SystemDS."""
     target = f"[{results}]" if "," in results else results
     return Case(name, f"{target} = layer::{call}", x, bound, nodes, constants or {},
-                {"layer": f"nn/layers/{name}.dml"})  # fmt: skip
+                {"layer": f"nn/layers/{name}.dml"})
 
 
 TABLE = _RNG.normal(size=(ROWS, 32))
@@ -80,7 +80,7 @@ maps = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (image, filters, bias)
 Y = Reshape(maps, rows)
 """
 CONVOLVED = {"image_dims": [0, 3, 16, 16], "filters": FILTERS["W"].reshape(8, 3, 3, 3), "bias": FILTERS["b"].ravel(),
-             "rows": [0, -1]}  # fmt: skip
+             "rows": [0, -1]}
 NORM = {"G": positive(1, 32), "B": numbers(1, 32), "E": numbers(1, 32), "V": positive(1, 32)}
 LINEAR = {"B": numbers(33, 1)}
 CLASSES = {"W": numbers(33, 4)}
@@ -107,7 +107,7 @@ LAYERS = [
         normalized = LRN <size = 5, alpha = 0.5, beta = 0.75, bias = 2.0> (image)
         Y = Reshape(normalized, rows)
     """, constants={"image_dims": [0, 8, 8, 12], "rows": [0, -1]}),
-]  # fmt: skip
+]
 
 TRAINED = [
     Case("lm", "Y = lmPredict(X=X, B=B, icpt=1)", TABLE, LINEAR, "Y = Gemm(X, slopes, offset)",
@@ -126,7 +126,7 @@ TRAINED = [
         counted = Add(best, one)
         Y = Cast <to = 1> (counted)
     """, {"turned": -2 * CENTERS["C"].T, "squares": (CENTERS["C"] ** 2).sum(1)[None], "one": 1}),
-]  # fmt: skip
+]
 
 
 SEQUENCES = _RNG.normal(size=(ROWS, 4 * 16))  # 4 tokens, of 2 heads of 8 numbers
@@ -134,7 +134,7 @@ BERT = {
     **{f"W{k}": numbers(16, 16) for k in "qkvc"}, **{f"b{k}": numbers(1, 16) for k in "qkvc"},
     "Wi": numbers(16, 32), "bi": numbers(1, 32), "Wo": numbers(32, 16), "bo": numbers(1, 16),
     "g1": positive(1, 16), "e1": numbers(1, 16), "g2": positive(1, 16), "e2": numbers(1, 16),
-}  # fmt: skip
+}
 RECURRENT = {"W": numbers(16 + 8, 32), "b": numbers(1, 32)}
 
 
@@ -213,13 +213,13 @@ ATTENTION = [
         found = Gather(D, places)
         Y = Reshape(found, flat)
     """, constants={"one": 1, "flat": [0, -1]}),
-]  # fmt: skip
+]
 
 DIGITS = _RNG.normal(size=(ROWS, 16 * 16))
 LENET = {
     "W1": numbers(4, 25), "b1": numbers(4, 1), "W2": numbers(6, 4 * 25), "b2": numbers(6, 1),
     "W3": numbers(6 * 16, 12), "b3": numbers(1, 12), "W4": numbers(12, 10), "b4": numbers(1, 10),
-}  # fmt: skip
+}
 LENET_NODES = """
     image = Reshape(X, image_dims)
     c1 = Conv <pads = [2, 2, 2, 2]> (image, filters1, bias1)
@@ -238,7 +238,7 @@ LENET_CONSTANTS = {
     "image_dims": [0, 1, 16, 16], "rows": [0, -1],
     "filters1": LENET["W1"].reshape(4, 1, 5, 5), "bias1": LENET["b1"].ravel(),
     "filters2": LENET["W2"].reshape(6, 4, 5, 5), "bias2": LENET["b2"].ravel(),
-}  # fmt: skip
+}
 MODEL = f"m = list({', '.join(f'{name}={name}' for name in LENET)})\n"
 BLOCK = {f"{name}{k}": numbers(3, 27) if name == "W" else positive(3, 1) for k in (1, 2) for name in "WGBEV"}
 
@@ -266,7 +266,7 @@ NETWORKS = [
              Y = Reshape(active, rows)
          """, {"image_dims": [0, 3, 16, 16], "rows": [0, -1], **folded(1), **folded(2)},
          {"net": "nn/networks/resnet.dml"}),
-]  # fmt: skip
+]
 
 SCALED = {"C": numbers(1, 32), "S": positive(1, 32)}
 PROBABILITIES = {"P": positive(4, 32) / 20, "K": positive(4, 1) / 5}
@@ -329,6 +329,6 @@ MORE_TRAINED = [
         counted = Add(best, one)
         Y = Cast <to = 1> (counted)
     """, {"one": 1}),
-]  # fmt: skip
+]
 
 CASES = [*LAYERS, *ATTENTION, *NETWORKS, *TRAINED, *MORE_TRAINED]

@@ -73,7 +73,7 @@ def measure(case: Case, seconds: float) -> tuple[list[float], list[float]]:
     runs = [partial(one.run, ["Y"], feeds) for one in compared(case, made)]
     times = iter([min(own) for own in alternate(runs, seconds)] if seconds else [0.0] * 3)
     return ([inf if model is None else node_count(model.graph) for model in models],
-            [inf if model is None else next(times) for model in models])  # fmt: skip
+            [inf if model is None else next(times) for model in models])
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def bert_base(layers: int = 12) -> ModelProto:
         "heads": np.array([0, 0, _HEADS, _WIDTH // _HEADS]), "tokens": np.array([0, 0, _WIDTH]),
         "root": np.float32((_WIDTH // _HEADS) ** 0.5), "one": np.float32(1), "least": np.float32(-1e4),
         "middle": np.array([1, 2]), "nil": np.array([0]),
-    }  # fmt: skip
+    }
     for n in range(layers):
         for name in "qkvo":
             weights |= {f"W{name}{n}": _normal(drawn, _WIDTH, _WIDTH), f"b{name}{n}": _normal(drawn, _WIDTH)}

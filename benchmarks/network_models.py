@@ -48,7 +48,7 @@ class Graph:
             [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", *data.shape[1:]])],
             [helper.make_tensor_value_info("Y", TensorProto.FLOAT, dims)],
             [numpy_helper.from_array(array, key) for key, array in self.constants.items()],
-        )  # fmt: skip
+        )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
         onnx.checker.check_model(model, full_check=True)
         return model
@@ -101,7 +101,7 @@ def lenet(batch: int) -> Iterator[Parts]:
     model = graph.model("lenet", data, graph.node("Softmax", value), ["batch", 10])
     c = graph.constants
     weights_by_hand = {"W1": filters(c["W1"]), "b1": column(c["b1"]), "W2": filters(c["W2"]), "b2": column(c["b2"]),
-                       "W3": c["W3"], "b3": rows(c["b3"]), "W4": c["W4"], "b4": rows(c["b4"])}  # fmt: skip
+                       "W3": c["W3"], "b3": rows(c["b3"]), "W4": c["W4"], "b4": rows(c["b4"])}
     yield f"LeNet, batch {batch}", model, LENET, weights_by_hand, data
 
 
@@ -239,5 +239,5 @@ def bert_layer(batch: int) -> Iterator[Parts]:
     by_hand = {
         name: array if array.ndim == 2 else rows(array)
         for name, array in graph.constants.items() if array.dtype == np.float32 and array.ndim
-    }  # fmt: skip
+    }
     yield f"layer of BERT, batch {batch}", model, BERT, by_hand, data

@@ -37,7 +37,7 @@ def watched(command: Sequence[str], folder: Path, environment: Mapping[str, str]
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
-        )  # fmt: skip
+        )
         watcher = threading.Thread(target=_watch, args=(process.pid, ended, peaks))
         watcher.start()
         _, status, used = os.wait4(process.pid, 0)

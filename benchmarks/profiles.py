@@ -40,7 +40,7 @@ MODELS = {
     "bert_tiny.ts": 256, "gpt2_tiny.dynamo": 256, "sample-apps__transformer": 256, "lstm_gru_tagger.ts": 256,
     "resnet_tiny.ts": 256, "lightrand_squeezenet": 1, "mlp_tabular.ts": 100_000, "lgb_dia": 100_000,
     "skl_bc_rf": 100_000, "xgb_wine": 100_000, "skl_digits_pca_lr": 100_000,
-}  # fmt: skip
+}
 """Shared models, and rows."""
 SHOWN = 5
 """Instructions of a model."""
@@ -122,7 +122,7 @@ def line(name: str, rows: int, times: Times, cells: int, unit: Units) -> str:
     shares = [f"{100 * counted.share(seconds):.1f} %" for seconds in (found.recompiling, found.collecting)]
     cells_ = [name, f"{rows:,}", f"{times.call:.1f}", most, *shares, f"{times.busy:.1f}",
               f"{found.operations / counted.calls:,.0f}", f"{products:.1f}", f"{least:.1f}",
-              f"{times.call / least:.1f}"]  # fmt: skip
+              f"{times.call / least:.1f}"]
     return f"| {' | '.join(cells_)} |"
 
 
@@ -150,9 +150,9 @@ def main() -> None:
     unit = units()
     flops = 2 * EDGE**3 / unit.product / 1e6
     figures = UNITS.format(instruction=1e3 * unit.instruction, cell=1e6 * unit.cell, cells=CELLS, edge=EDGE,
-                           product=unit.product, flops=flops)  # fmt: skip
+                           product=unit.product, flops=flops)
     columns = ["model", "rows", "call ms", "most of it", "compiled again", "collected", "busy", "instructions",
-               "products ms", "floor ms", "call / floor"]  # fmt: skip
+               "products ms", "floor ms", "call / floor"]
     lines = [HEADER, figures, f"| {' | '.join(columns)} |", "|---|--:|--:|---|" + "--:|" * 7]
     print(figures)
     paths = {path.stem: path for path in model_paths("real", "generated")}

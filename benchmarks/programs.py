@@ -69,7 +69,7 @@ def timed(
     program: Sequence[str], call: str, results: Sequence[str], folder: Path,
     *, warm_up: float, seconds: float, heap: str, native_blas: str = "none",
     script: str | None = None,
-) -> Times:  # fmt: skip
+) -> Times:
     """Run the statements of a program in ``folder``, then the call again and again, then ``results``, which use it.
 
     warm_up, seconds: how long it is called before times count, and then. script: the text of what is called, if what
@@ -81,7 +81,7 @@ def timed(
         lines.append(_TIMED.format(call=call, mark=mark, **limits))
     began = time.perf_counter()
     output, busy = run_program("\n".join([*lines, *results]) + "\n", folder, heap=heap, native_blas=native_blas,
-                               counted=script is not None)  # fmt: skip
+                               counted=script is not None)
     elapsed = time.perf_counter() - began
     taken: dict[str, list[float]] = {"warm": [], "call": []}
     for mark, nanoseconds in _TIME.findall(output):
@@ -113,12 +113,12 @@ def run_program(
     (folder / "settings.xml").write_text(f"<root><sysds.native.blas>{native_blas}</sysds.native.blas></root>\n")
     command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-cp", ":".join(find_class_path()),
                "org.apache.sysds.api.DMLScript", "-f", "timed.dml", "-exec", "singlenode",
-               "-config", "settings.xml", *(("-stats", "1000") if counted else ())]  # fmt: skip
+               "-config", "settings.xml", *(("-stats", "1000") if counted else ())]
     environment = dict(os.environ) | ({} if native_blas == "none" else NATIVE_ENVIRONMENT)
     lines: list[str] = []
     marks: list[tuple[float, float]] = []  # time and processor time after a call
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env=environment) as process:  # fmt: skip
+                          env=environment) as process:
         guard = threading.Timer(_LONGEST, process.kill)
         guard.start()
         try:

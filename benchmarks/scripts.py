@@ -50,7 +50,7 @@ SELECTION: Mapping[str, Sequence[int]] = {
     "resnet_tiny.ts": (1, 256), "lightrand_squeezenet": (1,), "ch_ppocr_mobile_v2.0_cls": (16,),
     "version-RFB-320": (1,), "magika__model": (1,), "skl_digits_pca_lr": (100_000,), "lgb_dia": (100_000,),
     "skl_bc_rf": (100_000,), "xgb_wine": (100_000,), "bert_base, 32": (2,),
-}  # fmt: skip
+}
 """Parts of the names of the models that are measured unless `--only` names others, with their numbers of rows."""
 ROWS = (1, 16, 256, 4096)
 TURNS = 2
@@ -143,13 +143,13 @@ def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str
         program = [*sourced(script, folder, "model"), *call.readings()]
         return timed(program, call.call(), call.writings(), folder,
                      warm_up=2 * seconds, seconds=seconds, heap="6g", native_blas=native_blas,
-                     script=script.text if counted else None)  # fmt: skip
+                     script=script.text if counted else None)
 
 
 def measured(
     model: Path | ModelProto, feeds: Feeds, runtime: onnxruntime.InferenceSession, seconds: float,
     *, native_blas: str | None, session: bool, products: bool,
-) -> Row:  # fmt: skip
+) -> Row:
     """All times of a model with these inputs; onnxruntime before and after each program, turn by turn."""
     opened = import_model(model)
     tensors = {port.name: tensor_of(port, feeds) for port in opened.inputs if not port.is_list}
@@ -223,7 +223,7 @@ def main() -> None:
                 with reported(f"{name}, {rows} rows"):
                     row = measured(model, feeds, runtime, arguments.seconds,
                                    native_blas=arguments.native_blas, session=arguments.session,
-                                   products=arguments.products)  # fmt: skip
+                                   products=arguments.products)
                     lines.append(line(name, rows, row))
                     print(lines[-1], flush=True)
                     if rows is None or row.onnxruntime > 1e3 * LONGEST:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx_systemds.runtime.systemds_module import systemds_module
 
 __all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_file", "export_script",
-           "import_model", "systemds_module"]  # fmt: skip
+           "import_model", "systemds_module"]
 
 _HOMES = {
     "InputSpec": "exporting.interface",

@@ -179,7 +179,7 @@ class SystemDSBackend(Backend):
     def run_node(
         cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Sequence[Any] | None = None,
         **kwargs: Any,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    ) -> tuple[Any, ...]:
         """Run a single node on numpy inputs, at the newest opset unless ``opset_version`` says another."""
         arrays = [np.asarray(array) for array in inputs]
         given = [name for name in node.input if name]

@@ -54,6 +54,6 @@ ELEMENTWISE = (
     "Greater", "GreaterOrEqual", "Where", "Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Cos", "Cosh", "Erf", "Exp",
     "Floor", "Identity", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin",
     "Sinh", "Sqrt", "Tan", "Tanh",
-)  # fmt: skip
+)
 """Operators of ONNX whose results have an element for each of their operands, which broadcast."""
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")

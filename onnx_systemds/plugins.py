@@ -32,7 +32,7 @@ def _load_installed(entry_point: EntryPoint) -> None:
         package = f" of {entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist is not None else ""
         name = f"the plugin {entry_point.name}{package}, {entry_point.value}"
         raise PluginError(f"{escaped(name)}, fails: {_words(error)}",
-                          hint="--no-plugins leaves out the plugins of installed packages") from error  # fmt: skip
+                          hint="--no-plugins leaves out the plugins of installed packages") from error
 
 
 def _load_file(path: Path) -> None:

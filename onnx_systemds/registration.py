@@ -84,4 +84,4 @@ def plugin_line(error: BaseException) -> Place | None:
 def lines_of(error: BaseException, files: Collection[str]) -> list[Place]:
     """The lines of files that an error went through, the innermost last."""
     return [Place(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
-            if frame.f_code.co_filename in files]  # fmt: skip
+            if frame.f_code.co_filename in files]

@@ -13,7 +13,7 @@ from tests.quick_java import archive_of_classes
 
 FEW_OPTIMISED = ["-XX:TieredStopAtLevel=4", "-XX:+UnlockDiagnosticVMOptions", "-XX:CompileCommand=quiet",
                  "-XX:+DisplayVMOutputToStderr",
-                 f"-XX:CompilerDirectivesFile={Path(__file__).with_name('compiled_twice.json')}"]  # fmt: skip
+                 f"-XX:CompilerDirectivesFile={Path(__file__).with_name('compiled_twice.json')}"]
 """Java's second compiler takes kernels of matrices only, instead of all that has been called 5000 times. Numbers stay."""
 
 LONG_RUN = ["-XX:+UseSerialGC", *FEW_OPTIMISED]
@@ -50,7 +50,7 @@ def engine_command(virtual_machine: Sequence[str]) -> list[str]:
     """The command line of the engine up to its own options, with classes that are loaded already."""
     java, class_path = find_java(), ":".join(find_class_path())
     return [*_command(java, class_path), f"-XX:SharedArchiveFile={_loaded_classes(java, class_path)}", *virtual_machine,
-            "org.apache.sysds.api.DMLScript"]  # fmt: skip
+            "org.apache.sysds.api.DMLScript"]
 
 
 def _command(java: str, class_path: str) -> list[str]:
@@ -83,7 +83,7 @@ def _loaded_classes(java: str, class_path: str) -> Path:
         folder = archive.parent
         (folder / "script.dml").write_text(_WARMING_UP, encoding="utf-8")
         command = [*_command(java, class_path), *SHORT_RUN, f"-XX:ArchiveClassesAtExit={archive}",
-                   "org.apache.sysds.api.DMLScript", "-f", "script.dml", "-exec", "singlenode"]  # fmt: skip
+                   "org.apache.sysds.api.DMLScript", "-f", "script.dml", "-exec", "singlenode"]
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
         assert done.returncode == 0, (done.stdout + done.stderr).decode()
 

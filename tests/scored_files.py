@@ -64,4 +64,4 @@ def expected_rows(script: Script, path: Path, feeds: Tensors) -> list[Any]:
     """What onnxruntime gives; maps as the matrix of their values."""
     results = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feeds)
     return [np.array([[row[key] for key in port.keys] for row in value], np.float32) if port.kind == "maps" else value
-            for port, value in zip(script.outputs, results)]  # fmt: skip
+            for port, value in zip(script.outputs, results)]

@@ -96,7 +96,7 @@ def test_a_model_that_comes_back_is_measured(error: float, said: str, tmp_path: 
     weights = {"W": random.normal(size=(4, 3)).astype(np.float32), "V": np.full((3, 1), 9, np.float32)}
     nodes = [helper.make_node("MatMul", ["X", "W"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
              helper.make_node("Identity", ["r"], ["i"]), helper.make_node("MatMul", ["i", "V"], ["s"]),
-             helper.make_node("Clip", ["s", "zero", "one"], ["Y"])]  # fmt: skip
+             helper.make_node("Clip", ["s", "zero", "one"], ["Y"])]
     weights |= {"zero": np.zeros((), np.float32), "one": np.ones((), np.float32)}
     ends = [helper.make_tensor_value_info(name, 1, ["N", size]) for name, size in (("X", 4), ("Y", 1))]
     held = [numpy_helper.from_array(array, name) for name, array in weights.items()]

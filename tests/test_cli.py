@@ -270,7 +270,7 @@ def test_verbose_lists_stages_in_both_directions(relu: Path, tmp_path: Path) -> 
     output = invoke(tmp_path / "r.dml", "--function", "gen_tiny", "--input", "X=double[n,3]", "-v").output
     assert re.findall(r"^  (\w[\w ]*?) +\d+\.\d{3} s(.*)", output, re.MULTILINE) == [
         ("parse", "  0 statements, 1 functions"), ("run symbolically", "  1 nodes"), ("join and write", "  1 nodes"), ("in all", ""),
-    ]  # fmt: skip
+    ]
     assert "stages:" not in invoke(relu, "-o", tmp_path / "r.dml").output
 
 
@@ -307,7 +307,7 @@ def test_time_within_a_stage_counts_once() -> None:
 @pytest.mark.parametrize(("words", "begun", "completed"), [
     ([], "ver", ["verify", "verify-script"]), (["model.onnx"], "--we", ["--weights"]), (["model.onnx", "--weights"], "", ["auto", "inline", "files"]),
     (["s.dml"], "--op", ["--opset"]), (["verfy"], "--no-s", ["--no-simplify", "--no-specialise"]),
-])  # fmt: skip
+])
 def test_completion(words: list[str], begun: str, completed: list[str]) -> None:
     shell = BashComplete(main, {}, "onnx-systemds", "_ONNX_SYSTEMDS_COMPLETE")
     assert [item.value for item in shell.get_completions(words, begun)] == completed

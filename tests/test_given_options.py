@@ -74,7 +74,7 @@ def test_run_score_and_verify_are_told(total: Path, monkeypatch: pytest.MonkeyPa
     ("--type", "X=float[3,]"), ("--type", "X=undefined[3]"), ("--type", "X=float[3]", "--type", "X=float[4]"),
     ("--constant", "axes"), ("--constant", "=1"), ("--constant", "axes=one"), ("--constant", "axes=null"),
     ("--constant", "axes={}"), ("--constant", f"axes={'[' * 100_000}"), ("--constant", "axes=[1]", "--constant", "axes=[1]"),
-])  # fmt: skip
+])
 def test_wrong_usage(total: Path, option: tuple[str, ...]) -> None:
     result = invoke(total, *option)
     assert result.exit_code == 2 and option[0] in result.output
@@ -91,7 +91,7 @@ def test_wrong_usage(total: Path, option: tuple[str, ...]) -> None:
     (("--constant", "axes=[0.5]"), 'error: input "axes" is declared as int64, got float64'),
     (("--constant", "axes=[[1],[1,2]]"), 'error: input "axes" is no array: '),
     (("--constant", "axes=none.npy"), "error: none.npy: No such file or directory"),
-])  # fmt: skip
+])
 def test_what_contradicts_the_model_is_refused(total: Path, option: tuple[str, ...], message: str) -> None:
     for command in ("convert", "inspect", "verify"):
         result = invoke(command, total, *option)

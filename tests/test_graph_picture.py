@@ -68,16 +68,16 @@ def test_picture(saved: Path) -> None:
     assert invoke("inspect", saved, "--graph", target).exit_code == 0
     root = ET.parse(target).getroot()
     boxes = [(group.get("class"), *(part.text for part in group if part.tag.endswith("text")))
-             for group in root if group.tag.endswith("}g")]  # fmt: skip
+             for group in root if group.tag.endswith("}g")]
     assert boxes == [
         ("box input", "X", "float [batch, 2]"), ("box input", "c", "bool []"), ("box node", "Mul", "float [batch, 2]"),
         ("box node", "Gemm", "float [batch, 3]"), ("box node", "Reshape", "float [batch, 2]"),
         ("box node", "If", "float [batch, 2]"), ("box node", "Reshape", "float [2 * batch]"),
         ("box output", "Y", "float [batch, 3]"), ("box output", "Z", "float [2 * batch]"),
-    ]  # fmt: skip
+    ]
     words = [next(iter(path)).text for path in root if path.tag.endswith("path")]
     assert sorted(words) == sorted(["X: float [batch, 2]", "X: float [batch, 2]", "c: bool []", "a: float [batch, 2]",
-                                    "a: float [batch, 2]", "r: float [batch, 2]", "b: float [batch, 2]", "Y", "Z"])  # fmt: skip
+                                    "a: float [batch, 2]", "r: float [batch, 2]", "b: float [batch, 2]", "Y", "Z"])
 
 
 def test_page(saved: Path) -> None:
@@ -125,7 +125,7 @@ def residual_chain(layers: int) -> Layout:
         start = len(widths) - 1
         widths += [77.0, 60.0, 62.0, 70.0, 66.0]
         edges += [(start, start + 1), (start + 1, start + 2), (start + 1, start + 3), (start + 2, start + 4),
-                  (start + 3, start + 4), (start + 4, start + 5), (start, start + 5)]  # fmt: skip
+                  (start + 3, start + 4), (start + 4, start + 5), (start, start + 5)]
     return layered(widths, 30, edges)
 
 

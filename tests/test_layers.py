@@ -10,7 +10,7 @@ import onnx_systemds
 
 ROOT = Path(onnx_systemds.__file__).parent
 LAYERS = ("tables", "dml", "engine", "model", "inference", "operators", "importing", "exporting", "runtime", "backend", "verifying",
-          "cli")  # fmt: skip
+          "cli")
 BELOW = ("errors", "limits", "files", "array_files", "correspondence", "version", "registration", "plugins", "stages", "columns")
 ABOVE = ("__init__", "__main__")
 
@@ -43,7 +43,7 @@ def test_generators_see_nothing_of_the_function_around_them() -> None:
     rendering = {f"{_module(path)}:{line}" for path in generators for line, name in _imported(path) if ".rendering" in name}
     hidden = {f"{_module(path)}:{node.lineno}" for path in generators
               for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-              if isinstance(node, ast.Attribute) and node.attr == "_scope"}  # fmt: skip
+              if isinstance(node, ast.Attribute) and node.attr == "_scope"}
     assert len(generators) > 50
     assert rendering | hidden == set()
 
@@ -52,7 +52,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
     """Where an algorithm is mutually recursive, the function to call is handed down (`Rules` of exporting)."""
     paths = {_module(path): path for path in ROOT.rglob("*.py")}
     imports = {name: {_known(found, paths) for _, found in _imported(path)} & paths.keys() - {name}
-               for name, path in paths.items()}  # fmt: skip
+               for name, path in paths.items()}
     assert sorted(name for name in paths if name in _reached(imports, name)) == []
 
 

@@ -57,7 +57,7 @@ def test_statements_without_a_node_are_of_the_function(name: str) -> None:
     """Cuts, sizes and scalars read from inputs, and checks of these."""
     script = import_model(GOLDENS[name]().model)
     places = [place for place in placed_statements(read_back(script.text, script.functions))
-              if place.function == script.function and not is_never(place.statement)]  # fmt: skip
+              if place.function == script.function and not is_never(place.statement)]
     assert any(place.origin is not None for place in places)
     without = [print_statement(place.statement) for place in places if place.origin is None and place.is_whole]
     of_sizes = r"\w+ = nrow\(\w+\)$|if \((nrow|ncol)\(\w+\) != "

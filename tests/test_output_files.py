@@ -117,7 +117,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     "words",
     [("m.onnx", "-o"), ("m.onnx", "-o", "fine.dml", "--map"), ("run", "m.onnx", "--outputs"), ("verify", "m.onnx", "--report"),
      ("score", "m.onnx", "--input", "rows.npy", "--output"), ("inspect", "m.onnx", "--graph")],
-)  # fmt: skip
+)
 def test_a_closed_folder_is_told_before_anything_is_done(
     tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +154,7 @@ def test_what_is_read_is_not_overwritten(
     ("m.onnx", "-o", "x.dml", "--map", "./x.dml"), ("m.onnx", "-o", "score.dml", "--score"),
     ("m.onnx", "-o", "x.dml", "--score", "--map", "score.dml"), ("m.onnx", "-o", "link.dml", "--map", "x.dml"),
     ("s.dml", "-o", "x.onnx", "--map", "x.onnx"), ("s.dml", "-o", "x.onnx", "--map", "x.onnx.data"),
-])  # fmt: skip
+])
 def test_two_outputs_are_two_files(tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where neither is there yet: the second one would be all that is left."""
     model_with_weights(tmp_path)
@@ -275,7 +275,7 @@ def test_results_on_standard_output_are_not_mixed_with_words(tmp_path: Path) -> 
     np.savez(tmp_path / "in.npz", X=np.ones((2, SIDE)))
     with (tmp_path / "out.npz").open("wb") as stream:
         done = command_line("run", model, "--inputs", tmp_path / "in.npz", "--outputs", "/dev/stdout",
-                            stdout=stream, stderr=subprocess.PIPE)  # fmt: skip
+                            stdout=stream, stderr=subprocess.PIPE)
     assert done.returncode == 0 and b"Y: float64 [2, 60]" in done.stderr
     assert (tmp_path / "out.npz").read_bytes()[:2] == b"PK"
     assert np.load(tmp_path / "out.npz")["Y"].shape == (2, SIDE)

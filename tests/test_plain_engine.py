@@ -16,7 +16,7 @@ from tests.plain_engine import score_plainly, scored_together
 
 
 def _model(node_or_nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto],
-           constants: dict[str, np.ndarray] | None = None) -> onnx.ModelProto:  # fmt: skip
+           constants: dict[str, np.ndarray] | None = None) -> onnx.ModelProto:
     held = [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(node_or_nodes, "plain", inputs, outputs, held)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
@@ -46,9 +46,9 @@ def test_weights_scalars_and_sizes_that_are_arguments(open_sizes: bool) -> None:
         helper.make_node("Transpose", ["x"], ["z"], perm=[2, 0, 1]),
     ]
     inputs = [_info("x", TensorProto.FLOAT, ["a", "b", 40]), _info("k", TensorProto.FLOAT, []),
-              _info("f", TensorProto.BOOL, [])]  # fmt: skip
+              _info("f", TensorProto.BOOL, [])]
     outputs = [_info("y", TensorProto.FLOAT, ["a", "b", 30]), _info("g", TensorProto.BOOL, []),
-               _info("z", TensorProto.FLOAT, [40, "a", "b"])]  # fmt: skip
+               _info("z", TensorProto.FLOAT, [40, "a", "b"])]
     script = import_model(_model(nodes, inputs, outputs, {"w": weight}))
     x = np.random.default_rng(1).normal(size=(2, 3, 40)).astype(np.float32)
     results = score_plainly(script, {"x": x, "k": np.float32(0.5), "f": np.bool_(True)}, open_sizes=open_sizes)

@@ -105,7 +105,7 @@ def test_a_failing_installed_plugin_has_its_name(installed: Path) -> None:
     output = refused("gate.onnx")
     assert output == ("error: the plugin company-export of company-operators 1.0, company_operators.exporting, fails: "
                       "ZeroDivisionError: division by zero\n"
-                      "  hint: --no-plugins leaves out the plugins of installed packages\n")  # fmt: skip
+                      "  hint: --no-plugins leaves out the plugins of installed packages\n")
 
 
 def test_a_generator_that_fails_has_its_line(installed: Path, tmp_path: Path) -> None:

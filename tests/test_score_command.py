@@ -63,7 +63,7 @@ def saved(folder: Path, text: str, unnamed: tuple[str, ...] = ()) -> Path:
     for output in model.graph.output:
         if output.name == "scores":
             output.type.CopyFrom(helper.make_sequence_type_proto(helper.make_map_type_proto(
-                onnx.TensorProto.INT64, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))))  # fmt: skip
+                onnx.TensorProto.INT64, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))))
     for given in model.graph.input:
         if given.name in unnamed:
             given.type.tensor_type.shape.dim[0].Clear()
@@ -89,7 +89,7 @@ def scored(model: Path, source: Path, target: Path, *options: object) -> str:
 
 def table(path: Path, columns: dict[str, Any]) -> Path:
     lines = [",".join(columns), *(",".join(f'"{cell}"' if isinstance(cell, str) else str(cell) for cell in row)
-                                  for row in zip(*columns.values()))]  # fmt: skip
+                                  for row in zip(*columns.values()))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -141,11 +141,11 @@ def test_columns_with_text_by_the_names_of_inputs(tmp_path: Path) -> None:
     """The inputs name their rows otherwise or not at all: in a table they are the same."""
     model = saved(tmp_path, MIXED, unnamed=("age", "steps", "city"))
     people = {"city": ["Graz", "Linz, AT", "", "Wien", "Graz"], "id": ["x"] * 5, "steps": [2, 3, 1, -1, 0],
-              "age": [1.5, 0.25, 2, 7, 1]}  # fmt: skip
+              "age": [1.5, 0.25, 2, 7, 1]}
     scored(model, table(tmp_path / "people.csv", people), tmp_path / "out.csv", "--chunk-rows", 2)
     assert (tmp_path / "out.csv").read_text().splitlines() == [
         "label,y_0,y_1,y_2", '"b, c",1.5,2.0,1.0', '"b, c",0.25,3.0,2.0', "d,2.0,1.0,3.0", "a,7.0,-1.0,0.0", "a,1.0,0.0,1.0"
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.engine
@@ -199,7 +199,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "wide.onnx")
     np.savetxt(tmp_path / "x.csv", four(300_000), delimiter=",", header="a,b,c,d", comments="", fmt="%.6g")
     command = [sys.executable, "-m", "onnx_systemds", "score", tmp_path / "wide.onnx", "--input", tmp_path / "x.csv",
-               "--output", tmp_path / "y.csv"]  # fmt: skip
+               "--output", tmp_path / "y.csv"]
     process, largest = subprocess.Popen(command), 0
     while process.poll() is None:
         largest = max(largest, memory_of(process.pid))
@@ -292,7 +292,7 @@ ANY = "any (float[n, k] a) => (float[n, k] y) { y = Neg(a) }"
         (TWO, ("p,q,r",  "r,p,q"), [["r", "p"], ["q"]]),
         (TWO, ("p,q,r", "", False), [["1", "2"], ["3"]]),
     ],
-)  # fmt: skip
+)
 def test_columns_find_their_inputs(tmp_path: Path, text: str, given: Any, expected: list[list[str]]) -> None:
     assert columns_for(tmp_path, text, *given) == expected
 

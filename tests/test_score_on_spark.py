@@ -53,7 +53,7 @@ def test_rows_go_to_the_program_and_come_back(tmp_path: Path, submit: Callable[[
     noted = submit(WRITES)
     source = four_columns(tmp_path / "x.csv", four(5))
     result = invoke(saved(tmp_path, MLP), "--input", source, "--output", tmp_path / "y.csv", "--engine", "spark", "--chunk-rows", "2",
-                    "--master", "local[3]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=3g")  # fmt: skip
+                    "--master", "local[3]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=3g")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "y.csv").read_text().splitlines() == ["Y_0,Y_1,Y_2", *(f"{number}.0,0.25,nan" for number in range(5))]
     words = json.loads(noted.read_text())
@@ -73,7 +73,7 @@ def test_rows_go_to_the_program_and_come_back(tmp_path: Path, submit: Callable[[
     (WRITES.replace(",NaN", ""), "spark-submit wrote rows of another number of columns"),
     (WRITES + "import os\nos.kill(os.getpid(), 9)", "spark-submit was ended by signal 9"),
     ("print('scored 5 rows in 0.1 s')", "spark-submit wrote no result"),
-])  # fmt: skip
+])
 def test_what_fails_is_told_and_leaves_nothing(tmp_path: Path, submit: Callable[[str], Path], action: str, told: str) -> None:
     submit(action)
     source, target = four_columns(tmp_path / "x.csv", four(5)), tmp_path / "y.csv"
@@ -101,7 +101,7 @@ def test_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (MLP, ["--master", "local[2]"], "--master and --conf are for --engine spark"),
     (MLP, ["--engine", "spark", "--conf", "master=x"], "not a setting such as spark.executor.memory=4g"),
     (MLP, ["--engine", "spark", "--master", "-x"], "not a URL"),
-])  # fmt: skip
+])
 def test_refused(tmp_path: Path, submit: Callable[[str], Path], model: str, options: list[str], told: str) -> None:
     noted = submit(WRITES)
     source = four_columns(tmp_path / "x.csv", four(5))

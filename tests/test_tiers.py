@@ -45,7 +45,7 @@ def run(folder: Path, *options: str) -> str:
     (folder / "conftest.py").write_text("from tests.conftest import *\nfrom tests.conftest import _engine_is_marked\n")
     (folder / "test_them.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"),
-               *options, str(folder)]  # fmt: skip
+               *options, str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 

@@ -21,7 +21,7 @@ from onnx_systemds.engine import launcher
 STARTS = (launcher.find_java, launcher.start_jvm)
 PACKAGES = ("tests", "onnx_systemds")
 ADVICE = ("this test starts a JVM, and the fast tests run without one: "
-          "mark it @pytest.mark.engine (CONTRIBUTING.md)")  # fmt: skip
+          "mark it @pytest.mark.engine (CONTRIBUTING.md)")
 _NO_JAVA = f"""#!/bin/sh
 echo "$*" >> "${{0%/*}}/started"
 echo "{ADVICE}" >&2
@@ -81,7 +81,7 @@ def _named(at: Any) -> Iterator[Any]:
     modules = [value for value in values if isinstance(value, ModuleType) and _is_ours(value.__name__)]
     values += [vars(module).get(name) for module in modules for name in names]
     yield from (value for value in map(_plain, values)
-                if isinstance(value, (FunctionType, type)) and _is_ours(value.__module__, at.__module__))  # fmt: skip
+                if isinstance(value, (FunctionType, type)) and _is_ours(value.__module__, at.__module__))
 
 
 def _names(code: CodeType) -> Iterator[str]:

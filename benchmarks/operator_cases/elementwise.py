@@ -72,4 +72,4 @@ def elementwise() -> list[Bench]:
         Bench("comparison", "Where", "mask, scalar", {"K": mask > 1, "X": np.float32(-10), "B": scores}, {},
               repeat.format("K") + "Y = matrix(ifelse(M, -10, matrix(B, rows=64, cols=16384)), rows=8, cols=131072)",
               lambda K, X, B: np.where(K, X, B), ["X"]),
-    ]  # fmt: skip
+    ]

@@ -16,7 +16,7 @@ def movement() -> list[Bench]:
 
     def transposed(note: str, array: Array, perm: list[int], idiom: str) -> Bench:
         return Bench("transpose", "Transpose", note, {"X": array}, {"perm": perm}, idiom,
-                     lambda X: np.ascontiguousarray(X.transpose(perm)))  # fmt: skip
+                     lambda X: np.ascontiguousarray(X.transpose(perm)))
 
     heads = normal(8, 128, 12, 64)
     per_image = """Y = matrix(0, {0}, {1})
@@ -180,4 +180,4 @@ def movement() -> list[Bench]:
         Bench("resize", "Resize", "cubic 2x", resize, {"mode": "cubic"}, separable,
               lambda X, scales: weights_cubic.T @ (X @ weights_cubic), ["scales"], given={"W": weights_cubic},
               arguments=["X", "absent", "scales"]),
-    ]  # fmt: skip
+    ]

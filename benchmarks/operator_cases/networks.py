@@ -53,9 +53,9 @@ def networks() -> list[Bench]:
 
     def recurrent(op_type: str, gates: int, idiom: str, run: Callable[..., Any], given: Mapping[str, Array]) -> Bench:
         inputs = {"X": sequence, "W": normal(1, gates * width, width) / 8,
-                  "R": normal(1, gates * width, width, seed=1) / 8}  # fmt: skip
+                  "R": normal(1, gates * width, width, seed=1) / 8}
         return Bench("recurrent", op_type, "32 steps, batch 16", inputs, {"hidden_size": width}, idiom, run, ["W", "R"],
-                     given=given, opset=14, tolerance=1e-3)  # fmt: skip
+                     given=given, opset=14, tolerance=1e-3)
 
     W4, R4 = normal(1, 4 * width, width) / 8, normal(1, 4 * width, width, seed=1) / 8
     W3, R3 = normal(1, 3 * width, width) / 8, normal(1, 3 * width, width, seed=1) / 8
@@ -175,4 +175,4 @@ def networks() -> list[Bench]:
             """ + even.format("P") + "Y = min(max(E + 100, 0), 255)",
               lambda X, W, **_: np.clip(np.rint(conv(X - 3.0, W - 120.0, [1, 1], [1, 1]) * 0.0003) + 100, 0, 255),
               ["a", "b", "W", "c", "d", "e", "g"], opset=10, given={"V": (qw - 120.0).reshape(64, -1)}, tolerance=0.01),
-    ]  # fmt: skip
+    ]

@@ -87,4 +87,4 @@ def reductions() -> list[Bench]:
               k = n
               Y[k, ] = matrix(cumsum(matrix(X[k, ], rows=128, cols=256)), rows=1, cols=32768)
             }""", lambda X, axis: X.cumsum(1), ["axis"]),
-    ]  # fmt: skip
+    ]

@@ -30,7 +30,7 @@ def signals() -> list[Bench]:
     frames = 127
     grid = (np.random.default_rng(3).random((2, 40, 40, 2)) * 2 - 1).astype(np.float32)
     boxes = {"boxes": make_boxes(500), "scores": np.abs(normal(1, 1, 500)), "most": integers(100),
-             "overlap": np.array([0.5], np.float32)}  # fmt: skip
+             "overlap": np.array([0.5], np.float32)}
     nms = """B = boxes
             B = matrix(B, rows=500, cols=4)
             O = order(target=cbind(t(matrix(scores, rows=1, cols=500)), seq(0, 499), B), by=1, decreasing=TRUE)
@@ -114,4 +114,4 @@ def signals() -> list[Bench]:
               "M = upper.tri(target=matrix(1, 128, 128), diag=TRUE, values=TRUE)\n"
               "Y = ifelse(matrix(1, 64, 1) %*% matrix(M, rows=1, cols=16384), X, 0)",
               lambda X: np.triu(X)),
-    ]  # fmt: skip
+    ]

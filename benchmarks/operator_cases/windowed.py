@@ -17,14 +17,14 @@ def windowed() -> list[Bench]:
     def convolution(note: str, X: Array, W: Array, strides: list[int], pads: list[int], groups: int, idiom: str) -> Bench:
         attributes = {"strides": strides, "pads": [*pads, *pads], "group": groups}
         return Bench("convolution", "Conv", note, {"X": X, "W": W}, attributes, idiom,
-                     lambda X, W: conv(X, W, strides, pads, groups), ["W"])  # fmt: skip
+                     lambda X, W: conv(X, W, strides, pads, groups), ["W"])
 
     call = "conv2d({}, {}, input_shape=[{}], filter_shape=[{}], stride=[{}, {}], padding=[{}, {}])"
     image1, image = normal(1, 64, 56, 56), normal(4, 64, 28, 28)
     grouped = "\n".join(
         [f"G{g} = X[, {g * 12544 + 1}:{g * 12544 + 12544}]\nF{g} = W[{g * 16 + 1}:{g * 16 + 16}, ]\n"
          + f"Y{g} = " + call.format(f"G{g}", f"F{g}", "4, 16, 28, 28", "16, 16, 3, 3", 1, 1, 1, 1) for g in range(4)]
-        + ["Y = cbind(Y0, Y1, Y2, Y3)"])  # fmt: skip
+        + ["Y = cbind(Y0, Y1, Y2, Y3)"])
     depthwise = """P = matrix(X, rows={0}, cols=56)
             A = matrix(0, {0}, 1)
             P = matrix(cbind(A, P, A), rows={1}, cols=3248)
@@ -35,7 +35,7 @@ def windowed() -> list[Bench]:
     depthwise += "\n".join(
         f"Y = Y + P[, {i * 58 + j + 1}:{i * 58 + j + 3248}] * V[, {i * 3 + j + 1}]"
         for i in range(3) for j in range(3) if i + j
-    )  # fmt: skip
+    )
     depthwise += "\nZ = matrix(Y, rows={0}, cols=58)\nY = matrix(Z[, 1:56], rows={2}, cols={3})"
     wide = normal(1, 128, 56, 56)
     filters = normal(128, 1, 3, 3)
@@ -111,4 +111,4 @@ def windowed() -> list[Bench]:
                 lambda X: X.mean((2, 3), keepdims=True)),
         pooling("GlobalMaxPool", "", {}, "Y = matrix(rowMaxs(matrix(X, rows=256, cols=3136)), rows=4, cols=64)",
                 lambda X: X.max((2, 3), keepdims=True)),
-    ]  # fmt: skip
+    ]

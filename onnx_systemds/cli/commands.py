@@ -114,7 +114,7 @@ def main() -> None:
 @conversion_options
 def convert(
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, options: ConversionOptions
-) -> None:  # fmt: skip
+) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
@@ -205,7 +205,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
         report = verify_model(
             loaded, dims=sizes, starts=given.starts, ends=given.ends, types=types, constants=constants,
             per_node=per_node, stages=stages, **options.arguments(), **verification.arguments(),
-        )  # fmt: skip
+        )
         verification.write_page(report, model)
         print_stages(stages, verbose=options.verbose)
     print_report(report, as_json=verification.as_json)
@@ -226,7 +226,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
     model: Path, dims: tuple[str, ...], starts: tuple[str, ...], ends: tuple[str, ...], types: tuple[str, ...],
     constants: tuple[str, ...], plugins: tuple[Path, ...], no_plugins: bool, plan: str | None, picture: Path | None,
     as_json: bool, traceback: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Show what MODEL.onnx holds, and what stands against its conversion.
 
     Exit code 0 for every model that can be read; with --plan for those that can be converted and scored.

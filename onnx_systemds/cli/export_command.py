@@ -83,7 +83,7 @@ class ExportOptions:
         return {
             "arguments": _pairs(self.arguments, "--arg"), "dtype": self.dtype, "opset": self.opset,
             "outputs": self.results or None, "functions": self.functions, "iterative": self.iterative,
-        }  # fmt: skip
+        }
 
 
 def _export_options(command: Command) -> Command:
@@ -108,7 +108,7 @@ def _export_options(command: Command) -> Command:
         plugin_options,
         click.option("-v", "--verbose", is_flag=True, help="List stages with their times."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
-    ])  # fmt: skip
+    ])
 
 
 @click.command()
@@ -126,7 +126,7 @@ def _export_options(command: Command) -> Command:
 def export(
     script: Path, output: Path | None, quiet: bool, map_file: Path | None, external_data: int | None, listing: bool,
     options: ExportOptions,
-) -> None:  # fmt: skip
+) -> None:
     """Convert SCRIPT.dml to an ONNX model.
 
     The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
@@ -147,7 +147,7 @@ def export(
         model = export_file(
             parsed, target, options.function, external_data=external_data, inputs=_specs(options.inputs),
             bindings=options.bindings(MOST_LOADED), notes=notes, stages=stages, **options.others(),
-        )  # fmt: skip
+        )
         if map_file is not None:
             save_map(map_file, model_map(model))
     print_stages(stages, verbose=options.verbose)
@@ -183,7 +183,7 @@ def verify_script(
             _parsed(script, stages), options.function, dims=sizes, specs=_specs(options.inputs),
             bindings=options.bindings(), stages=stages, **{**verification.arguments(), "inputs": contents},
             **options.others(),
-        )  # fmt: skip
+        )
         verification.write_page(report, script)
         print_stages(stages, verbose=options.verbose)
     print_report(report, as_json=verification.as_json)

@@ -44,7 +44,7 @@ _REGISTRIES: Mapping[str, Container[Identity]] = {
     "dims": shape_rules, "samples": batch_rules, "sizes": size_rules, "constants": folds, "gradient": gradients,
     "integers": integer_rules, "lists": list_rules, "text": text_operators,
     "layer": nn_layers,
-}  # fmt: skip
+}
 _FLOATS = frozenset(f"tensor({dtype})" for dtype in ("float", "double", "float16", "bfloat16"))
 
 
@@ -111,7 +111,7 @@ def _applies(facet: str, schema: Any) -> bool:
         return schema is None or all(_types(schema, ports) & _FLOATS for ports in (schema.inputs, schema.outputs))
     if facet == "integers":
         return schema is not None and all("tensor(int64)" in _types(schema, ports)
-                                          for ports in (schema.inputs, schema.outputs))  # fmt: skip
+                                          for ports in (schema.inputs, schema.outputs))
     if facet == "lists":
         ports = () if schema is None else (*schema.inputs, *schema.outputs)
         return schema is not None and any(name.startswith(("seq(", "optional(")) for name in _types(schema, ports))

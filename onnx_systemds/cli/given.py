@@ -33,7 +33,7 @@ GIVEN_OPTIONS: list[Callable[..., Any]] = [
                  help="Type of an input of open rank, as X=float[batch,3]; ? is a dim as declared. Repeatable."),
     click.option("--constant", "constants", multiple=True, metavar="NAME=VALUE",
                  help="Content of an input, which is none then: 3, [1,2] or a file.npy. Repeatable."),
-]  # fmt: skip
+]
 """The options, which a command takes as ``starts``, ``ends``, ``types`` and ``constants``."""
 
 

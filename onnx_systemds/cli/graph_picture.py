@@ -113,7 +113,7 @@ def _drawn(typed: TypedGraph) -> dict[str, Any]:
     widths = [max(len(box.title) * 1.12, len(box.detail)) * _LETTER + 2 * _PADDING for box in boxes]
     places = layered(widths, _HEIGHT, list(edges))
     drawn = [replace(box, x=round(x, 1), y=round(y, 1), width=round(width, 1))
-             for box, width, (x, y) in zip(boxes, widths, places.corners)]  # fmt: skip
+             for box, width, (x, y) in zip(boxes, widths, places.corners)]
     lines = [(_path(points), edges[edge]) for edge, points in places.lines.items()]
     return {"boxes": drawn, "lines": lines, "width": round(places.width, 1), "height": round(places.height, 1)}
 
@@ -162,6 +162,6 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
     for number, (right, down) in enumerate(points[1:]):
         middle = (y + down) / 2
         words.append(f"C{x:.1f} {middle:.1f} {right:.1f} {middle:.1f} {right:.1f} {down:.1f}" if number % 2 == 0
-                     else f"L{right:.1f} {down:.1f}")  # fmt: skip
+                     else f"L{right:.1f} {down:.1f}")
         x, y = right, down
     return " ".join(words)

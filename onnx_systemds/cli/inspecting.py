@@ -139,7 +139,7 @@ class Inspection:
             },
             "can_be_converted": not self.reasons,
             "reasons": self.reasons,
-        }  # fmt: skip
+        }
 
 
 def _ports(infos: Sequence[ValueInfo]) -> list[dict[str, str]]:
@@ -150,7 +150,7 @@ def _ports(infos: Sequence[ValueInfo]) -> list[dict[str, str]]:
 def inspect_model(
     source: str | Path | bytes | onnx.ModelProto | Model, dims: Mapping[str, int] | None = None,
     typed: TypedModel | None = None,
-) -> Inspection:  # fmt: skip
+) -> Inspection:
     """Look at a model and try its conversion, with ``dims`` as sizes for its symbols.
 
     typed: the model with these sizes, where its types are known already. Raises TranspileError when it is no model.
@@ -209,12 +209,12 @@ def _weights(model: Model) -> Weights:
         for content in node.attributes.values():
             items = content if isinstance(content, tuple) else (content,)
             arrays += [item.values if isinstance(item, SparseTensor) else item
-                       for item in items if isinstance(item, (np.ndarray, SparseTensor))]  # fmt: skip
+                       for item in items if isinstance(item, (np.ndarray, SparseTensor))]
     numbers = [array for array in arrays if array.dtype != object]
     equal_ones = _equal_to_others([array for array in numbers if array.size and array.dtype.kind != "c"], model.release)
     elements = sum(array.size for array in arrays)
     return Weights(len(arrays), elements, sum(array.nbytes for array in numbers), len(equal_ones),
-                   elements - sum(array.size for array in equal_ones))  # fmt: skip
+                   elements - sum(array.size for array in equal_ones))
 
 
 def _equal_to_others(arrays: Sequence[Array], release: Callable[[Array], None]) -> list[Array]:
@@ -289,7 +289,7 @@ def _operator_lines(uses: tuple[OperatorUse, ...]) -> Iterator[str]:
         (escaped(operator_name(use.domain, use.op_type)), f"opset {use.version}", f"{use.count:{digits}}x",
          use.how or f"NOT SUPPORTED: {use.reason}")
         for use in uses
-    ]  # fmt: skip
+    ]
     yield from (f"  {line}" for line in aligned(rows))
 
 

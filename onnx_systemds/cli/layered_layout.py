@@ -98,7 +98,7 @@ def _centers(
 def _spread(
     row: Sequence[int], wanted: Mapping[int, float], sizes: Sequence[float], weights: Sequence[float],
     centers: list[float],
-) -> None:  # fmt: skip
+) -> None:
     """Put the boxes of a row where they are wanted, or else are, side by side; groups that touch keep their mean."""
     groups: list[tuple[float, float, float, list[int]]] = []  # left edge, weight, width with a gap, boxes
     for box in row:

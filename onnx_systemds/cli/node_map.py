@@ -48,7 +48,7 @@ def script_map(script: Script, name: str) -> list[MappedNode]:
             statement = MappedStatement(place.function, place.line, place.column)
             found.setdefault(origin, []).append(statement)
     return [MappedNode(origin.place, tuple(taken.text({}) for taken in origin.takes), origin.gives, tuple(statements))
-            for origin, statements in found.items()]  # fmt: skip
+            for origin, statements in found.items()]
 
 
 def model_map(model: onnx.ModelProto) -> list[dict[str, object]]:
@@ -56,7 +56,7 @@ def model_map(model: onnx.ModelProto) -> list[dict[str, object]]:
     groups = [("", model.graph.node), *((function.name, function.node) for function in model.functions)]
     return [{"function": function, "node": node.name or f"#{index}", "op": node.op_type, "outputs": [*node.output],
              "from": node.doc_string}
-            for function, nodes in groups for index, node in _all(nodes)]  # fmt: skip
+            for function, nodes in groups for index, node in _all(nodes)]
 
 
 def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[int, onnx.NodeProto]]:

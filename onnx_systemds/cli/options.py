@@ -78,7 +78,7 @@ class ConversionOptions:
             "function_name": self.function_name, "weights": self.weights, "functions": self.functions,
             "style": self.style, "simplified": not self.no_simplify, "omitted": self.omitted,
             "specialised": not self.no_specialise,
-        }  # fmt: skip
+        }
 
     def given(self) -> GivenInputs:
         """The part of the model, types and constants. Raises BadParameter."""
@@ -141,7 +141,7 @@ def plugin_options(command: Command) -> Command:
         click.option("--plugin", "plugins", multiple=True, type=FILE, metavar="MODULE.py",
                      help="Python file that registers operators, builtins or rewrites of your own; repeatable."),
         click.option("--no-plugins", is_flag=True, help="Leave out the plugins of installed packages."),
-    ])  # fmt: skip
+    ])
 
 
 def json_option(command: Command) -> Command:
@@ -181,7 +181,7 @@ def conversion_options(command: Command) -> Command:
                      help="List stages with their times, and which passes over the graph fired, and why others did "
                           "not."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
-    ])  # fmt: skip
+    ])
 
 
 def _tolerance(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
@@ -205,7 +205,7 @@ def verification_options(command: Command) -> Command:
         json_option,
         click.option("--report", "page", type=FILE, metavar="FILE.html",
                      help="Write a page with verdicts, differences node by node, times and versions."),
-    ])  # fmt: skip
+    ])
 
 
 def fixed_sizes(dims: tuple[str, ...]) -> dict[str, int]:

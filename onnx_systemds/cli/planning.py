@@ -34,7 +34,7 @@ def plan_summary(plan: Plan) -> dict[str, Any]:
              "bytes": row.size, "block_bytes": row.block, "what_to_do": row.advice or None}
             for row in plan.rows
         ],
-    }  # fmt: skip
+    }
 
 
 def _block_line(plan: Plan) -> str:

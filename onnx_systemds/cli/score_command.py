@@ -58,7 +58,7 @@ LOCAL, SPARK = "local", "spark"
 def score(  # noqa: PLR0913 - an argument for each option
     model: Path, source: Path, target: Path, columns: str | None, no_header: bool, chunk_rows: int | None, engine: str,
     master: str | None, settings: tuple[str, ...], options: ConversionOptions,
-) -> None:  # fmt: skip
+) -> None:
     """Score the rows of a file with MODEL.onnx: whatever their number, memory is bounded.
 
     Columns of a table are found by the names of the inputs; an input with several columns takes NAME_0, NAME_1 ..., and

@@ -59,9 +59,9 @@ def support_rows() -> list[Row]:
         Row(domain, name, tuple(sorted(operator_generators.get((domain, name), {}))), schema.since_version,
             schema.has_function or schema.has_context_dependent_function, schema.deprecated)
         for (domain, name), schema in newest.items()
-    ]  # fmt: skip
+    ]
     others = {identity: tuple(sorted(registry[identity])) for registry in (expanders, operator_generators)
-              for identity in registry if identity not in newest}  # fmt: skip
+              for identity in registry if identity not in newest}
     rows += [Row(*identity, versions, versions[-1], False, False) for identity, versions in others.items()]
     return sorted(rows, key=lambda row: (row.domain, row.op_type))
 
@@ -72,12 +72,12 @@ def support_summary() -> list[dict[str, Any]]:
         {"domain": row.domain, "operator": row.op_type, "imported": row.status, "generators": row.generators,
          "newest": row.newest, "facets": facets_of((row.domain, row.op_type))}
         for row in support_rows()
-    ]  # fmt: skip
+    ]
     refused = [
         {"domain": CONTRIB, "operator": op_type, "imported": f"refused: {reason}", "generators": (), "newest": 1,
          "facets": ()}
         for op_type, reason in sorted(REFUSED.items())
-    ]  # fmt: skip
+    ]
     return rows + refused
 
 

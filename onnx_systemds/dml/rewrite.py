@@ -50,7 +50,7 @@ def call(function: str, *operands: tree.Expression) -> tree.Call:
 def reshaped(value: tree.Expression, rows: int | tree.Expression, cols: int | tree.Expression) -> tree.Call:
     """``matrix(value, rows=rows, cols=cols)``."""
     sizes = (tree.CallArgument(name, tree.IntLiteral(size) if isinstance(size, int) else size)
-             for name, size in (("rows", rows), ("cols", cols)))  # fmt: skip
+             for name, size in (("rows", rows), ("cols", cols)))
     return tree.Call("matrix", (tree.CallArgument(None, value), *sizes))
 
 

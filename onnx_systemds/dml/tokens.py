@@ -44,7 +44,7 @@ UNARY_LEVELS = {"!": NOT, "-": SIGN, "+": SIGN}
 DOTTED_WORDS = (
     "as.scalar", "as.matrix", "as.frame", "as.list", "as.double", "as.integer", "as.logical", "as.boolean",
     "index.return", "empty.return", "lower.tail", "lower.tri", "upper.tri", "is.nan", "is.na", "is.infinite",
-)  # fmt: skip
+)
 """All names with a dot: of builtins and of their arguments."""
 _WORD = "[a-zA-Z][a-zA-Z0-9_]*"
 _EXPONENT = "[eE][+-]?[0-9]+[lL]?"

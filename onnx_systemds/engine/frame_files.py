@@ -92,7 +92,7 @@ def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
                     missing = [note or before for (_, note), before in zip(columns, missing)]
             except (struct.error, ValueError, IndexError) as error:
                 raise InvalidModel(f"{quoted(str(file))} is no binary frame of strings: {error}",
-                                   hint='let the script write the frame with format="csv"') from error  # fmt: skip
+                                   hint='let the script write the frame with format="csv"') from error
     return noted(frame, missing)
 
 

@@ -16,7 +16,7 @@ from onnx_systemds.errors import escaped
 
 _INSTALL_SPARK = 'run `pip install "onnx-systemds[spark]"`, or set SPARK_HOME to a Spark 3.5'
 _OPENED_PACKAGES = ("java.lang", "java.lang.ref", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util",
-                    "java.util.concurrent", "sun.nio.ch")  # fmt: skip
+                    "java.util.concurrent", "sun.nio.ch")
 JAVA_OPTIONS = " ".join(
     [f"--add-modules={VECTOR_MODULE}", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)]
 )
@@ -59,7 +59,7 @@ def build_submission(
     # with -exec spark the engine refuses to have tasks in a parfor
     return [str(submit), "--master", options.master, *given, jar, "-f", str(program), "-exec", "hybrid",
             "-config", str(program.with_name(_CONFIG)),
-            "-nvargs", *(f"{name}={value}" for name, value in arguments.items())]  # fmt: skip
+            "-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
 
 
 def submit_program(program: Path, arguments: Mapping[str, str], options: SparkOptions) -> int:
@@ -79,7 +79,7 @@ def submit_program(program: Path, arguments: Mapping[str, str], options: SparkOp
         with printed.open("wb") as stream:
             environment = {**os.environ, "SPARK_HOME": str(submit.parent.parent)}
             ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
-                                   cwd=folder, env=environment, check=False)  # fmt: skip
+                                   cwd=folder, env=environment, check=False)
     except OSError as error:
         raise EngineUnavailable(f"'{submit}' cannot be run: {error.strerror}", _INSTALL_SPARK) from None
     text = printed.read_text(encoding="utf-8", errors="replace")

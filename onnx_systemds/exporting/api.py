@@ -12,6 +12,6 @@ from onnx_systemds.inference.dims import Dim
 
 __all__ = ["BOOL", "FLOAT", "INT", "TEXT", "Context", "Dim", "Joining", "ListValue", "Matrix", "Node", "Scalar",
            "Sizes", "Tensor", "Value", "builtin", "elementwise", "join", "mapped", "own_domain", "refuse",
-           "template_function"]  # fmt: skip
+           "template_function"]
 
 load_builtins()

@@ -167,7 +167,7 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
     if kind == "scalar" and parameter.type.value in ("int", "double", "boolean"):
         return interface.input(name, scalar_type=parameter.type.value)
     raise UnsupportedCase(f"the parameter {name} is a {parameter.type} and must be bound to a value",
-                          hint=f"bind it: {name}=VALUE")  # fmt: skip
+                          hint=f"bind it: {name}=VALUE")
 
 
 def _poison_reasons(evaluator: Evaluator) -> tuple[TranspileError, ...]:

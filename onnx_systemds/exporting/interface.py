@@ -16,7 +16,7 @@ from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
-from onnx_systemds.exporting.values import (  # fmt: skip
+from onnx_systemds.exporting.values import (
     INTEGER,
     TYPES,
     FrameValue,
@@ -74,7 +74,7 @@ class Interface:
     def __init__(
         self, graph: Operators, specs: Mapping[str, InputSpec], bindings: Mapping[str, Any],
         wanted: Sequence[str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.graph = graph
         self.specs = dict(specs)
         self.bindings = dict(bindings)
@@ -170,7 +170,7 @@ class Interface:
         name = next((n for n in (variable, path, stem) if n in self.specs), variable or stem or "input")
         if self._read.setdefault(name, path) != path:
             raise UnsupportedCase(f"{quoted(path)} and {quoted(self._read[name])} would be one input, called {name}",
-                                  hint="read them into variables of different names")  # fmt: skip
+                                  hint="read them into variables of different names")
         if data_type == "scalar":
             return self.input(name, scalar_type=value_type)
         if data_type not in ("matrix", "frame", ""):

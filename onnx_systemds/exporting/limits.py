@@ -52,7 +52,7 @@ def estimated_elements(dims: Iterable[Dim]) -> int:
     """Return about how many elements a matrix of these dims has."""
     return math.prod(dim if isinstance(dim, int) else
                      max(1, sum(factor * SIZE_OF_THE_RUN ** len(monomial) for monomial, factor in dim.terms))
-                     for dim in dims)  # fmt: skip
+                     for dim in dims)
 
 
 def check_depth(graphs: int) -> None:
@@ -70,4 +70,4 @@ def complexity(dim: Dim) -> int:
     if not isinstance(dim, Expression):
         return 1
     return sum(1 + sum(1 + complexity(atom.left) + complexity(atom.right) if isinstance(atom, Operation) else 1
-                       for atom in monomial) for monomial, _ in dim.terms)  # fmt: skip
+                       for atom in monomial) for monomial, _ in dim.terms)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_systemds.errors import InternalError, TranspileError
 from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
+from onnx_systemds.exporting.graph.nodes import (
     BOOL,
     DOMAINS,
     FLOAT,
@@ -73,7 +73,7 @@ class _Writer:
     def __init__(
         self, builder: Operators, origin: Provenance, external: ExternalData | None,
         functions: list[onnx.FunctionProto] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.builder = builder
         self.origin = origin
         self.external = external
@@ -86,7 +86,7 @@ class _Writer:
         self.used_constants: dict[Tensor, None] = {}
         self.types = {FLOAT: TensorProto.FLOAT if builder.dtype == "float32" else TensorProto.DOUBLE,
                       WIDE: TensorProto.DOUBLE, NARROW: TYPES.get(builder.narrow or "", TensorProto.UNDEFINED),
-                      INT: TensorProto.INT64, BOOL: TensorProto.BOOL, TEXT: TensorProto.STRING}  # fmt: skip
+                      INT: TensorProto.INT64, BOOL: TensorProto.BOOL, TEXT: TensorProto.STRING}
 
     def model(self, name: str) -> onnx.ModelProto:
         builder = self.builder
@@ -129,11 +129,11 @@ class _Writer:
         outputs = [writer.name(tensor) for tensor in body.outputs]
         nodes = [writer.node(node) for node in needed_nodes(body.scope, body.outputs)]
         constants = [helper.make_node("Constant", [], [writer.name(tensor)], value=writer.initializer(tensor))
-                     for tensor in writer.used_constants]  # fmt: skip
+                     for tensor in writer.used_constants]
         made = helper.make_function(
             body.domain, body.name, inputs, outputs, constants + nodes,
             [helper.make_opsetid(*item) for item in writer.domains.items()], doc_string=self.origin.place(body.place),
-        )  # fmt: skip
+        )
         self.domains[body.domain] = 1
         taken = {function.name: function for function in self.functions if function.domain == body.domain}
         for count in itertools.count(1):
@@ -155,7 +155,7 @@ class _Writer:
         while inputs and not inputs[-1]:
             inputs.pop()
         plain: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in node.attributes.items()
-                 if not isinstance(v, (SubGraph, np.ndarray)) and n[0] != "_"}  # fmt: skip
+                 if not isinstance(v, (SubGraph, np.ndarray)) and n[0] != "_"}
         op, called = node.op, node.attributes.get("body")
         if "_domain" in node.attributes:
             plain["domain"] = domain = str(node.attributes["_domain"])
@@ -188,14 +188,14 @@ class _Writer:
         external, total = self.external, sum(sizes.values())
         smallest = None if external is None else external.smallest(total > _LARGEST_WEIGHTS)
         outside = {tensor for tensor in self.used_constants
-                   if smallest is not None and tensor.kind != TEXT and sizes[tensor] >= smallest}  # fmt: skip
+                   if smallest is not None and tensor.kind != TEXT and sizes[tensor] >= smallest}
         inside = total - sum(sizes[tensor] for tensor in outside)
         if inside > _LARGEST_WEIGHTS:
             raise TranspileError(f"weights of {inside} bytes, and one file can hold {_LARGEST_WEIGHTS}",
                                  hint="have a file with those from 1024 bytes on beside the model: export_file, "
-                                      "or on the command line --external-data 1024")  # fmt: skip
+                                      "or on the command line --external-data 1024")
         return [self.external_initializer(tensor, sizes[tensor]) if tensor in outside else self.initializer(tensor)
-                for tensor in self.used_constants]  # fmt: skip
+                for tensor in self.used_constants]
 
     def bytes(self, tensor: Tensor) -> int:
         """Return how many bytes a constant of numbers takes in the model."""

@@ -158,7 +158,7 @@ def known_integer(number: int) -> Scalar:
     """Return a known integer. Raises UnsupportedCase beyond 2^53."""
     if abs(number) > limits.LARGEST_INTEGER:
         raise UnsupportedCase(f"the integer {number}, and no double holds all integers beyond 2^53",
-                              hint="calculate with doubles: as.double(n)")  # fmt: skip
+                              hint="calculate with doubles: as.double(n)")
     return known_scalar(number)
 
 

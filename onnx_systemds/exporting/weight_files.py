@@ -151,7 +151,7 @@ def _scalar(text: str, value_type: str) -> str | bool | int | float:
 def _list(path: Path) -> Any:
     """Return the items of a list in their order, by their names if they have such; the engine calls all others null."""
     files = sorted((file for file in path.iterdir() if file.suffix != ".mtd" and file.name[0] not in "._"),
-                   key=lambda file: int(file.name.partition("_")[0]))  # fmt: skip
+                   key=lambda file: int(file.name.partition("_")[0]))
     names = [file.name.partition("_")[2] for file in files]
     if set(names) == {"null"}:
         return [_opened(file) for file in files]

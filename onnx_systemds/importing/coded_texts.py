@@ -122,10 +122,10 @@ def _encoding(name: str, texts: Sequence[str]) -> tree.Function:
     listed, after = ", ".join(map(java_string_literal, texts)), len(texts) + 1
     java = f"(java.util.Arrays.asList(new String[] {{{listed}}}).indexOf(x) + {after}) % {after} + 1"
     body = parsed([f"codes = as.matrix(map(F, 'x -> {java}'))",
-                   "codes = replace(target=codes, pattern=NaN, replacement=1)"])  # fmt: skip
+                   "codes = replace(target=codes, pattern=NaN, replacement=1)"])
     comment = f"# The numbers of texts: those of the model from 1 on, {after} for all others. Null is an empty text."
     return tree.Function(name, (tree.Parameter("F", TEXT_FRAME),), (tree.Parameter("codes", MATRIX),), body,
-                         comments=tree.Comments(before=(comment,)))  # fmt: skip
+                         comments=tree.Comments(before=(comment,)))
 
 
 def _dictionary(script: Script, name: str) -> tree.Function:

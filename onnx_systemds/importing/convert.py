@@ -110,7 +110,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     typed = typed_model(
         replace(model, graph=graph), dims, keeps_functions=functions != "flat", simplified=simplified, omitted=omitted,
         stages=stages,
-    )  # fmt: skip
+    )
     if style == "nn":
         weights = "files" if weights == "auto" else weights  # short ones are trained on, too
     writing = Writing(weights, functions, style, specialised and style == "plain")
@@ -140,13 +140,13 @@ class TypedModel:
 def typed_model(
     model: Model, dims: Mapping[str, int] | None = None, *, keeps_functions: bool = True, simplified: bool = True,
     omitted: Collection[str] = (), stages: Stages | None = None,
-) -> TypedModel:  # fmt: skip
+) -> TypedModel:
     """The model as the conversion reads it; see `import_model`. Raises TranspileError where there is no typing it."""
     stages, graph = stages or Stages(), model.graph
     context = Context(
         dict(dims or {}), model.functions, keeps_functions=keeps_functions, simplify=simplified,
         omitted=frozenset(omitted), written=nodes_written(graph, model.functions),
-    )  # fmt: skip
+    )
     if simplified:
         with stages.stage("simplify") as words:
             words.append(f"{len(graph.nodes)} nodes")
@@ -251,7 +251,7 @@ def with_constants(graph: Graph, constants: Mapping[str, Array | Sequence[Array]
             initializers[name] = given_value(name, content, type_ if isinstance(type_, TensorType) else None)
             continue
         items = {f"{name}/{number}": given_value(f"{name}/{number}", item, _item_type(type_))
-                 for number, item in enumerate(content)}  # fmt: skip
+                 for number, item in enumerate(content)}
         initializers |= items
         nodes += _list_nodes(name, tuple(items), type_)
     inputs = tuple(given for given in graph.inputs if given.name not in constants)

@@ -24,7 +24,7 @@ Parse = Callable[[Sequence[str], NodeView], tree.Block]
 _ELEMENTWISE = frozenset((
     "abs", "ceil", "cos", "cosh", "exp", "floor", "is.infinite", "is.nan", "log", "matrix", "round", "sigmoid", "sign",
     "sin", "sinh", "sqrt", "t", "tan", "tanh",
-))  # fmt: skip
+))
 """Functions that give a matrix without elements for one, of the size that it should have."""
 
 
@@ -66,7 +66,7 @@ class FoundNothing:
         """The dims that may be 0 in each of the values, none where there is no value."""
         first = values[0].dims or () if self._sizes and values else ()
         return [size for size in first if self._sizes.intersection(symbols(size))
-                and all(size in (value.dims or ()) for value in values)]  # fmt: skip
+                and all(size in (value.dims or ()) for value in values)]
 
 
 def _is_plain(statement: tree.Statement) -> bool:

@@ -47,7 +47,7 @@ class NodeSizes:
             if text is None:
                 scope.returned.setdefault(symbol)
                 name = next(name for name in graph.nodes[position].outputs
-                            if name and symbol in dim.symbols(scope.dims(name)))  # fmt: skip
+                            if name and symbol in dim.symbols(scope.dims(name)))
                 scope.demand(name, scope.boundary(name))
             else:
                 statements.append(text)
@@ -100,7 +100,7 @@ class NodeSizes:
             return all(map(self._is_told, dim.symbols(call.arguments)))
         sources = [position for position, decided in graph.sizes.items() if symbol in decided]
         views = [split_view(dims, split) for position in sources for name in graph.nodes[position].outputs
-                 if name and (dims := graph.values[name].dims) for split in self._splits(name, dims)]  # fmt: skip
+                 if name and (dims := graph.values[name].dims) for split in self._splits(name, dims)]
         return any(_tells(size, symbol) for view in views for size in view)
 
     def _splits(self, name: str, dims: dim.Dims) -> list[int]:

@@ -58,10 +58,10 @@ def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[st
     scope.parts.imports[function] = None
     if form is not SCALAR:
         return [f"[{codes}, {NEW_TEXTS}] = {function}({identifier}, {scope.texts()})",
-                *scope.forms.define(name, codes, form)]  # fmt: skip
+                *scope.forms.define(name, codes, form)]
     matrix = scope.names.fresh(f"{name}_code")
     return [f"[{matrix}, {NEW_TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
-            *scope.forms.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
+            *scope.forms.define(name, f"as.scalar({matrix})", form)]
 
 
 def is_nested(value: Value) -> bool:

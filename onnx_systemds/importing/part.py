@@ -46,7 +46,7 @@ def part_of(model: Model, starts: Sequence[str] = (), ends: Sequence[str] = ()) 
     weights = {name: array for name, array in graph.initializers.items() if name in read}
     return replace(model, graph=replace(
         graph, inputs=tuple(inputs), outputs=outputs, nodes=tuple(kept), initializers=weights
-    ))  # fmt: skip
+    ))
 
 
 def _check_names(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -> None:

@@ -101,7 +101,7 @@ def places_of(script: Script) -> Places:
     return Places(
         rows if program.in_blocks else None, 1 if divisor is None else divisor.columns, task_rows(program),
         program.one_call, _obstacle_to_tasks(program), obstacle_to_sites(program),
-    )  # fmt: skip
+    )
 
 
 def score_text(script: Script, name: str, own_name: str = PROGRAM) -> str:
@@ -184,7 +184,7 @@ def _readable(script: Script) -> Program:
     for port in (*script.inputs, *script.outputs):
         if port.is_list or port.kind == "map":
             raise UnsupportedCase(f"a program that scores files reads and writes matrices, frames and scalars, "
-                                  f"{quoted(port.name)} is a {port.kind}")  # fmt: skip
+                                  f"{quoted(port.name)} is a {port.kind}")
     return program_of(script)
 
 

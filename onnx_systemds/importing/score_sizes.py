@@ -49,7 +49,7 @@ def size_texts(program: Program) -> dict[str, str]:
     for variable in program.inputs:
         sides = [] if not variable.port.dims else [("ncol", variable.columns)] if variable.axis == 0 else [
             ("nrow", variable.port.dims[0]), *([("ncol", variable.columns)] if variable.axis is None else [])
-        ]  # fmt: skip
+        ]
         for side, size in sides:
             unknown = [name for name in dim.symbols(size) if name not in found]
             if len(unknown) == 1:

@@ -23,7 +23,7 @@ _MADE_OF_NAMES = ("_block", "_lines", "_part")
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
               "i", "features", "labels", "hyperparams", "gradients", "numbers", "span", "rows_of_block", "arrived",
               "nothing", "scored", "joined", "part", "task_rows", MATRICES, TABLE, f"{TABLE}_file", TEXTS,
-              WEIGHTS)  # fmt: skip
+              WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def program_of(script: Script) -> Program:
         tuple(map(Variable, parameters, script.inputs, input_axes, codes)), tuple(parameters[given:]),
         tuple(map(Variable, results, script.outputs, output_axes, codes[given:])), tuple(results[made:]),
         tuple(names.fresh(f"{name}_file") for name in parameters[:given]),
-    )  # fmt: skip
+    )
     if all(map(_is_cut, (*program.inputs, *program.outputs))) and not script.returned:
         return program
     inputs, outputs = (tuple(replace(each, axis=None) for each in side) for side in (program.inputs, program.outputs))

@@ -59,7 +59,7 @@ class Checks:
     def replacements(self, is_available: Callable[[str], bool]) -> dict[str, Dim]:
         """For symbols that are not available to the script, sizes that they are taken to be equal to, and that are."""
         sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
-                 for size in (assumption.left, assumption.right)]  # fmt: skip
+                 for size in (assumption.left, assumption.right)]
         known = {self._root(size): size for size in sizes if all(map(is_available, symbols(size)))}
         names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not is_available(name)}
         return {name: known[root] for name, size in names.items() if (root := self._root(size)) in known}

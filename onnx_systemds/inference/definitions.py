@@ -44,7 +44,7 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
             if facts.has(position) and not facts.value(position).dtype and facts.value(position).type is None:
                 raise ShapeUnknown(f"the type of its input {position} is unknown")
         types = [protos.type_proto(_type_of(facts, i)).SerializeToString() if facts.has(i) else b""
-                 for i in range(facts.input_count)]  # fmt: skip
+                 for i in range(facts.input_count)]
         body = schema.get_context_dependent_function_with_opset_version(
             _fitting(schema.context_dependent_function_opset_versions, node.version),
             protos.node_proto(node).SerializeToString(), types,
@@ -130,7 +130,7 @@ def inline_body(
         elif outer:
             copies.append(node.inner("Identity", (names.get(output.name, output.name),), (outer,), {}))
     constants = [node.inner("Constant", (), (names[name],), {"value": array})
-                 for name, array in graph.initializers.items()]  # fmt: skip
+                 for name, array in graph.initializers.items()]
     scope = _Outer(names)
     nodes = [_rename(inner, scope, {}, prefix, node) for inner in graph.nodes]
     return (*constants, *nodes, *copies)
@@ -162,7 +162,7 @@ def _rename(
     return Node(
         node.op_type, node.domain, tuple(map(renamed, node.inputs)), tuple(map(renamed, node.outputs)), bound,
         f"{caller.name or caller.op_type}/{node.name or node.op_type}", "", node.index, node.version, node.overload,
-    )  # fmt: skip
+    )
 
 
 def _rename_graph(

@@ -25,7 +25,7 @@ class Backward(NodeFacts):
     def __init__(
         self, node: Node, values: Mapping[str, Value], graph_name: str, tape: NodeWriter, given: Sequence[str],
         active: set[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(node, values, graph_name)
         self.tape = tape
         self.given = given

@@ -254,7 +254,7 @@ def _without_elements(output: Value) -> Value:
     if not output.is_empty or not output.dtype or not output.is_known_size or output.constant is not None:
         return output
     return constant_value(np.zeros([dim for dim in output.dims or () if isinstance(dim, int)],
-                                   protos.numpy_dtype(output.dtype)))  # fmt: skip
+                                   protos.numpy_dtype(output.dtype)))
 
 
 def _constant_content(facts: NodeFacts) -> Array:

@@ -34,7 +34,7 @@ def list_value(element: Value | None, items: Sequence[str] | None = None, *, opt
     inner = element_type(element)
     kind: Type = OptionalType(inner) if optional else SequenceType(inner)
     return Value("", None, type=kind, element=None if element is None else _plain(element),
-                 items=None if items is None else tuple(items))  # fmt: skip
+                 items=None if items is None else tuple(items))
 
 
 def declared_list(type_: SequenceType | OptionalType) -> Value:
@@ -61,7 +61,7 @@ def element_type(element: Value | None) -> Type:
         return element.type
     dims = element.dims
     return TensorType(element.dtype, None if dims is None else
-                      tuple(dim if isinstance(dim, int) else None for dim in dims))  # fmt: skip
+                      tuple(dim if isinstance(dim, int) else None for dim in dims))
 
 
 def _plain(element: Value) -> Value:
@@ -87,7 +87,7 @@ def _join(one: Value, other: Value) -> Value:
     if one.dims is None or other.dims is None or len(one.dims) != len(other.dims):
         return Value(one.dtype, None)
     return Value(one.dtype, tuple(mine if mine == theirs else varying(axis)
-                                  for axis, (mine, theirs) in enumerate(zip(one.dims, other.dims))))  # fmt: skip
+                                  for axis, (mine, theirs) in enumerate(zip(one.dims, other.dims))))
 
 
 def local_dims(element: Value | None, local: set[str]) -> Value | None:

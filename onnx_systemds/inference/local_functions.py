@@ -62,5 +62,5 @@ def _outer(facts: InferenceFacts, position: int, typed: TypedGraph) -> Value:
     if value.dims is None:
         return value
     dims = tuple(unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size
-                 for axis, size in enumerate(value.dims))  # fmt: skip
+                 for axis, size in enumerate(value.dims))
     return replace(value, dims=dims)

@@ -55,5 +55,5 @@ def note_lines(notes: Iterable[Note]) -> list[str]:
         found = [(key, names) for key, names in nodes.items() if key[0] is wanted]
         lines += [title] if found else []
         lines += [f"  {rule}: {escaped(op_type)} {quoted_list(names)}: {words}"
-                  for (_, rule, op_type, words), names in found]  # fmt: skip
+                  for (_, rule, op_type, words), names in found]
     return lines

@@ -38,7 +38,7 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
         return UnsupportedOperator(f"the operator is supported from opset {known[0]} on")
     if known:
         return UnsupportedOperator("the operator has no shape rule, and ONNX does not infer its outputs",
-                                   hint="register a rule beside its generator, by @shape_rule")  # fmt: skip
+                                   hint="register a rule beside its generator, by @shape_rule")
     if node.domain in ONNX_DOMAINS:
         if find_schema(node.domain, node.op_type, node.version) is None:
             return UnsupportedOperator("ONNX has no such operator in this opset version")

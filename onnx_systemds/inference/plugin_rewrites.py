@@ -66,4 +66,4 @@ def _check_names(read: Iterable[str], known: Collection[str], where: str, rewrit
     missing = sorted({*read}.difference(known))
     if missing:
         raise PluginError(f"after the rewrite {quoted(rewrite.name)} {where} reads what no node makes before it: "
-                          f"{quoted_list(missing)}")  # fmt: skip
+                          f"{quoted_list(missing)}")

@@ -109,9 +109,9 @@ _KINDS: tuple[tuple[Registry[Any], str], ...] = (
     (operator_generators, "generator"), (shape_rules, "shape rule"), (expanders, "expander"),
     (batch_rules, "batch rule"), (size_rules, "size rule"), (folds, "fold"), (gradients, "gradient"),
     (integer_rules, "integer rule"), (list_rules, "list rule"), (nn_layers, "nn layer"),
-)  # fmt: skip
+)
 _MARKS = ((text_operators, "takes_text"), (text_lookups, "looks_up_text"),
-          (boundary_operators, "gives_boundary_form"))  # fmt: skip
+          (boundary_operators, "gives_boundary_form"))
 
 
 def generator(
@@ -149,27 +149,27 @@ def expander(
 def batch_rule(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False, sizes: tuple[int, ...] = (),
     reshapes: bool = False, fills: bool = False, draws: bool = False,
-) -> Callable[[Mixes], Mixes]:  # fmt: skip
+) -> Callable[[Mixes], Mixes]:
     """Register the function below as the one that says whether a node mixes elements along an axis: see `BatchRule`.
 
     Of operators without a rule it is taken that they do: models with them are scored whole.
     """
 
     return _registering(batch_rules, op_types, since, domain, override,
-                        lambda mixes: BatchRule(mixes, sizes, reshapes, fills, draws))  # fmt: skip
+                        lambda mixes: BatchRule(mixes, sizes, reshapes, fills, draws))
 
 
 def size_rule(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False, of_dims: bool = False,
     moves: bool = False,
-) -> Callable[[Compute], Compute]:  # fmt: skip
+) -> Callable[[Compute], Compute]:
     """Register the function below as the one that follows sizes through an operator: see `SizeRule`.
 
     Sizes that pass through operators without a rule are known when the model runs only.
     """
 
     return _registering(size_rules, op_types, since, domain, override,
-                        lambda compute: SizeRule(compute, of_dims, moves))  # fmt: skip
+                        lambda compute: SizeRule(compute, of_dims, moves))
 
 
 def fold(
@@ -283,7 +283,7 @@ def _serving(registry: Mapping[Identity, Mapping[int, Any]], identity: Identity,
 def _registering(
     registry: Registry[Any], op_types: tuple[str, ...], since: int | Sequence[int], domain: str, override: bool,
     entry: Callable[[Any], Any] = lambda function: function,
-) -> Callable[[Function], Function]:  # fmt: skip
+) -> Callable[[Function], Function]:
     versions = (since,) if isinstance(since, int) else since
 
     def decorate(function: Function) -> Function:

@@ -113,7 +113,7 @@ def _signature(domain: str, op_type: str, version: int) -> Signature | None:
         Formal(formal.name, formal.option != option.Optional, _kinds(formal),
                formal.type_str if formal.is_homogeneous and formal.type_str in variables else "")
         for formal in schema.inputs
-    )  # fmt: skip
+    )
     return formals, bool(schema.inputs) and schema.inputs[-1].option == option.Variadic
 
 

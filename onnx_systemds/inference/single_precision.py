@@ -23,12 +23,12 @@ MOVES = frozenset([
         "ReduceMin", "Relu", "Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth",
         "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where")),
     *((ML, name) for name in ("ArrayFeatureExtractor", "FeatureVectorizer", "Imputer")),
-])  # fmt: skip
+])
 # results are in FP32 whatever the inputs are
 _EXACT = frozenset([
     *(("", name) for name in ("Cast", "Ceil", "Constant", "Floor", "Round", "Sign")),
     *((ML, name) for name in ("Binarizer", "DictVectorizer", "LabelEncoder", "OneHotEncoder")),
-])  # fmt: skip
+])
 # rounded once from exact operands: these have to be in FP32, too
 _ROUNDED_ONCE = frozenset([
     (ML, "Scaler"), *(("", name) for name in ("Add", "Div", "Mul", "Reciprocal", "Sqrt", "Sub"))
@@ -61,7 +61,7 @@ def values_in_single_precision(graph: TypedGraph) -> frozenset[tuple[int, str]]:
         node = nodes[position]
         if bodies := within.graph.bodies_at(position):
             stack += [(_Within(body, within, position), inner) for body in bodies
-                      for outer, inner in given_back(node, body) if outer == name]  # fmt: skip
+                      for outer, inner in given_back(node, body) if outer == name]
             continue
         if node.identity in _EXACT or own[name].constant is not None:
             continue
@@ -86,7 +86,7 @@ class _Within:
             return []
         node = self.around.graph.nodes[self.position]
         return [(where, value) for outer, inner, after in carried(node, self.graph) if inner == name
-                for where, value in ((self.around, outer), (self, after)) if value]  # fmt: skip
+                for where, value in ((self.around, outer), (self, after)) if value]
 
 
 def _data_of_trees(within: _Within) -> Iterator[tuple[_Within, str]]:

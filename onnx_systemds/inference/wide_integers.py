@@ -251,7 +251,7 @@ class _Spans:
         spans = [self.span(name) for name in node.inputs]
         if isinstance(use, Moves):
             moved = [span for place, span in enumerate(spans)
-                     if node.inputs[place] and (use.inputs is None or place in use.inputs)]  # fmt: skip
+                     if node.inputs[place] and (use.inputs is None or place in use.inputs)]
             return joined([*moved, Span(0, 0)] if use.has_zeros else moved), False
         if isinstance(use, Reads):
             return use.span, False

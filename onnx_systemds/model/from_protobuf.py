@@ -113,7 +113,7 @@ class Converter:
         return ir.Function(
             domain, name, name_of(proto.overload), inputs, outputs, attributes,
             self._reordered(proto, nodes, order), prose_of(proto.doc_string), versions,
-        )  # fmt: skip
+        )
 
     def _graph(self, proto: onnx.GraphProto, scope: Scope, depth: int) -> tuple[ir.Graph, dict[str, NodePlace | None]]:
         if depth > DEEPEST_GRAPH:
@@ -153,7 +153,7 @@ class Converter:
             moved.append(ir.Node(
                 node.op_type, node.domain, node.inputs, node.outputs, node.attributes, node.name, node.doc_string,
                 position, node.version, node.overload, node.scope,
-            ))  # fmt: skip
+            ))
         return tuple(moved)
 
     def _initializers(self, proto: onnx.GraphProto, label: str) -> dict[str, ir.Array]:
@@ -161,7 +161,7 @@ class Converter:
         empty = None
         dense = [(tensor.name, tensor, self.reader.array, "initializer") for tensor in proto.initializer]
         sparse = [(tensor.values.name, tensor, self.reader.dense, "sparse initializer")
-                  for tensor in proto.sparse_initializer]  # fmt: skip
+                  for tensor in proto.sparse_initializer]
         for given, tensor, read, what in (*dense, *sparse):
             name = name_of(given)
             if name in found:
@@ -215,7 +215,7 @@ class Converter:
             node = ir.Node(
                 op_type, domain, inputs, outputs, attributes, name, prose_of(proto.doc_string), index, version,
                 name_of(proto.overload), scope_of(name, proto.metadata_props),
-            )  # fmt: skip
+            )
             nodes.append(node)
             trace.append((proto, node))
         return nodes, captured
@@ -368,11 +368,11 @@ _PLAIN: dict[int, Callable[[AttributeProto], ir.Attribute]] = {
 _SINGLE_FIELDS = (
     ("f", AttributeProto.FLOAT), ("i", AttributeProto.INT), ("s", AttributeProto.STRING),
     ("t", AttributeProto.TENSOR), ("g", AttributeProto.GRAPH),
-)  # fmt: skip
+)
 _REPEATED_FIELDS = (
     ("floats", AttributeProto.FLOATS), ("ints", AttributeProto.INTS), ("strings", AttributeProto.STRINGS),
     ("tensors", AttributeProto.TENSORS), ("graphs", AttributeProto.GRAPHS),
-)  # fmt: skip
+)
 
 
 def _kind_by_content(proto: AttributeProto) -> int:

@@ -133,7 +133,7 @@ class Node:
     def inner(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Attribute],
         version: int = 0,
-    ) -> Node:  # fmt: skip
+    ) -> Node:
         """A node of ONNX's own domain that stands in the place of this one or of a part of it, and is named after it.
 
         version: of its opset; 0: that of this node, or 13 where it is of another domain.

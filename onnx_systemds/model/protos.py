@@ -97,7 +97,7 @@ def graph_proto(graph: Graph) -> onnx.GraphProto:
         [onnx.ValueInfoProto(name=value.name) if value.type is None
          else helper.make_value_info(value.name, type_proto(value.type)) for value in values]
         for values in (graph.inputs, graph.outputs)
-    )  # fmt: skip
+    )
     constants = [tensor_proto(array, name) for name, array in graph.initializers.items()]
     nodes = [node_proto(node) for node in graph.nodes]
     return helper.make_graph(nodes, graph.name, inputs, outputs, constants)

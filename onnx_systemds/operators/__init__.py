@@ -40,7 +40,7 @@ from onnx_systemds.operators.api import (
 __all__ = ["SCALAR", "Backward", "Expansion", "Fragment", "GraphEditor", "Node", "NodeFacts", "NodeView", "Value",
            "View", "add_templates", "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule",
            "list_rule", "nn_layer", "operator_generators", "rewrite", "shape_rule", "size_rule", "takes_text",
-           "unknown_size"]  # fmt: skip
+           "unknown_size"]
 
 for _package in (onnx, ml, contrib):
     for _module in sorted(module.name for module in iter_modules(_package.__path__)):

@@ -62,7 +62,7 @@ def _along_samples(
 ) -> dict[str, Any]:
     """Values by name, those that have samples changed along their axis."""
     return {port.name: values[port.name] if axis is None else change(values[port.name], axis)
-            for port, axis in zip(ports, axes)}  # fmt: skip
+            for port, axis in zip(ports, axes)}
 
 
 def _joined(results: Sequence[Any], axis: int) -> Any:

@@ -119,7 +119,7 @@ def _described(failed: _Failed, script: Script, sizes: Mapping[str, int]) -> Fai
     first = failed[0]
     assert first.origin is not None
     others = [place for place in dict.fromkeys(str(place.origin.place) for place in failed if place.origin is not None)
-              if place != str(first.origin.place)]  # fmt: skip
+              if place != str(first.origin.place)]
     saved = script.text
     line = _line_in(saved, script, first)
     shown = print_statement(first.statement) if line is None else saved.splitlines()[line - 1]

@@ -95,14 +95,14 @@ def _texts(name: str) -> str:
 def reading(port: Port, name: str) -> tuple[list[str], str]:
     """DML statements that read a list, and the text of the list."""
     lines = [f'{variable} = read("./{variable}"{_FRAME if variable == _texts(name) else ""})'
-             for variable in variables(port, name)]  # fmt: skip
+             for variable in variables(port, name)]
     lines.append(f"{name}_items = driver_unpack({name}, {name}_shapes)")
     if port.dtype == "string":
         lines.append(f"{name}_items = list_texts({name}_items, {_texts(name)})")
     if port.kind != "optional sequence":
         return lines, f"{name}_items"
     lines += [f"{name}_optional = list()", f"if (as.scalar({name}_present) > 0) {{",
-              f"  {name}_optional = append({name}_optional, {name}_items)", "}"]  # fmt: skip
+              f"  {name}_optional = append({name}_optional, {name}_items)", "}"]
     return lines, f"{name}_optional"
 
 
@@ -111,7 +111,7 @@ def writing(port: Port, result: str, name: str) -> list[str]:
     lines = []
     if port.kind == "optional sequence":
         lines = [f"[{result}_items, {result}_count] = driver_item({result})",
-                 f"{name}_present = as.matrix({result}_count)"]  # fmt: skip
+                 f"{name}_present = as.matrix({result}_count)"]
         result = f"{result}_items"
     if port.dtype == "string":
         lines.append(f'[{name}_codes, {_texts(name)}] = list_codes({result}, as.frame(""))')

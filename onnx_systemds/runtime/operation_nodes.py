@@ -108,7 +108,7 @@ def called(source: ScriptSource, function: tree.Function, keys: Sequence[str], i
     """The call of a function of the script: the node of its result, or `Results`. keys: the results' ONNX names."""
     context, operation = source.sds_context, f"{source.namespace}::{function.name}"
     kinds = {result.name: ListResult if result.type.kind == "list" else NODES[result.type.kind]
-             for result in function.results}  # fmt: skip
+             for result in function.results}
     if len(kinds) > 1:
         nodes = {name: kind(context, "") for name, kind in kinds.items()}
         return Results(source, operation, nodes, keys, inputs)

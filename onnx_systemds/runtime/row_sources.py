@@ -97,7 +97,7 @@ class ArrayRows:
         batch, ports = self._script.batch, self._script.inputs
         axes = [0] * len(ports) if cut.is_fixed or batch is None else batch.inputs
         counts = {self.shapes[port.name][axis] for port, axis in zip(ports, axes)
-                  if axis is not None and self.shapes.get(port.name)}  # fmt: skip
+                  if axis is not None and self.shapes.get(port.name)}
         if cut.rows is None or not counts:
             yield max(counts, default=1), self._inputs
             return

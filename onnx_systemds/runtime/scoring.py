@@ -180,7 +180,7 @@ class ScoringFunction:
     def _rerunning(
         self, prepared: PreparedScript, inputs: Sequence[str], outputs: Sequence[str], given: Mapping[str, Tensor],
         timeout: float | None,
-    ) -> Callable[[str], object]:  # fmt: skip
+    ) -> Callable[[str], object]:
         """Runs another text of a program, with what its prepared script is given."""
 
         def rerun(text: str) -> object:
@@ -280,7 +280,7 @@ class ScoringFunction:
         for form in range(min(len(script.programs) for script in scripts))[:most]:
             try:
                 candidates.append([self._prepare_specialised(script, form, sizes, is_part=len(parts) > 1)
-                                   for script, (_, sizes) in zip(scripts, parts)])  # fmt: skip
+                                   for script, (_, sizes) in zip(scripts, parts)])
             except ScriptCompileError:  # the engine takes sizes for others than they are
                 if not candidates:
                     raise
@@ -343,7 +343,7 @@ class ScoringFunction:
             return self._session.prepare(
                 program.text, inputs, outputs, shapes=shapes, native_blas=program.native_blas,
                 single_threaded=single_threaded,
-            )  # fmt: skip
+            )
 
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""
@@ -364,7 +364,7 @@ def _is_emptied(port: Port, tensors: Mapping[str, Tensor]) -> bool:
     if port.name not in tensors:
         return False
     return any(size == 0 and not isinstance(declared, int)
-               for declared, size in zip(port.dims, tensors[port.name].shape))  # fmt: skip
+               for declared, size in zip(port.dims, tensors[port.name].shape))
 
 
 def _shapes(matrices: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

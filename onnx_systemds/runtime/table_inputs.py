@@ -59,7 +59,7 @@ def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, 
             raise TranspileError(
                 f"the names of its columns are numbers: {quoted_list(names)}", table.path,
                 "if they are a row, add --no-header; if they are names, choose columns by --columns NAME,NAME,...",
-            )  # fmt: skip
+            )
         dealt = _dealt(script.inputs, list(range(len(names))), table)
     else:
         wanted = [name for port in script.inputs for name in _names(port, names)]
@@ -68,7 +68,7 @@ def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, 
             raise TranspileError(
                 f"there is no column {quoted_list(missing)}; its columns: {quoted_list(names)}", table.path,
                 _separated(table) or "columns are found by the names of the inputs, or chosen, in order, by --columns",
-            )  # fmt: skip
+            )
         dealt = [[_place(name, names, table) for name in _names(port, names)] for port in script.inputs]
     columns = [
         Column(place, names[place], _kind(port)) for port, places in zip(script.inputs, dealt) for place in places
@@ -88,7 +88,7 @@ def _dealt(ports: Sequence[Port], places: list[int], table: Table) -> list[list[
             f"the inputs {quoted_list(port.name for port in ports)} take {shown} columns, "
             f"here are {len(places)}: {given}",
             table.path, _separated(table) or "choose columns by --columns NAME,NAME,...",
-        )  # fmt: skip
+        )
     dealt: list[list[int]] = []
     for width in widths:
         assert width is not None

@@ -168,7 +168,7 @@ def _by_arrow(lines: Sequence[str], columns: Sequence[Column], width: int) -> li
     convert = arrow.csv.ConvertOptions(
         column_types=wanted, include_columns=[*wanted], null_values=[""], strings_can_be_null=False,
         true_values=["1", "true", "True", "TRUE"], false_values=["0", "false", "False", "FALSE"],
-    )  # fmt: skip
+    )
     names = arrow.csv.ReadOptions(column_names=[str(place) for place in range(width)])
     try:
         table = arrow.csv.read_csv(

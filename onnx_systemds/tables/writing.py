@@ -204,7 +204,7 @@ class _Parts:
             np.lib.format.write_array(stream, np.ascontiguousarray(whole).reshape(whole.shape), allow_pickle=False)
             return
         header = {"descr": np.lib.format.dtype_to_descr(self._first.dtype), "fortran_order": False,
-                  "shape": (self._rows, *self._first.shape[1:])}  # fmt: skip
+                  "shape": (self._rows, *self._first.shape[1:])}
         np.lib.format.write_array_header_1_0(stream, header)
         stream.write(np.ascontiguousarray(self._first).tobytes())
         self._file.seek(0)

@@ -127,4 +127,4 @@ def _compared(
     return Comparison(
         name, dtype, dims, float(differences.max()), float(relative.max()), float(severity[where]),
         tuple(map(int, where)), actual[where], expected[where], int((differences > tolerated).sum()),
-    )  # fmt: skip
+    )

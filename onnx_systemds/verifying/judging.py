@@ -40,7 +40,7 @@ _WEIGHTS = {
     **dict.fromkeys(("MatMulInteger", "ConvInteger"), ((2, 1, 3),)),
     **dict.fromkeys(("QLinearMatMul", "QLinearConv"), ((2, 3, 5),)),
     "DynamicQuantizeLSTM": ((_NEVER_GIVEN, 1, 9), (_NEVER_GIVEN, 2, 11)),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _advice(model: ModelProto) -> str:
     unknown = sorted({
         f"{node.domain}.{node.op_type}" for node in model.graph.node
         if node.domain not in _KNOWN_DOMAINS and (node.domain, node.op_type) not in functions
-    })  # fmt: skip
+    })
     if unknown:
         return f"they do not know {quoted_list(unknown)}: give its results, in a folder of ONNX test data, by --inputs"
     return "the inputs may be out of range: give others by --inputs, or sizes by --dim"
@@ -109,7 +109,7 @@ def _keep_part(graph: GraphProto, part: Graph, feeds: Mapping[str, Any]) -> None
         declared.get(given.name) or helper.make_tensor_value_info(
             given.name, helper.np_dtype_to_tensor_dtype(np.asarray(feeds[given.name]).dtype), None)
         for given in part.inputs
-    ]  # fmt: skip
+    ]
     outputs = [declared.get(info.name) or ValueInfoProto(name=info.name) for info in part.outputs]
     del graph.node[:], graph.input[:], graph.output[:]
     graph.node.extend(nodes)

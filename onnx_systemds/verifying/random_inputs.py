@@ -62,7 +62,7 @@ class RandomInputs:
         dims = self._context.dims(type_.dims, given.name) if isinstance(type_, TensorType) else None
         if dims is None or not isinstance(type_, TensorType):
             raise TranspileError(f"no random content for input {quoted(given.name)}: its type leaves too much open",
-                                 hint="give its type by --type, or contents by --inputs")  # fmt: skip
+                                 hint="give its type by --type, or contents by --inputs")
         shape = [self._size(size, axis, len(dims)) for axis, size in enumerate(dims)]
         return self._tensor(given.name, type_.dtype, shape)
 

@@ -67,7 +67,7 @@ class Report:
             "nodes": [{"node": node.node, "op_type": node.op_type, **_with_verdict(node.comparison)}
                       for node in self.nodes],
             "first_apart": None if first is None else first.node,
-        }  # fmt: skip
+        }
 
     def lines(self) -> Iterator[str]:
         """The report as text."""

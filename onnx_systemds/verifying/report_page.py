@@ -93,7 +93,7 @@ def _row(name: str, operator: str, found: Comparison) -> Row:
         escaped(name), operator, f"{found.dtype} {list(found.dims)}",
         _number(found.absolute, is_apart), _number(found.relative, is_apart), _number(found.ulps, is_apart),
         _number(found.severity, is_apart), escaped(where), "pass" if found.passed else f"FAIL{failed}", found.passed,
-    )  # fmt: skip
+    )
 
 
 def _number(number: float | None, is_shown: bool) -> str:

@@ -73,7 +73,7 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         tuple(_compared(name, np.asarray(found), engine_side, rtol, atol)
               for name, found in model_side.outputs.items()),
         seconds=stages.times(),
-    )  # fmt: skip
+    )
 
 
 def _compared(
@@ -90,7 +90,7 @@ def _compared(
 def _run(
     script: tree.Script, function: tree.Function, contents: Mapping[str, Array], bindings: Mapping[str, Any],
     arguments: Mapping[str, Any],
-) -> dict[str, Array]:  # fmt: skip
+) -> dict[str, Array]:
     """What the engine computes, by the names of the function's results. Raises UnsupportedCase for lists and texts."""
     lines = [f'source("{_VERIFIED}") as verified']
     matrices: dict[str, Array] = {}
@@ -122,7 +122,7 @@ def _run(
     prepared = shared_session().prepare(
         "\n".join(lines) + "\n", list(matrices), list(results.values()), sources=_sources(script),
         args={name: str(value) for name, value in arguments.items()},
-    )  # fmt: skip
+    )
     try:
         computed = prepared(matrices)
     finally:

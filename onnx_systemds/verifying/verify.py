@@ -193,7 +193,7 @@ class _Engine:
         types = {given.name: given.type for given in self.model.graph.inputs}
         known = {name: known_content(types[name], contents[name]) for name in self.required_constants}
         actual = {name: actual_type(type_, contents[name]) for name, type_ in types.items()
-                  if not isinstance(type_, MapType)}  # fmt: skip
+                  if not isinstance(type_, MapType)}
         graph = with_constants(with_types(self.model.graph, actual), known)
         written = nodes_written(graph, self.model.functions)
         typed = infer(graph, Context({}, self.model.functions, simplify=False, written=written))
@@ -220,7 +220,7 @@ def compare_all(
         for name, array in judged.items()
     ]
     surplus = [Comparison(name, str(actual[name].dtype), actual[name].shape, problem="the judge has none")
-               for name in actual if name not in judged]  # fmt: skip
+               for name in actual if name not in judged]
     return comparisons + surplus
 
 
@@ -236,7 +236,7 @@ def _is_tensor(value: Value | None) -> bool:
 def _given(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs as the model declares them, with lists and maps instead of their arrays. Raises InvalidInput."""
     ports = [Port(given.name, "float", (), _port_kind(given.type)) for given in model.graph.inputs
-             if given.name not in inputs]  # fmt: skip
+             if given.name not in inputs]
     nested = nested_inputs([port for port in ports if port.kind != "tensor"], inputs)
     return given_values(nested, {given.name: given.type for given in model.graph.inputs})
 

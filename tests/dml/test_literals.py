@@ -28,7 +28,7 @@ _INEXPRESSIBLE = "\\\u00b0\u00b7\u00b6\u2021\x00"
     ("3", 3.0), ("0.5", 0.5), ("-1", -1.0), ("(-2e-3)", -2e-3), ("+4", 4.0), ("-(-5)", 5.0), ("-0.0", -0.0), ("1e999", math.inf),
     ("Inf", math.inf), ("-Inf", -math.inf), ("NaN", math.nan), ("-pi", -math.pi), ("9223372036854775807", 2.0**63),
     ("x", None), ("-x", None), ("1 + 1", None), ("!1", None), ("-!1", None), ("TRUE", None), ('"1"', None), ("f(1)", None), ("$x", None),
-])  # fmt: skip
+])
 def test_numbers_that_expressions_are(text: str, number: float | None) -> None:
     (statement,) = parse_script(f"x = {text}").statements
     assert isinstance(statement, tree.Assign)
@@ -244,7 +244,7 @@ def test_literals_on_the_engine(tmp_path: Path) -> None:
     strings = [
         'a"b', "a'b", "tab\tnew\nreturn\rback\bfeed\f", "# no /* comment */", '") print("leak', "$x ${y} %s",
         "", "é日本😀", "  two  spaces ", "\x01\x1b\x7f\x85\u2028", "x" * 20_000, "NaN", "a=b,c;d",
-    ]  # fmt: skip
+    ]
     lines = [f'print("<S>" + {literal(value)})' for value in scalars]
     lines += [f'print("<I>" + {literal(value)})' for value in integers]
     for index, matrix in enumerate(matrices):

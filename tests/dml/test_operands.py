@@ -11,7 +11,7 @@ from onnx_systemds.engine.safe_forms import full_matrix, matrix_product, progres
 
 @pytest.mark.parametrize(("text", "expected"), [
     ("x", True), ("x_1", True), ("(x)", False), ("TRUE", False), ("Inf", False), ("x[1, ]", False), ("f(x)", False), ("1", False),
-])  # fmt: skip
+])
 def test_names_can_be_indexed(text: str, expected: bool) -> None:
     assert is_name(text) is expected
 
@@ -25,7 +25,7 @@ def test_numbers_and_calls() -> None:
 @pytest.mark.parametrize(("added", "expected"), [
     ("(-3)", "x - 3"), ("(-0.5)", "x - 0.5"), ("3", "x + 3"), ("(-y)", "x + (-y)"), ("(-Inf)", "x + (-Inf)"),
     ("(-2) * y", "x + (-2) * y"), ("(-2^2)", "x + (-2^2)"),
-])  # fmt: skip
+])
 def test_negative_numbers_are_subtracted(added: str, expected: str) -> None:
     assert plus("x", added) == expected
 
@@ -33,7 +33,7 @@ def test_negative_numbers_are_subtracted(added: str, expected: str) -> None:
 @pytest.mark.parametrize(("left", "right", "expected"), [
     ("t(a)", "t(b)", "t(b %*% a)"), ("(t(a))", "t(b)", "t(b %*% a)"), ("t(a)", "b", "t(a) %*% b"),
     ("t(a)", "t(b[1, ])", "t(a) %*% t(b[1, ])"), ("t(a) + t(c)", "t(b)", "t(a) + t(c) %*% t(b)"),
-])  # fmt: skip
+])
 def test_products_of_transposed(left: str, right: str, expected: str) -> None:
     assert matrix_product(left, right) == expected
 

@@ -30,7 +30,7 @@ for (i in seq(1, n, 1)) {
 @pytest.mark.parametrize("text", [
     "y = (a*b) + ( -c )", "y = (a*b) / (c*d)", "x = -a ^ 2", LOOP, 'w = as.matrix(weights["w"]); w = w[1:2, 1:3]', "a = 1;\nb = 2", "# one\na = 1  # two\n# three",
     "[a, b] = f(x, rows=n*m)", 'x = "a\nb"', "if (a) {\n  x = 1\n}\nelse {\n  x = 2\n}",
-])  # fmt: skip
+])
 def test_snippets_are_printed_as_they_are_written(text: str) -> None:
     snippet = parse_snippet(text)
     assert snippet == parse_script(text).items
@@ -70,7 +70,7 @@ def test_statements_of_one_shape_are_as_the_first(path: Path) -> None:
     ("if (a) { x = 1 }", ["if (b) { y = 1 }", "if (TRUE) { y = 1 }"]), ("x = 1e5 * y", ["a = 1e5 * b"]),
     ("x = s::f(y)", ["a = s::f(b)", "a = t::f(b)"]), ("x = as.scalar(y)", ["a = as.scalar(b)"]), ("x = $y", ["x = $z"]),
     ('x = "a\\"b"', ['x = "a\\"c"', 'y = "b\\"c"']), ("x = y  # z", ["x = a  # b"]), ("x = /* y */ z", ["x = /* a */ b"]),
-])  # fmt: skip
+])
 def test_texts_of_one_shape_have_their_own_names(first: str, texts: list[str]) -> None:
     parse_snippet(first), parse_snippet(first)
     for text in texts:
@@ -110,7 +110,7 @@ def test_changed_statements_have_no_spelling() -> None:
     ("if ((a < (-1))) { x = (f((b))) }", "if (a < (-1)) { x = f(b) }"), ("y = (-a)", "y = -a"), ("y = !(a) & (!b)", "y = !a & (!b)"),
     ('y = ("(a)")', 'y = "(a)"'), ("x = 1 # (a)\ny = (a) # (b)", "x = 1  # (a)\ny = a  # (b)"), ("y = x[(a + b):(c), ]", "y = x[(a + b):c, ]"),
     ("y = ((a + b) * c)", "y = (a + b) * c"), ("y = (a + b) + (c)", "y = (a + b) + c"),
-])  # fmt: skip
+])
 def test_needless_parentheses_are_dropped(text: str, expected: str) -> None:
     snippet = parse_snippet(text)
     assert print_block(snippet) == f"{expected}\n"

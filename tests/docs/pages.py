@@ -51,7 +51,7 @@ def follow(page: Path, folder: Path, programs: Path, *, fresh: bool = False) -> 
         elif block.language == "bash" or (fresh and block.language == "sh"):
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", block.text], cwd=folder, env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
-                                  check=False)  # fmt: skip
+                                  check=False)
             assert done.returncode == 0, f"{where}\n{done.stdout}"
             printed, count = done.stdout, count + 1
         elif block.language == "text":
@@ -71,7 +71,7 @@ def is_excerpt(text: str, folder: Path) -> bool:
     """Whether a text file of the folder holds the lines of an excerpt in their order, ``...`` between them aside."""
     wanted = [line.strip() for line in text.splitlines() if line.strip() not in ("", "...", "# ...")]
     return any(_holds(path.read_text(encoding="utf-8").splitlines(), wanted)
-               for path in folder.rglob("*") if path.suffix in {".dml", ".py", ".csv", ".json"})  # fmt: skip
+               for path in folder.rglob("*") if path.suffix in {".dml", ".py", ".csv", ".json"})
 
 
 def _holds(lines: list[str], wanted: list[str]) -> bool:

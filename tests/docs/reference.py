@@ -34,7 +34,7 @@ def command_line() -> str:
 
 def _usage() -> str:
     lines = ["```", "onnx-systemds MODEL.onnx [-o SCRIPT.dml] [OPTIONS]      the same as convert", "onnx-systemds SCRIPT.dml [-o MODEL.onnx] [OPTIONS]      the same as export",
-             "onnx-systemds COMMAND [ARGS]...", "```"]  # fmt: skip
+             "onnx-systemds COMMAND [ARGS]...", "```"]
     return "\n".join([*lines, "", *_paragraphs(main.help or "")])
 
 
@@ -82,7 +82,7 @@ def python() -> str:
         ("from onnx_systemds.engine import Session", [Session, PreparedScript]),
         ("from onnx_systemds.plugins import load_plugins", [load_plugins]),
         ("from onnx_systemds.operators import ...", operators), ("from onnx_systemds.exporting.api import ...", export),
-    ]  # fmt: skip
+    ]
     for title, members in sections:
         lines += [f"## `{title}`", ""]
         for member in members:

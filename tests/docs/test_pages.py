@@ -16,7 +16,7 @@ from tests.docs.pages import Block, agrees, blocks_of, follow, is_excerpt
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = ("tutorials/scikit_learn", "tutorials/boosted_trees", "tutorials/from_systemds", "tutorials/training_on",
-         "troubleshooting", "looking_inside", "speed")  # fmt: skip
+         "troubleshooting", "looking_inside", "speed")
 BY_JAVA = "java"
 BY_PYTORCH = ("tutorials/pytorch", "tutorials/keras")
 
@@ -95,7 +95,7 @@ def test_an_excerpt_is_in_a_file(tmp_path: Path) -> None:
     ("page", "message"),
     [("```bash\nfalse\n```\n", "page.md:1"), ("```bash\necho 1\n```\n```text\n2\n```\n", "printed is\n1"),
      ("```r\nx = 1\n```\n", "no file holds this")],
-)  # fmt: skip
+)
 def test_a_page_that_is_not_true(page: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(page, encoding="utf-8")
     with pytest.raises(AssertionError, match=message):

@@ -134,7 +134,7 @@ def test_runtime_error_has_all_blocks_that_were_running() -> None:
     block = "ERROR: Runtime error in program block generated from statement block between lines {} and {} -- Error "
     chain = [JavaFailure("org.apache.sysds.runtime.DMLRuntimeException", block.format(*lines) + instruction)
              for lines, instruction in [((9, 12), "evaluating instruction: CP°FCall°f"), ((0, 0), "in a loop"),
-                                        ((2, 3), "evaluating instruction: CP°ba+*°X·MATRIX·FP64")]]  # fmt: skip
+                                        ((2, 3), "evaluating instruction: CP°ba+*°X·MATRIX·FP64")]]
     error = runtime_error([*chain, JavaFailure("java.lang.RuntimeException", "Dimensions do not match (3!=4).")])
     assert error.blocks == ((9, 12), (2, 3))
     assert error.lines == (2, 3)

@@ -27,7 +27,7 @@ def scoring_function() -> ScoringFunction:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Softmax", ["h"], ["y"])]
     graph = helper.make_graph(nodes, "scored", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 30])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
-                              [numpy_helper.from_array(WEIGHTS, "w")])  # fmt: skip
+                              [numpy_helper.from_array(WEIGHTS, "w")])
     return ScoringFunction(import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)))
 
 
@@ -125,7 +125,7 @@ def by_columns() -> ModelProto:
     given = [("x", [30, "n"]), ("shift", [4, 1])]
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in given]
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in
-               [("y", [4, "n"]), ("z", [4, 1])]]  # fmt: skip
+               [("y", [4, "n"]), ("z", [4, 1])]]
     weights = [numpy_helper.from_array(WEIGHTS.T.copy(), "w")]
     graph = helper.make_graph(nodes, "samples", infos, outputs, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

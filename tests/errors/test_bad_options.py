@@ -59,7 +59,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = helper.make_graph(
         [helper.make_node("Identity", ["X"], ["Y"])], "words",
         *([helper.make_tensor_value_info(name, TensorProto.STRING, [2])] for name in "XY"),
-    )  # fmt: skip
+    )
     onnx.save(helper.make_model(text, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "words.onnx")
     (folder / "s.dml").write_text(SCRIPT)
     array_archive(folder, "good.npz", X=X)
@@ -90,7 +90,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "file_g.mtd": b'{"data_type": "scalar"}', "file_g": b"", "file_h.mtd": b'{"format": "text", "rows": 1, "cols": 1}', "file_h": b"9 9 1",
         "file_i.mtd": b'{"format": "text", "rows": 1e99, "cols": 1}', "file_i": b"1 1 1", "file_j.mtd": b"\xff", "file_j": b"",
         "file_k.mtd": b'{"format": "csv", "sep": 5}', "file_k": b"1",
-    }  # fmt: skip
+    }
     for name, content in contents.items():  # of names that no test reads: a JVM that starts here stays here
         (folder / name).write_bytes(content)
     (folder / "folder").mkdir()
@@ -105,19 +105,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 ARRAY_FILES = ["none.npz", "keys.npz", "more.npz", "rank.npz", "sizes.npz", "complex.npz",
                "texts.npz", "dates.npz", "pickled.npz", "a.npy", "pickled.npy", "empty.npz", "text.npz", "cut.npz", "start.npz", "flipped.npz", "deflated.npz",
-               "huge.npy", "huge2.npy", "shape.npy", "code.npy", "nested.npy", "void.npy", "folder", "folder.npz", "loop", "nowhere.npz", "m.onnx", "socket"]  # fmt: skip
+               "huge.npy", "huge2.npy", "shape.npy", "code.npy", "nested.npy", "void.npy", "folder", "folder.npz", "loop", "nowhere.npz", "m.onnx", "socket"]
 TARGETS = ["folder", ".", "..", "/", "nowhere/y", "m.onnx/y", "m.onnx", "./folder/../m.onnx", "link.onnx", "hard.onnx",
-           "loop", "n" * 300]  # fmt: skip
+           "loop", "n" * 300]
 SCRIPT_TARGETS = ["folder", "nowhere/y", "s.dml", "./s.dml", "loop"]
 DIMS = ["batch", "batch=", "=3", "=", "batch=x", "batch=0", "batch=-1", "batch=1.5", "batch=²", "batch=٣", "batch=1e3",
-        "batch=2147483648", "batch=" + "9" * 5000, "bach=4", "\n=4", "batch=inf"]  # fmt: skip
+        "batch=2147483648", "batch=" + "9" * 5000, "bach=4", "\n=4", "batch=inf"]
 WEIGHTS = ["a", "a=", "=1", "a=x", "a=nowhere.csv", "a=folder", "a=a.csv", "a=empty.csv", "a=empty.npz", "a=start.npz",
            "a=nested.npy", "a=dates.npz", "a=pickled.npy", *(f"a=file_{name}" for name in "bcdeghijk"), "ghost=1",
-           "a=" + "9" * 5000, "a=loop"]  # fmt: skip
+           "a=" + "9" * 5000, "a=loop"]
 TYPES = ["X", "X=", "=float[2,3]", "X=float", "X=float[", "X=real[2,3]", "X=undefined[2,3]", "X=int64[2,3]", "X=float[2]", "X=float[2,4]",
-         "X=float[-1,3]", "X=float[1.5,3]", "X=float[9999999999,3]", "X=float[a b,3]", "ghost=float[2,3]", "\n=float[2,3]"]  # fmt: skip
+         "X=float[-1,3]", "X=float[1.5,3]", "X=float[9999999999,3]", "X=float[a b,3]", "ghost=float[2,3]", "\n=float[2,3]"]
 CONSTANTS = ["X", "X=", "=1", "X=x", "X=[1,", "X={}", "X=null", "X=[[1,2],[3]]", "X=[1,2]", "X=" + "[" * 9000, "X=1e999", "ghost=1",
-             "X=nowhere.npy", "X=pickled.npy", "X=huge2.npy", "X=folder.npy", "X=good.npz"]  # fmt: skip
+             "X=nowhere.npy", "X=pickled.npy", "X=huge2.npy", "X=folder.npy", "X=good.npz"]
 CONVERSION: dict[str, list[str]] = {
     "dims": DIMS,
     "starts": ["", "nosuch", "\n", "Y"],
@@ -133,7 +133,7 @@ CONVERSION: dict[str, list[str]] = {
 }
 TOLERANCES = ["x", "-1", "nan", "inf", ""]
 VERIFICATION = {"contents": ARRAY_FILES, "seed": ["x", "-1", "1.5", ""], "rtol": TOLERANCES,
-                "atol": TOLERANCES}  # fmt: skip
+                "atol": TOLERANCES}
 EXPORT: dict[str, list[str]] = {
     "script": ["nowhere.dml", "latin.dml", "half.dml", "folder", "loop"],
     "function": ["", "g", "F", "f(", "\n"],
@@ -147,7 +147,7 @@ EXPORT: dict[str, list[str]] = {
     "opset": ["x", "0", "-1", "6", "999", "1.5", "9" * 30],
     "functions": ["", "both"],
     "plugins": ["nowhere.py", "folder", "bad.py", "m.onnx", "exits.py"],
-}  # fmt: skip
+}
 BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
@@ -205,14 +205,14 @@ def entries(folder: Path) -> dict[str, int]:
     """When each file below a folder was written."""
     return {path: os.lstat(path).st_mtime_ns
             for parent, folders, names in os.walk(folder) if not parent.endswith("__pycache__")
-            for name in (*folders, *names) if name != "__pycache__" and (path := os.path.join(parent, name))}  # fmt: skip
+            for name in (*folders, *names) if name != "__pycache__" and (path := os.path.join(parent, name))}
 
 
 @pytest.mark.parametrize(("command", "name", "value"), [
     pytest.param(*case, id=f"{case[0]}-{case[1]}-{ascii(case[2])[:30]}",
                  marks=[pytest.mark.engine] if case[:2] in READ_BESIDE_THE_ENGINE else [])
     for case in CASES
-])  # fmt: skip
+])
 def test_bad_value(command: str, name: str, value: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = entries(files)
     result = invoked(command, {**GIVEN[command], name: value}, files, monkeypatch)
@@ -231,7 +231,7 @@ def test_every_option_has_bad_values() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--nosuch"], ["nosuch"], [""], ["m.onnx", "more"], ["run"], ["verify"], ["inspect"],
-                                       ["export"], ["operators", "x"], ["m.onnx", "-o"], ["s.dml", "--function"]])  # fmt: skip
+                                       ["export"], ["operators", "x"], ["m.onnx", "-o"], ["s.dml", "--function"]])
 def test_bad_words(arguments: list[str], files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     before = entries(files)

@@ -233,7 +233,7 @@ WIRING: list[tuple[str, Callable[[], onnx.ModelProto], list[str]]] = [
     ("no import", no_imports, ["no opset import", '"ai.onnx"', '"culprit"']),
     ("circular functions", circular_functions, ["circle", '"f"', '"h"']),
     ("exponential functions", exponential_functions, ["expand"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("build", "words"), [case[1:] for case in WIRING], ids=[case[0] for case in WIRING])

@@ -15,7 +15,7 @@ NAMES = [
     CODE,
     "a.b", "a:b", "/path/to/x", "1st", "_hidden", "if", "while", "TRUE", "NaN", "matrix", "t", "sum", "weights", "é", "名前",
     "", " ", "{'json': [1, 2]}", '"quoted"', "#comment", "a" * 5000, "\u202e", "as.scalar", "a\r\nb", "%*%",
-]  # fmt: skip
+]
 
 
 def hostile_model(name: str) -> onnx.ModelProto:
@@ -47,10 +47,10 @@ def test_hostile_text_stays_text(name: str) -> None:
 
 def test_names_that_clash_after_cleaning_stay_apart() -> None:
     nodes = [helper.make_node("Neg", ["a.b"], ["a/b"]), helper.make_node("Abs", ["a/b"], ["a:b"]),
-             helper.make_node("Add", ["a:b", "a.b"], ["a b"])]  # fmt: skip
+             helper.make_node("Add", ["a:b", "a.b"], ["a b"])]
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in ("a.b", "a b")]
     model = helper.make_model(helper.make_graph(nodes, "g", infos[:1], infos[1:]),
-                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)  # fmt: skip
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with ScoringFunction(import_model(model)) as function:
         outputs = function({"a.b": np.array([[1, -2]], np.float32)})
     np.testing.assert_array_equal(outputs["a b"], np.array([[2, 0]], np.float32))

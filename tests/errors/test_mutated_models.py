@@ -21,7 +21,7 @@ def model_of(
 ) -> onnx.ModelProto:
     """A model of one node; its outputs are those of the graph. Inputs are name -> (element type, dims)."""
     infos = [helper.make_tensor_value_info(name, TensorProto.DataType.Value(kind.upper()), dims)
-             for name, (kind, dims) in inputs.items()]  # fmt: skip
+             for name, (kind, dims) in inputs.items()]
     initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     graph = helper.make_graph([node], "g", infos, outputs, initializers)
@@ -36,7 +36,7 @@ def node(op: str, inputs: str, outputs: str = "y", **attributes: Any) -> onnx.No
 
 def loop_body(inputs: int, outputs: int) -> onnx.GraphProto:
     infos = [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-             *(helper.make_tensor_value_info(f"s{i}", TensorProto.FLOAT, [2]) for i in range(inputs))]  # fmt: skip
+             *(helper.make_tensor_value_info(f"s{i}", TensorProto.FLOAT, [2]) for i in range(inputs))]
     results = infos[1:][:outputs]
     nodes = [helper.make_node("Identity", [info.name], [f"{info.name}_out"]) for info in results]
     named = [onnx.ValueInfoProto(name=f"{info.name}_out") for info in results]
@@ -102,7 +102,7 @@ REFUSED: list[tuple[str, Callable[[], onnx.ModelProto], list[str]]] = [
      lambda: model_of(node("CausalConvWithState", "x z", "y p", activation="none such"), 28, x=("float", [1, 2, 3]), z=("float", [2, 1, 2])),
      ["no whole definition"]),
     ("Cast to nothing", lambda: model_of(node("Cast", "a", to=0), constants={"a": np.ones(2)}), ["Cast"]),
-]  # fmt: skip
+]
 
 
 def refusal_of(model: onnx.ModelProto) -> str:

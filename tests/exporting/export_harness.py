@@ -19,7 +19,7 @@ from onnx_systemds.exporting.export import export_script
 Array = np.ndarray[Any, np.dtype[Any]]
 _TRUTHS = {"TRUE": "1", "FALSE": "0"}
 _DTYPES: dict[str, Any] = {"tensor(double)": np.float64, "tensor(float)": np.float32, "tensor(string)": object,
-                           "tensor(float16)": np.float16}  # fmt: skip
+                           "tensor(float16)": np.float16}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def engine() -> Session:
 def run_engine(case: ExportCase, *runs: Mapping[str, Array]) -> list[dict[str, Array]]:
     """What the engine writes in each run."""
     prepared = engine().prepare(script(case), list(case.inputs), list(case.outputs),
-                                args={name: str(value) for name, value in case.arguments.items()})  # fmt: skip
+                                args={name: str(value) for name, value in case.arguments.items()})
     return [prepared({name: np.atleast_2d(array) for name, array in inputs.items()}) for inputs in runs]
 
 
@@ -91,7 +91,7 @@ def model_of(case: ExportCase, dtype: str) -> onnx.ModelProto:
     bindings = {name: case.inputs[name] for name in case.bound}
     return export_script(script(case), inputs=specs, bindings=bindings, arguments=case.arguments, dtype=dtype,
                          opset=case.opset, functions="keep" if case.keep else "inline",
-                         iterative=case.iterative)  # fmt: skip
+                         iterative=case.iterative)
 
 
 def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -106,7 +106,7 @@ def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, 
     wanted = {item.name: _DTYPES[item.type] for item in session.get_inputs()}
     ranks = {item.name: item.shape for item in session.get_inputs()}
     feeds = {name: np.asarray(inputs[name], dtype).reshape(-1, *ranks[name][1:]) if len(ranks[name]) > 2
-             else np.asarray(inputs[name], dtype) for name, dtype in wanted.items()}  # fmt: skip
+             else np.asarray(inputs[name], dtype) for name, dtype in wanted.items()}
     return dict(zip([item.name for item in session.get_outputs()], session.run(None, feeds)))
 
 

@@ -25,7 +25,7 @@ def norm(channels: int) -> tuple[list[Array], list[Array]]:
     """Scale and shift, moving mean and variance."""
     column = (channels, 1)
     return ([RNG.uniform(0.5, 1.5, column), RNG.normal(size=column) * 0.1],
-            [RNG.normal(size=column) * 0.1, RNG.uniform(0.5, 1.5, column)])  # fmt: skip
+            [RNG.normal(size=column) * 0.1, RNG.uniform(0.5, 1.5, column)])
 
 
 def resnet(kind: str, sizes: tuple[int, ...], classes: int = 5) -> tuple[list[Any], list[Any]]:
@@ -60,7 +60,7 @@ def resnet(kind: str, sizes: tuple[int, ...], classes: int = 5) -> tuple[list[An
 def dense(*sizes: int) -> list[Array]:
     """Weights and bias of the layers between `sizes`."""
     return [array for inside, outside in itertools.pairwise(sizes)
-            for array in (numbers(inside, outside) / np.sqrt(inside), numbers(1, outside) * 0.1)]  # fmt: skip
+            for array in (numbers(inside, outside) / np.sqrt(inside), numbers(1, outside) * 0.1)]
 
 
 def convolution(count: int, channels: int, size: int, normalized: bool = False) -> list[Array]:

@@ -68,7 +68,7 @@ def _numeric(case: TestCase) -> bool:
         return False
     sets = data_sets(case, model)
     return all(isinstance(item, (np.ndarray, np.generic)) and np.asarray(item).dtype.kind not in "OUSc"
-               for given, expected in sets for item in (*given, *expected))  # fmt: skip
+               for given, expected in sets for item in (*given, *expected))
 
 
 def round_trip(name: str) -> None:

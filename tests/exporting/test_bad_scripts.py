@@ -175,7 +175,7 @@ WHOLE = [
     (f'{READ}W = read("W")\nY = X %*% W\n{WRITE}', "--weight W=w.csv --input X=[N,3]", "3:7", "inner sizes differ"),
     (f"{READ}Y = X * $k\n{WRITE}", "--arg k=abc", "2:7", "a string where a number is needed"),
     (f"{READ}Y = X\n{WRITE}", "--opset 5", "", "models of opset 5 cannot be written"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(autouse=True)

@@ -26,12 +26,12 @@ def rows(name: str, body: str, data: dict[str, Array] = X, **more: object) -> Ex
     """A case whose X has any number of rows; also run with two of them and one."""
     bound = tuple(key for key in data if key != "X")
     return ExportCase(name, body, data, bound=bound, symbols={"X": ["N", data["X"].shape[1]]},
-                      sizes=[{"X": data["X"][:2]}, {"X": data["X"][:1]}], **more)  # type: ignore[arg-type] # fmt: skip
+                      sizes=[{"X": data["X"][:2]}, {"X": data["X"][:1]}], **more)  # type: ignore[arg-type]
 
 
 def layer(name: str, call: str, data: dict[str, Array]) -> ExportCase:
     return rows(name, f"[Y, h, w] = layer::forward({call}, {WINDOW})", data, sources={"layer": f"nn/layers/{name}.dml"},
-                dtypes=["float32"])  # fmt: skip
+                dtypes=["float32"])
 
 
 INDEPENDENT = [
@@ -114,7 +114,7 @@ INDEPENDENT = [
     rows("the largest step", "m = 0\nk = 0\nfor (n in 1:nrow(X)) { if (n > 1) { d = sum(abs(X[n,] - X[n-1,]))\nif (d > m) { m = d\nk = n } } }\nY = as.matrix(m + k)"),
     layer("conv2d", "X=X, W=W, b=b", {**IMAGES, **FILTERS}),
     layer("max_pool2d", "X=X", IMAGES),
-]  # fmt: skip
+]
 
 DEPENDENT = [
     rows("what the row before gave", EMPTY + "Y[1,] = X[1,]\nfor (n in seq(2, nrow(X), 1)) { Y[n,] = Y[n-1,] / 2 + X[n,] }"),
@@ -132,7 +132,7 @@ DEPENDENT = [
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
     rows("rows that some trips join where there are few", "Y = X\nfor (n in 1:nrow(X)) { if (nrow(Y) < nrow(X) + 2) { Y = rbind(Y, X[n,]) } }"),
     rows("rows that are counted while they are joined", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] + nrow(Y)) }"),
-]  # fmt: skip
+]
 
 SURELY_SOME = [
     replace(rows(name, body), sizes=[{"X": X["X"][:3]}])
@@ -152,7 +152,7 @@ NONE = [
     rows("a sum of possibly none", f"s = 0\n{POSSIBLY_NONE} {{ s = s + sum(X[n,]) }}\nY = X + s"),
     rows("an extreme of possibly none", f"s = 0.5\n{POSSIBLY_NONE} {{ s = max(s, max(X[n,])) }}\nY = X + s"),
     rows("rows of possibly none", f"{EMPTY}{POSSIBLY_NONE} {{ Y[n,] = X[n,] * 2 }}"),
-]  # fmt: skip
+]
 
 
 WIDE = {"X": RNG.normal(size=(1000, 300)) + 1}
@@ -161,7 +161,7 @@ TOO_LARGE_TOGETHER = [
                dtypes=["float32"]),
     ExportCase("a matrix that is the same for all columns", "Y = matrix(0, 1000, 300)\nfor (i in 1:ncol(X)) { Y = Y + exp(X) }", WIDE,
                dtypes=["float32"]),
-]  # fmt: skip
+]
 
 
 def operators(model: onnx.ModelProto) -> set[str]:
@@ -236,7 +236,7 @@ def test_extremes_stay_in_their_row(value: float) -> None:
 def bodies(model: onnx.ModelProto) -> list[list[str]]:
     """The operators in the bodies of loops of the main graph."""
     return [[inner.op_type for inner in attribute.g.node] for node in model.graph.node for attribute in node.attribute
-            if attribute.HasField("g")]  # fmt: skip
+            if attribute.HasField("g")]
 
 
 def known_and_open(case: ExportCase, count: int) -> tuple[onnx.ModelProto, onnx.ModelProto, Array]:
@@ -277,7 +277,7 @@ def test_few_trips_that_depend_on_each_other_are_unrolled() -> None:
 
 def test_numbers_that_a_long_loop_calculates_stay_known() -> None:
     body = ("k = 0\nY = matrix(0, 1, 6)\nfor (n in 1:20) { k = k + 2\nY = tanh(Y + X[1,] * k - min(Y)) }\n"
-            "Y = matrix(Y, rows=k/20, cols=6*20/k)")  # fmt: skip
+            "Y = matrix(Y, rows=k/20, cols=6*20/k)")
     known, _, data = known_and_open(rows("known", body), 2)
     assert run_model(known, {"X": data})["Y"].shape == (2, 3)
 

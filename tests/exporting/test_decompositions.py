@@ -81,7 +81,7 @@ def test_eigenvalues_of_what_is_not_symmetric_are_nan(matrix: np.ndarray) -> Non
     ("[v, w] = eigen(diag(t(X[1,1:65])))\nY = v", True, "65 columns, and 64 are possible"),
     ("[v, w] = eigen(matrix(\"1 2 3 4\", 2, 2))\nY = v", True, "not symmetric"),
     ("[P, L, U] = lu(X[1:2,])\nY = U", False, "not square"),
-])  # fmt: skip
+])
 def test_what_is_not_taken_apart_is_refused(body: str, iterative: bool, reason: str) -> None:
     with pytest.raises(TranspileError, match=f"(?s){reason}"):
         export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,70]"}, iterative=iterative)

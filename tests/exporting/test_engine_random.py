@@ -45,7 +45,7 @@ DRAWS = [
 # largest number, how many, repeated or not, seed
 SAMPLES = [
     (10, 10, False, 7), (1000, 30, False, 10), (64, 1, False, 3), (5, 40, True, 7), (1, 3, True, 9), (2**40, 20, True, -5), (3, 2, False, 0),
-]  # fmt: skip
+]
 
 
 def call(rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int) -> str:
@@ -64,7 +64,7 @@ def test_numbers_are_those_of_the_engine() -> None:
 
 def test_samples_are_those_of_the_engine() -> None:
     lines = [f'Y{i} = sample({most}, {size}, {str(repeated).upper()}, {seed})\nwrite(Y{i}, "./Y{i}")\n'
-             for i, (most, size, repeated, seed) in enumerate(SAMPLES)]  # fmt: skip
+             for i, (most, size, repeated, seed) in enumerate(SAMPLES)]
     found = engine().prepare("".join(lines), [], [f"Y{i}" for i in range(len(SAMPLES))])({})
     for i, drawn in enumerate(SAMPLES):
         np.testing.assert_array_equal(seeded_sample(*drawn), found[f"Y{i}"], err_msg=str(drawn))
@@ -88,10 +88,10 @@ def test_numbers_of_a_seed_are_constants_of_the_model() -> None:
     ("rows=nrow(X), cols=2, seed=3", "size must be known"),
     ('rows=3, cols=2, seed=3, pdf="poisson"', "poisson"),
     ('rows=1001, cols=2, seed=3, pdf="cb_uniform"', "each thread of the engine counts its own blocks"),
-])  # fmt: skip
+])
 def test_numbers_that_cannot_be_known(arguments: str, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason) as caught:
         export_script(f'X = read("./X")\nY = rand({arguments})\nwrite(Y, "./Y")\nwrite(X, "./Z")\n',
-                      inputs={"X": "double[N,3]"})  # fmt: skip
+                      inputs={"X": "double[N,3]"})
     place: Any = caught.value.place
     assert place is None or place.line == 2

@@ -25,7 +25,7 @@ WORDS = {"X": np.array([[1, 5, 1023], [5.7, 8, 2.0**40], [-1, -5, 0], [-3.5, 214
 ODD_WORDS = {"X": np.array([[NAN, INF, -INF]])}
 HALVES = {"X": np.array([[0.5, 1.5, 2.5], [-2.5, -0.5, 3.25], [1000.125, INF, -INF], [4097, 65519, 0.000061]])}
 TIES = np.array([[1, NAN, 3], [NAN, 1, 2], [3, 2, NAN], [NAN, NAN, NAN], [1, 3, 3], [-INF, -INF, -INF],
-                 [NAN, -INF, NAN], [INF, NAN, INF], [NAN, NAN, -1], [-INF, NAN, -INF], [0, -0.0, 0], [-2, -3, -3]])  # fmt: skip
+                 [NAN, -INF, NAN], [INF, NAN, INF], [NAN, NAN, -1], [-INF, NAN, -INF], [0, -0.0, 0], [-2, -3, -3]])
 
 
 def scanned(name: str, body: str, inputs=X, **more) -> ExportCase:
@@ -90,7 +90,7 @@ CASES = [
     scanned("to bfloat", "C = max(min(X, 6.8e38), -6.8e38)\nM = 2 ^ (max(floor(log(abs(C), 2)), -126) + 45) * 1.5\n"
             "R = (C + M) - M\nY = ifelse(abs(R) > 3.38e38, sign(R) * Inf, R)", HALVES),
     scanned("branch that is never taken", "never = time() < 0\nY = X\nif (never) { Y = X + 1 }"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -111,7 +111,7 @@ def test_determinant_is_one_operator_in_float32() -> None:
     ("Y = bitwAnd(X, 3)", 17, "no operator of opset 17"),
     ('Y = ppred(X, 3, "+")', None, "no comparison"),
     ("Y = X + time()", None, "knows no clock"),
-])  # fmt: skip
+])
 def test_what_cannot_be_exported_is_refused(body: str, opset: int | None, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,3]"}, opset=opset)

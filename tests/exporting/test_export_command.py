@@ -78,11 +78,11 @@ write(Y, "Y")
     assert str(tmp_path).encode() not in models[0]
     model = onnx.load_from_string(models[0])
     assert {node.op_type: node.doc_string for node in model.graph.node} == {
-        "Mul": "lib/twice.dml:2", "Relu": "scripts/nn/layers/relu.dml:39", "Add": "net.dml:4"}  # fmt: skip
+        "Mul": "lib/twice.dml:2", "Relu": "scripts/nn/layers/relu.dml:39", "Add": "net.dml:4"}
     assert (model.producer_name, model.producer_version) == ("onnx-systemds", onnx_systemds.__version__)
     assert model.doc_string == "the script net.dml"
     assert {fact.key: fact.value for fact in model.metadata_props} == {
-        "script": "net.dml", "script_sha256": hashlib.sha256(text.encode()).hexdigest()}  # fmt: skip
+        "script": "net.dml", "script_sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 @pytest.mark.parametrize(("source", "name"), [(FUNCTION, "<text>"), ("scripts/nn/layers/relu.dml", "scripts/nn/layers/relu.dml")])
@@ -171,7 +171,7 @@ def test_command_writes_a_model(tmp_path: Path) -> None:
     (tmp_path / "m.dml").write_text(FUNCTION)
     (tmp_path / "w.csv").write_text("1,2\n3,4\n")
     result = invoke(tmp_path / "m.dml", "--function", "f", "--input", "X=double[N,2]", "--weight", f"W={tmp_path / 'w.csv'}",
-                    "--weight", "k=3", "--result", "Y", "--dtype", "float64", "--opset", "18")  # fmt: skip
+                    "--weight", "k=3", "--result", "Y", "--dtype", "float64", "--opset", "18")
     assert result.exit_code == 0, result.output
     model = onnx.load(tmp_path / "m.onnx")
     assert [item.name for item in model.graph.output] == ["Y"]

@@ -207,7 +207,7 @@ BRANCHES = {
     "both": 'if (sum(X) > 0) { Y = X + 1\nwrite(Y, "./Y") } else { Y = X[1:2,]\nwrite(Y, "./Y") }',
     "nested": 'if (sum(X) > 0) { if (as.scalar(X[1, 1]) > 0) { Y = X\nwrite(Y, "./Y") } else { Y = X * 3\nwrite(Y, "./Y") } }\n'
               'else { Y = -X\nwrite(Y, "./Y") }',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("body", BRANCHES.values(), ids=BRANCHES)
@@ -224,7 +224,7 @@ ONLY_MESSAGES = {
     "otherwise": 'if (sum(X) == 0) { print("nothing in X") } else { Y = X / sum(X)\nwrite(Y, "Y") }',
     "then": 'if (sum(X) != 0) { Y = X / sum(X)\nwrite(Y, "Y") } else { print("nothing in X")\nstop("no result") }',
     "nested": 'if (sum(X) == 0) { stop("nothing in X") } else { if (nrow(X) > 0) { Y = X / sum(X) }\nwrite(Y, "Y") }',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("body", ONLY_MESSAGES.values(), ids=ONLY_MESSAGES)
@@ -245,7 +245,7 @@ def test_short_loops_write_an_output_in_each_trip() -> None:
 def test_functions_that_one_of_systemds_is_given() -> None:
     """gridSearch calls both by their names. JMLC, by which the engine runs here, does not find them."""
     call = ('[B, best] = gridSearch(X=X, y=X[, 1], train="fit", predict="loss", numB=ncol(X), params=list("reg"), '
-            'paramValues=list(matrix("0.1 0.5 0.3", 3, 1)), verbose=FALSE)')  # fmt: skip
+            'paramValues=list(matrix("0.1 0.5 0.3", 3, 1)), verbose=FALSE)')
     model = export_script(f'{SEARCHED}\nX = read("X")\n{call}\nwrite(B, "B")\n', inputs={"X": "double[5,3]"})
     x = numbers(5, 3)
     fits = [x.T @ x[:, :1] * reg for reg in (0.1, 0.5, 0.3)]
@@ -275,10 +275,10 @@ def test_a_file_that_is_written_again_holds_what_it_got_last(body: str, expected
 
 def test_only_what_says_the_format_of_a_file_is_left_out_of_the_name_of_its_output() -> None:
     paths = ["o/category.means", "o/category.counts", "Y.1", "Y.2", "a.csv", "b.mtx", "c.binary", "dominant.eigen.values", ".x",
-             "Z.Rows", "Z.Cols", "m/model.w", "m/model.b"]  # fmt: skip
+             "Z.Rows", "Z.Cols", "m/model.w", "m/model.b"]
     found = run_model(export_script('X = read("X")\n' + "".join(f'write(X, "{path}")\n' for path in paths)), {"X": np.ones((2, 2))})
     assert list(found) == ["category.means", "category.counts", "Y.1", "Y.2", "a", "b", "c", "dominant.eigen.values", ".x",
-                           "Z.Rows", "Z.Cols", "model", "model.b"]  # fmt: skip
+                           "Z.Rows", "Z.Cols", "model", "model.b"]
 
 
 LOGGED = """X = read("X")
@@ -298,7 +298,7 @@ write(A + B, "Y")
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [(["Y"], {"Y": 6}), (["model", "Y"], {"model_means": 2, "model_sums": 4, "Y": 6}), (["model_sums"], {"model_sums": 4})],
-)  # fmt: skip
+)
 def test_only_wanted_results_of_a_script_are_exported(wanted: list[str], expected: dict[str, float]) -> None:
     x = np.ones((2, 2))
     found = run_model(export_script(LOGGED, outputs=wanted), {"X": x})
@@ -313,7 +313,7 @@ def test_results_that_are_wanted_and_not_written_are_named_with_those_that_are()
 
 @pytest.mark.parametrize("how", [
     'format="hdf5", dataset="D"', 'format="csv", fill=TRUE, default=-1, naStrings=["NA", "?"]', "rows_in_block=9, cols_in_block=9",
-])  # fmt: skip
+])
 def test_how_a_file_is_divided_is_no_matter_of_a_model(how: str) -> None:
     text = f'X = read("X", {how})\nwrite(X, "Y", format="binary", rows_in_block=2, cols_in_block=3)\n'
     assert run_model(export_script(text), {"X": np.ones((2, 2))})["Y"].sum() == 4
@@ -339,7 +339,7 @@ def test_a_list_that_is_written_is_an_output_for_each_item() -> None:
     "Y = X[i:(i + 1), ]", "Y = X\nY[i:(i + 1), ] = X[3:4, ] * 2", "Y = X\nY[2:3, (i - 1):i] = X[1:2, 1:2]",
     "Y = matrix(0, 2, 4)\nfor (j in 1:2) { Y[j, ] = X[i, ] + colSums(X[(j + i - 1):(j + i), ]) }",
     "Y = X\nfor (j in 1:2) { Y[j + i, ] = X[j, ] }\nY[i, ] = X[1, ]", "Y = X[1, ]\nfor (j in 1:3) { Y = (Y + X[j + i - 2, ]) ^ 2 + X[i, ] }",
-])  # fmt: skip
+])
 def test_a_computed_place_outside_of_a_matrix_stops_the_model_as_it_stops_the_engine(body: str) -> None:
     case = ExportCase("place", f"i = as.integer(as.scalar(k))\n{body}", {"X": np.arange(16.0).reshape(4, 4), "k": np.full((1, 1), 2.0)})
     check_export(case)
@@ -362,7 +362,7 @@ def test_a_computed_range_ends_no_place_before_it_begins() -> None:
 @pytest.mark.parametrize("body", [
     "Y[1:i, ] = X[1:2, ] * 2", "Y[1:3, ] = removeEmpty(target=X, margin=\"rows\", select=X[, 1] < 4 * i)",
     "Y[2, ] = removeEmpty(target=X, margin=\"rows\", select=X[, 1] < 4 * i)",
-])  # fmt: skip
+])
 def test_a_part_of_another_size_than_its_range_stops_the_model(body: str) -> None:
     case = ExportCase("part", f"i = as.integer(as.scalar(k))\nY = X\n{body}", {"X": np.arange(16.0).reshape(4, 4), "k": np.full((1, 1), 2.0)})
     model = model_of(case, "float32")

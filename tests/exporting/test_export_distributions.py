@@ -66,7 +66,7 @@ CASES = [
         }""", {"X": np.arange(7.0).reshape(7, 1)}, tolerance=EXACT),
     ExportCase("known", "Y = X + pnorm(target=0.3, mean=1, sd=2) + pt(target=2.5, df=3) + qnorm(target=0.2)", {"X": ABOVE},
                operators=["Add"] * 3),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -84,7 +84,7 @@ def test_distributions_agree_with_the_engine(case: ExportCase) -> None:
     ('icdf(target=sum(X), dist="t")', "its degrees of freedom are not given"),
     ('icdf(target=sum(X), dist="f", df1=3)', "its degrees of freedom are not given"),
     ('icdf(target=sum(X), dist="gamma")', "the distribution gamma"),
-])  # fmt: skip
+])
 def test_what_cannot_be_exported_is_refused(call: str, reason: str) -> None:
     with pytest.raises(TranspileError) as error:
         export_script(f'X = read("X")\nY = X * {call}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})

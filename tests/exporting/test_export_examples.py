@@ -27,20 +27,20 @@ def example(name: str, call: str, data: Array, weights: dict[str, Any], **more: 
     lists = [f"{key} = {as_text(value, arrays)}" for key, value in weights.items() if isinstance(value, list)]
     return ExportCase(f"{name} {call.split('::')[1].split('(')[0]}", "\n".join([*lists, call]), {"X": data, **arrays},
                       bound=tuple(arrays), symbols={"X": ["N", data.shape[1]]}, sources={"net": f"nn/examples/{name}.dml"},
-                      **{"dtypes": ["float32"], "sizes": [{"X": data[:1]}], **more})  # fmt: skip
+                      **{"dtypes": ["float32"], "sizes": [{"X": data[:1]}], **more})
 
 
 LENET = named([*convolution(2, 1, 5), *convolution(3, 2, 5), *dense(3 * 4, 6, 4)])
 WORDS = RNG.integers(1, 9, size=(3, 4)).astype(float)
 ATTENTION = {"B": [numbers(1, 8), *(numbers(1, n) for n in (5, 1, 4, 8))],
              "W": [numbers(3 + 2, 8), numbers(4, 5), numbers(5, 1), numbers(9, 3), numbers(8, 4), numbers(8, 8)],
-             "A": np.zeros((3, 12))}  # fmt: skip
+             "A": np.zeros((3, 12))}
 EFFICIENT = [*convolution(32, 1, 3, True), *(numbers(1, 1) for _ in range(6)), *convolution(32, 1, 3, True),
              *convolution(8, 32, 1), *convolution(32, 8, 1), *convolution(16, 32, 1, True),
-             *convolution(1280, 16, 1, True), *dense(1280, 5)]  # fmt: skip
+             *convolution(1280, 16, 1, True), *dense(1280, 5)]
 UNET = [(2, 1, 3), (2, 2, 3), (4, 2, 3), (4, 4, 3), (8, 4, 3), (8, 8, 3), (16, 8, 3), (16, 16, 3), (32, 16, 3), (32, 32, 3),
         (32, 16, 2), (16, 32, 3), (16, 16, 3), (16, 8, 2), (8, 16, 3), (8, 8, 3), (8, 4, 2), (4, 8, 3), (4, 4, 3),
-        (4, 2, 2), (2, 4, 3), (2, 2, 3), (3, 2, 1)]  # fmt: skip
+        (4, 2, 2), (2, 4, 3), (2, 2, 3), (3, 2, 1)]
 
 
 def unet() -> list[Array]:
@@ -93,7 +93,7 @@ def test_sherlock_is_exported_though_a_script_that_it_imports_is_missing(tmp_pat
     copy.write_text("".join(line for line in kept if "evaluation.dml" not in line))
     rows = numbers(130, 6)
     case = ExportCase("sherlockNet", "Y = net::predict(X, W1, b1, W2, b2, W3, b3)", {"X": rows, **SHERLOCK},
-                      sources={"net": str(copy)})  # fmt: skip
+                      sources={"net": str(copy)})
     [expected] = run_engine(case, case.inputs)
     model = export_script(original, "predict", inputs={"test_val": "double[N,6]"}, bindings=SHERLOCK, dtype="float64")
     np.testing.assert_allclose(run_model(model, {"test_val": rows})["probs"], expected["Y"], rtol=1e-9)
@@ -102,7 +102,7 @@ def test_sherlock_is_exported_though_a_script_that_it_imports_is_missing(tmp_pat
 @pytest.mark.parametrize(("name", "data", "weights", "arguments"), [
     ("mnist_softmax-predict", numbers(3, 12) * 50, {"W": numbers(12, 4), "b": numbers(1, 4)}, {}),
     ("mnist_lenet-predict", numbers(70, 64) * 50, LENET, {"C": 1, "Hin": 8, "Win": 8}),
-])  # fmt: skip
+])
 def test_whole_script_agrees_with_the_engine(
     name: str, data: Array, weights: dict[str, Array], arguments: dict[str, int]
 ) -> None:

@@ -24,7 +24,7 @@ from tests.exporting.export_harness import (
     engine,
     model_of,
     run_model,
-)  # fmt: skip
+)
 
 
 def texts(*rows: str) -> Array:
@@ -118,13 +118,13 @@ def test_transformapply_agrees_with_the_engine(spec: dict[str, object], keep: bo
         f'F = read("./F", data_type="frame")\nG = read("./G", data_type="frame")\n'
         f'[X, M] = transformencode(target=F, spec={quoted(spec)})\n{apply}\nwrite(Y, "./Y")\nwrite(M, "./M")\n',
         ["F", "G"], ["Y", "M"],
-    )  # fmt: skip
+    )
     expected = run({"F": learned, "G": held})
     meta = expected["M"] if expected["M"].size else np.full(learned.shape, "", object)
     function = "f = function(frame[string] G, frame[string] M) return (matrix[double] Y) {\n" + apply + "\n}\n"
     body = apply if not keep else "Y = f(G, M)"
     case = ExportCase("transformapply", body, {"G": held, "M": meta}, bound=["M"], symbols={"G": ["N", held.shape[1]]},
-                      functions=function if keep else "", keep=keep)  # fmt: skip
+                      functions=function if keep else "", keep=keep)
     for dtype in case.dtypes:
         actual = run_model(model_of(case, dtype), {"G": held})
         assert_close(actual["Y"], expected["Y"], case.tolerance[dtype], f"{spec} {dtype}")
@@ -152,7 +152,7 @@ def test_missing_cells_are_imputed_as_by_the_engine(spec: dict[str, object], tmp
     run = engine().prepare(
         f'F = read("./F", data_type="frame")\nG = read("./G", data_type="frame")\n'
         f'[X, M] = transformencode(target=F, spec={quoted(spec)})\n{written}{apply}write(Y, "./Y")\n', ["F", "G"], ["Y"],
-    )  # fmt: skip
+    )
     expected = run({"F": PARTLY, "G": GAPS})["Y"]
     script = f'G = read("G", data_type="frame")\nM = read("M", data_type="frame")\n{apply}write(Y, "Y")\n'
     for form in ("csv", "text", "binary"):
@@ -179,7 +179,7 @@ def test_what_the_engine_imputes_wrongly_is_refused(impute: list[object], more: 
     with pytest.raises(TranspileError) as error:
         export_script('G = read("G", data_type="frame")\nM = read("M", data_type="frame")\n'
                       f'Y = transformapply(target=G, spec={quoted(spec)}, meta=M)\nwrite(Y, "Y")\n',
-                      inputs={"G": "string[N,4]"}, bindings={"M": meta})  # fmt: skip
+                      inputs={"G": "string[N,4]"}, bindings={"M": meta})
     assert reason in str(error.value)
 
 
@@ -196,7 +196,7 @@ def test_meta_frame_that_the_engine_wrote_is_bound(tmp_path: Path) -> None:
     expected = engine().prepare(f'F = read("./F", data_type="frame")\n{encode}\n', ["F"], ["X"])({"F": LEARNED})["X"]
     script = tmp_path / "apply.dml"
     script.write_text(f'F = read("F", data_type="frame")\nM = read("M", data_type="frame")\n'
-                      f'Y = transformapply(target=F, spec={quoted(SPECS[2])}, meta=M)\nwrite(Y, "Y")\n')  # fmt: skip
+                      f'Y = transformapply(target=F, spec={quoted(SPECS[2])}, meta=M)\nwrite(Y, "Y")\n')
     done = CliRunner().invoke(main, [str(script), "--input", "F=string[N,3]", "--weight", f"M={tmp_path}/M"])
     assert done.exit_code == 0, done.output
     actual = run_model(onnx.load(tmp_path / "apply.onnx"), {"F": LEARNED})["Y"]
@@ -205,7 +205,7 @@ def test_meta_frame_that_the_engine_wrote_is_bound(tmp_path: Path) -> None:
 
 def test_frames_are_parameters_of_a_function() -> None:
     model = export_script("f = function(frame[string] F) return (frame[string] G, matrix[double] X) {\n"
-                          "  G = F[, 1]\n  X = as.matrix(F[, 2])\n}\n", "f")  # fmt: skip
+                          "  G = F[, 1]\n  X = as.matrix(F[, 2])\n}\n", "f")
     assert [item.type.tensor_type.elem_type for item in model.graph.input] == [8]
     found = run_model(model, {"F": F})
     assert found["G"].tolist() == F[:, :1].tolist() and found["X"].ravel().tolist() == [1, 2, 10, 3]

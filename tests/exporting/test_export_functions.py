@@ -32,7 +32,7 @@ LAYER = "layer = function(matrix[double] X, matrix[double] W, matrix[double] b) 
 
 def row(name: str, body: str, functions: str = "", inputs=X, **more) -> ExportCase:
     return ExportCase(name, body, inputs, functions=functions, symbols={"X": ["N", 4]}, sizes=[{"X": numbers(3, 4)}],
-                      keep=True, **more)  # fmt: skip
+                      keep=True, **more)
 
 
 def function(head: str, *lines: str) -> str:
@@ -96,7 +96,7 @@ def called(nodes) -> Counter[str]:
 def test_layers_share_one_function() -> None:
     case = row("net", "H = relu::forward(affine::forward(X, W1, b1))\nY = affine::forward(H, W2, b2)", inputs=NET,
                bound=["W1", "b1", "W2", "b2"],
-               sources={"affine": "nn/layers/affine.dml", "relu": "nn/layers/relu.dml"})  # fmt: skip
+               sources={"affine": "nn/layers/affine.dml", "relu": "nn/layers/relu.dml"})
     check_export(case)
     model = model_of(case, "float32")
     assert called(model.graph.node) == {"affine::forward": 2, "relu::forward": 1}
@@ -140,7 +140,7 @@ def test_what_cannot_be_a_function_is_inlined_and_noted() -> None:
 
 def test_content_that_decides_the_body_is_inlined() -> None:
     text = function("pick(matrix[double] A, matrix[double] P) return (matrix[double] B)", "B = A",
-                    "for (i in seq(1, 4, as.scalar(P[1, 1]))) { B = B * i }")  # fmt: skip
+                    "for (i in seq(1, 4, as.scalar(P[1, 1]))) { B = B * i }")
     case = row("pick", "Y = pick(X, P)", text, inputs={**X, "P": np.full((1, 1), 2.0)}, bound=["P"])
     check_export(case)
     assert not model_of(case, "float32").functions

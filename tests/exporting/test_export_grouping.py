@@ -36,7 +36,7 @@ def gradient(name: str, dout: tuple[int, int], *sizes: int) -> ExportCase:
 
 
 MODES = [np.array(rows) for rows in ([[2.0, 3, NAN], [3, 2, 2], [NAN, NAN, 9], [4, 5, 1]], [[9.0, 0.5, NAN], [8, 0, -3]],
-                                     [[1.5, 2.9, np.inf], [2.7, 2.1, NAN], [2.2, 3.3, 1]])]  # fmt: skip
+                                     [[1.5, 2.9, np.inf], [2.7, 2.1, NAN], [2.2, 3.3, 1]])]
 CASES = [
     ExportCase("most frequent categories", "[Y, V] = imputeByMode(X=X)", {"X": MODES[0]}, outputs=["Y", "V"], symbols=N3,
                sizes=[{"X": x} for x in MODES[1:]]),
@@ -98,7 +98,7 @@ CASES = [
     ExportCase("gradient of a maximum", f"Y = max_pool_backward(X, P, {POOL.format(2)}", {"X": IMAGES["X"], "P": IMAGES["P"]}),
     ExportCase("gradient of spread maxima", f"Y = max_pool_backward(X, P, {POOL.format(3)}", {"X": IMAGES["X"], "P": IMAGES["P"]}),
     ExportCase("nothing to decompress", "Y = decompress(compress(X))", WAVE),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -115,7 +115,7 @@ def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
     ("Y = max_pool_backward(X, X, input_shape=[1,1,4,4], pool_size=[2,2], stride=[1,1], padding=[0,0])", "overlapping"),
     ("[Y, M] = compress(X, matrix(3, 1, 1))", "into bins, which it learns"),
     ("Y = as.matrix(toString(X))", "gives a text"),
-])  # fmt: skip
+])
 def test_what_cannot_be_exported_is_refused(body: str, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})

@@ -43,7 +43,7 @@ def named(weights: dict[str, Array]) -> str:
 def layer(
     name: str, call: str, data: dict[str, Array], weights: dict[str, Array] | None = None, outputs: Sequence[str] = ("Y",),
     results: str = "Y", free: bool = True, body: str = "", note: str = "", dtypes: Sequence[str] = ("float64", "float32"), **more: Any,
-) -> ExportCase:  # fmt: skip
+) -> ExportCase:
     """A call of a layer; the first dim of all `data` is the batch unless it is not `free`."""
     weights = weights or {}
     symbols = {key: ["N", *array.shape[1:]] for key, array in data.items()} if free else {}
@@ -51,7 +51,7 @@ def layer(
     target = results if "," not in results else f"[{results}]"
     functions = f'source("nn/layers/{name}.dml") as layer'
     return ExportCase(f"{name} {note}".strip(), body or f"{target} = layer::{call}", {**data, **weights}, outputs,
-                      bound=tuple(weights), symbols=symbols, sizes=smaller, functions=functions, dtypes=dtypes, **more)  # fmt: skip
+                      bound=tuple(weights), symbols=symbols, sizes=smaller, functions=functions, dtypes=dtypes, **more)
 
 
 X = {"X": numbers(3, 6)}
@@ -67,7 +67,7 @@ BERT = {
     **{f"W{k}": numbers(4, 4) for k in "qkvc"}, **{f"b{k}": numbers(1, 4) for k in "qkvc"},
     "Wi": numbers(4, 6), "bi": numbers(1, 6), "Wo": numbers(6, 4), "bo": numbers(1, 4),
     "g1": positive(1, 4), "e1": numbers(1, 4), "g2": positive(1, 4), "e2": numbers(1, 4),
-}  # fmt: skip
+}
 BERT_BODY = (
     "[Y, A, o, d1, d2, d3, m1, v1, n1, m2, v2, n2] = layer::forward(X, 2, 2, 2, 6, Wq, bq, Wk, bk, Wv, bv, Wc, bc, "
     'Wi, bi, Wo, bo, 0, 0, 0.001, g1, e1, g2, e2, "gelu")'
@@ -75,13 +75,13 @@ BERT_BODY = (
 LENET = {
     "W1": numbers(2, 25), "b1": numbers(2, 1), "W2": numbers(3, 2 * 25), "b2": numbers(3, 1),
     "W3": numbers(3 * 4, 6), "b3": numbers(1, 6), "W4": numbers(6, 4), "b4": numbers(1, 4),
-}  # fmt: skip
+}
 MBCONV = {
     "We": numbers(4, 2), "be": numbers(4, 1), "Ge": positive(4, 1), "Be": numbers(4, 1), "Me": numbers(4, 1), "Ve": positive(4, 1),
     "Wd": numbers(4, 9), "bd": numbers(4, 1), "Gd": positive(4, 1), "Bd": numbers(4, 1), "Md": numbers(4, 1), "Vd": positive(4, 1),
     "Ws": numbers(2, 4), "bs": numbers(2, 1), "Wx": numbers(4, 2), "bx": numbers(4, 1),
     "Wo": numbers(4, 4), "bo": numbers(4, 1), "Go": positive(4, 1), "Bo": numbers(4, 1), "Mo": numbers(4, 1), "Vo": positive(4, 1),
-}  # fmt: skip
+}
 
 CASES = [
     layer("affine", "forward(X, W, b)", X, {"W": numbers(6, 4), "b": numbers(1, 4)}, operators=["Gemm"]),

@@ -27,14 +27,14 @@ ONE_BLOCK = 'net::resnet_forward(X, 32, 32, "bottleneck", list(1, 1, 1, 1), M, "
 @pytest.mark.parametrize(("script", "kind", "sizes", "call"), [
     ("resnet18", "basic", (2, 2, 2, 2), 'net::forward(X, 32, 32, M, "test", E)'),
     ("resnet", "bottleneck", (1, 1, 1, 1), ONE_BLOCK),
-])  # fmt: skip
+])
 def test_resnet_agrees_with_the_engine(script: str, kind: str, sizes: tuple[int, ...], call: str) -> None:
     arrays: dict[str, Array] = {}
     texts = [as_text(part, arrays) for part in resnet(kind, sizes)]
     image = numbers(2, 3 * 32 * 32)
     check_export(ExportCase(script, f"M = {texts[0]}\nE = {texts[1]}\n[Y, a, b, c] = {call}", {"X": image, **arrays},
                             bound=tuple(arrays), symbols={"X": ["N", 3, 32, 32]}, sizes=[{"X": image[:1]}],
-                            sources={"net": f"nn/networks/{script}.dml"}, dtypes=["float32"]))  # fmt: skip
+                            sources={"net": f"nn/networks/{script}.dml"}, dtypes=["float32"]))
 
 
 @pytest.mark.slow("up to 152 layers")
@@ -46,7 +46,7 @@ def test_resnets_are_clean_graphs(name: str) -> None:
     found = export_script(
         f"scripts/nn/networks/{name}.dml", "forward", inputs={"X": "double[N,3,32,32]"}, outputs=["out"],
         bindings={"model": model, "ema_means_vars": moving, "Hin": 32, "Win": 32, "mode": "test"},
-    )  # fmt: skip
+    )
     assert time.process_time() - began < 20
     counts = Counter(node.op_type for node in found.graph.node)
     assert counts.pop("Relu") == sum(sizes) * (2 if kind == "basic" else 3) + 1
@@ -60,4 +60,4 @@ def test_alexnet_agrees_with_the_engine(call: str, normalized: bool) -> None:
     arrays: dict[str, Array] = {}
     body = f'M = {as_text(alexnet(normalized), arrays)}\n{call}(X, 3, 67, 67, M, "test", 0.5)'
     check_export(ExportCase("alexnet", body, {"X": numbers(2, 3 * 67 * 67), **arrays}, bound=tuple(arrays),
-                            sources={"net": "nn/networks/alexnet.dml"}, dtypes=["float32"]))  # fmt: skip
+                            sources={"net": "nn/networks/alexnet.dml"}, dtypes=["float32"]))

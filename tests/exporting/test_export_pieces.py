@@ -27,7 +27,7 @@ CASES = [
                operators=["Slice", "Slice", "Add"]),
     ExportCase("rows of unknown number", "Z = rbind(X, 2 * X, X + 5)\nY = Z[nrow(X) + 1:2 * nrow(X), ] - Z[1:nrow(X), ]",
                {"X": X}, symbols=SYMBOLS, sizes=SMALLER, operators=["Mul", "Sub"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -41,7 +41,7 @@ def depthwise(more: str, weights: str = "W") -> list[str]:
     data = {"X": rng.normal(size=(2, 3 * 16)), "W": rng.normal(size=(3, 9)), "b": rng.normal(size=(3, 1))}
     body = f"[Y, h, w] = layer::forward(X, W, b, 4, 4, 1, 3, 3, 1, 1, 1, 1)\n{more}"
     case = ExportCase("depthwise", body, data, bound=["W", "b"] if weights else ["b"], symbols={"X": ["N", 48]},
-                      sizes=[{"X": data["X"][:1]}], functions=LAYER, dtypes=["float32"])  # fmt: skip
+                      sizes=[{"X": data["X"][:1]}], functions=LAYER, dtypes=["float32"])
     check_export(case)
     return [node.op_type for node in model_of(case, "float32").graph.node]
 

@@ -23,7 +23,7 @@ PAIRS = {"I": np.array([[1.0], [2], [2], [3]]), "J": np.array([[2.0], [1], [1], 
 UNDEFINED = {"I": np.array([[1.0], [2], [4], [3]]), "J": np.array([[2.0], [1], [np.nan], [3]])}
 WEIGHTS = [np.array([[number] for number in line]) for line in (
     (1, np.nan, 3, 4), (1, np.inf, np.nan, np.nan), (np.nan, -np.inf, np.inf, 4), (1, 2, 3, 0.5),
-)]  # fmt: skip
+)]
 FREE_PAIRS = {"I": ["N", 1], "J": ["N", 1], "W": ["N", 1]}
 WEIGHTED = ["table(I, J, W)", "table(I, J, W, 4, 5)", "table(I, J, W, 2, 2)", "table(I, 1, W)", "table(seq(1, nrow(I)), J, W)",
             "table(seq(1, nrow(I)), J, W, nrow(I), 2)", "table(I, seq(1, nrow(I)), W, 4, nrow(I))", "table(I, seq(1, nrow(I)), W)"]
@@ -87,7 +87,7 @@ CASES = [
     row("size from data", "n = max(I)\nY = (matrix(0, nrow(I), n) + t(seq(1, n))) == I", {"I": IDS["I"]}, {"I": ["N", 1]},
         [{"I": MORE_IDS[0]["I"]}]),
     row("clock that is not read", "t1 = time()\nY = X + 1\nprint(time() - t1)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -109,7 +109,7 @@ def test_weights_that_are_no_numbers_count_nowhere(body: str, places: dict[str, 
     ("Y = order(target=X, by=X)", "must be known, or be one"),
     ("Y = X * time()", "a model knows no clock"),
     ('Y = removeEmpty(target=X, margin="all")', "not rows or cols"),
-])  # fmt: skip
+])
 def test_what_cannot_be_exported_is_refused_with_its_line(body: str, reason: str) -> None:
     with pytest.raises(TranspileError) as caught:
         export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})

@@ -49,7 +49,7 @@ CASES = [
     ExportCase("a computed pattern", "Y = replace(target=X, pattern=as.scalar(S), replacement=7)",
                {"X": np.array([[1.0, np.nan], [np.inf, 2]]), "S": np.array([[2.0]])},
                sizes=[{"S": np.array([[item]])} for item in (np.nan, np.inf, 5.0)]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -73,7 +73,7 @@ def test_share_in_float32_is_not_rounded_up() -> None:
     ("Y = as.matrix(moment(X, X, sum(X)))", "the argument k of moment must be known"),
     ("Y = conv2d(X, matrix(1, 1, 1), bias=matrix(1, 1, 1), input_shape=[1,1,1,1], filter_shape=[1,1,1,1], stride=[1,1], padding=[0,0])",
      "the engine takes the argument bias of conv2d, and forgets it"),
-])  # fmt: skip
+])
 def test_what_cannot_be_exported_is_refused(body: str, reason: str) -> None:
     with pytest.raises(TranspileError) as error:
         export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})

@@ -51,7 +51,7 @@ def run_file(path: Path, **inputs: np.ndarray) -> np.ndarray:
 def places(model: onnx.ModelProto) -> dict[str, tuple[str, int, int]]:
     """File, offset and length of the weights that lie outside of a model."""
     infos = {tensor.name: external_data_helper.ExternalDataInfo(tensor) for tensor in model.graph.initializer
-             if external_data_helper.uses_external_data(tensor)}  # fmt: skip
+             if external_data_helper.uses_external_data(tensor)}
     return {name: (info.location, info.offset, info.length) for name, info in infos.items()}
 
 
@@ -186,7 +186,7 @@ def test_no_place_beside_a_pipe(tmp_path: Path) -> None:
     result = invoke(script(tmp_path), "--input", "X=double[N,7]", *weights(tmp_path), "--external-data", 0, "-o", "-")
     assert result.exit_code == 1
     assert result.output == ("error: /dev/stdout: there is no place for the weights beside it\n"
-                             "  hint: give the model a file: -o FILE\n")  # fmt: skip
+                             "  hint: give the model a file: -o FILE\n")
 
 
 def stop(*_: object) -> None:
@@ -222,7 +222,7 @@ def test_a_weight_is_not_replaced(tmp_path: Path) -> None:
     result = invoke(script(tmp_path), "--input", "X=double[N,7]", "--weight", f"W={weight}", "--external-data", 0)
     assert result.exit_code == 1
     assert result.output == (f"error: {weight}: the output would replace a file that is read\n"
-                             "  hint: give it another name\n")  # fmt: skip
+                             "  hint: give it another name\n")
 
 
 @pytest.mark.big

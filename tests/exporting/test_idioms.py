@@ -14,7 +14,7 @@ from tests.exporting.export_harness import Array, assert_close, run_model
 
 EXTREMES = np.array([[np.nan, np.inf, -np.inf], [1e30, -1e30, 3e38], [90.0, -90.0, 0.0], [-20.0, 20.0, 1e-30]])
 ROWS: dict[str, Array] = {"m": np.array([[0.5, -2.0, 3.0]]), "s": np.array([[0.1, 2.0, 1.0]]), "g": np.array([[1.0, -2.0, 0.5]]),
-                          "b": np.array([[0.0, 1.0, -1.0]])}  # fmt: skip
+                          "b": np.array([[0.0, 1.0, -1.0]])}
 
 
 def exported(body: str, bound: Mapping[str, Array] | None = None, dims: str = "N,3", **more: object) -> onnx.ModelProto:
@@ -55,7 +55,7 @@ FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Se
     ("clipped, the other way round", "Y = max(-2, min(3, X))", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped at zero", "Y = min(max(X, 0), 6)", {}, lambda x: np.clip(x, 0, 6), ["Clip"]),
     ("no range", "Y = min(max(X, 3), -2)", {}, lambda x: np.minimum(np.maximum(x, 3), -2), ["Max", "Min"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "body", "bound", "formula", "wanted"), FORMULAS, ids=[row[0] for row in FORMULAS])
@@ -121,7 +121,7 @@ ACTIVATIONS: list[tuple[str, Callable[[Array], Array], Sequence[str]]] = [
     ("Y = ifelse(X >= 0, X, -0.1 * X)", lambda x: np.where(x > 0, x, -0.1 * x), ["LeakyRelu"]),
     ("Y = (X > 0) * X + (X <= 0) * X * 0.3", lambda x: np.where(x > 0, x, 0.3 * x), ["LeakyRelu"]),
     ("Y = (X > 0) * X + (X > 0) * X * 0.3", lambda x: np.where(x > 0, 1.3 * x, 0), []),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("body", "formula", "wanted"), ACTIVATIONS, ids=[row[0].replace("\n", "; ") for row in ACTIVATIONS])
@@ -162,7 +162,7 @@ SMALL: list[tuple[str, str, Callable[[Array], Array], Sequence[str]]] = [
      lambda x: x / np.maximum(np.sqrt((x**2).sum(axis=1, keepdims=True)), 1e-9), ["LpNormalization"]),
     ("another length", "n = sqrt(rowSums(X ^ 2))\nY = X / (n + (n == 1))", lambda x: x / np.sqrt((x**2).sum(axis=1, keepdims=True)),
      ["Pow", "ReduceSum", "Sqrt", "Equal", "Cast", "Add", "Div"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "body", "formula", "wanted"), SMALL, ids=[row[0] for row in SMALL])
@@ -191,7 +191,7 @@ def test_gelu_is_an_operator_from_opset_20_on() -> None:
 @pytest.mark.parametrize("axis", ["scores", "t(scores)"])
 def test_softmax_of_each_row_of_a_batch(axis: str) -> None:
     body = (f"Y = matrix(0, nrow(X), 6)\nfor (n in 1:nrow(X)) {{ scores = matrix(X[n,], 2, 3)\nS = {axis}\n"
-            f"E = exp(S - rowMaxs(S))\nP = E / rowSums(E)\nP = {axis.replace('scores', 'P')}\nY[n,] = matrix(P, 1, 6) }}")  # fmt: skip
+            f"E = exp(S - rowMaxs(S))\nP = E / rowSums(E)\nP = {axis.replace('scores', 'P')}\nY[n,] = matrix(P, 1, 6) }}")
     model = exported(body, dims="N,6")
     assert operators(model) == ["Reshape", "Softmax", "Reshape"]
     data = np.random.default_rng(2).normal(size=(4, 6)) * 60
@@ -223,7 +223,7 @@ def test_a_decision_tree_is_a_tree_ensemble() -> None:
 @pytest.mark.parametrize(("kind", "wanted", "expected"), [
     (2.0, ["TreeEnsembleRegressor", "ArgMax", "Add", "Cast"], [3, 2, 3, 3, 3]),
     (1.0, ["TreeEnsembleRegressor"], [2.0, 2.0, 3.0, 3.0, 2.5]),
-])  # fmt: skip
+])
 def test_a_forest_is_a_tree_ensemble(kind: float, wanted: Sequence[str], expected: Sequence[float]) -> None:
     """The second tree sees the first and the third feature alone: the second of these <= 0 ? 3 : (first <= 1 ? 3 : 2)."""
     second = [[2.0, 0.0, 0.0, 3.0, 1.0, 1.0, *LEAF, *LEAF, 0.0, 3.0, 0.0, 2.0]]
@@ -262,7 +262,7 @@ LAYER_NORM = f"{CENTERED}Y = c / sqrt(v + 0.001) * g + b"
     LAYER_NORM,
     "c = X - rowSums(X) / ncol(X)\nY = c / sqrt(rowSums(c * c) / ncol(X) + 0.001) * g + b",
     "c = X - (X %*% matrix(1, 3, 1)) / 3\nY = b + g * (c / sqrt(0.001 + (c^2 %*% matrix(1, 3, 1)) / 3))",
-])  # fmt: skip
+])
 def test_a_layer_normalization_is_an_operator(body: str) -> None:
     model = exported(body, {"g": ROWS["g"], "b": ROWS["b"]})
     assert operators(model) == ["LayerNormalization"]
@@ -277,7 +277,7 @@ def test_a_layer_normalization_is_an_operator(body: str) -> None:
     f"{CENTERED}Y = X / sqrt(v + 0.001) * g + b",
     "c = X - rowMeans(X^2)\nY = c / sqrt(rowMeans(c^2) + 0.001) * g + b",
     "c = X - rowMeans(X)\nY = c / sqrt(rowSums(c^2) / 2 + 0.001) * g + b",
-])  # fmt: skip
+])
 def test_what_is_nearly_a_layer_normalization_is_none(body: str) -> None:
     assert "LayerNormalization" not in operators(exported(body, {"g": ROWS["g"], "b": ROWS["b"]}))
 
@@ -289,14 +289,14 @@ def test_a_layer_normalization_needs_opset_17() -> None:
 @pytest.mark.parametrize(("name", "operator"), [
     ("gelu", "Gelu"), ("erf", "Erf"), ("softplus", "Softplus"), ("round_half_even", "Round"), ("row_sums", "ReduceSum"),
     ("nearest_integer", "Round"), ("single_precision", "Identity"),
-])  # fmt: skip
+])
 def test_a_function_of_a_converted_model_is_the_operator_that_it_stands_for(name: str, operator: str) -> None:
     """Where a user has changed it, it is what it says."""
     text, others = library_text(name), "\n".join(map(library_text, library_imports(name)))
     result = "S" if name == "row_sums" else "Y"
     body = f'X = read("X")\nY = {name}(X)\nwrite(Y, "Y")\n'
     own, changed = (export_script(f"# the comment of the script\n\n{others}\n{function}\n{body}", inputs={"X": "double[N,3]"})
-                    for function in (text, text[: text.rindex("}")] + f"  {result} = -{result}\n}}"))  # fmt: skip
+                    for function in (text, text[: text.rindex("}")] + f"  {result} = -{result}\n}}"))
     assert operators(own) == [operator]
     assert operators(changed) != [operator]
     data = np.random.default_rng(4).normal(size=(4, 3)) * 3

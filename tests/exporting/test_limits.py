@@ -14,7 +14,7 @@ from tests.exporting.export_harness import ExportCase, check_export
 
 MATRIX = "function(matrix[double] A) return (matrix[double] B)"
 NESTED = "f0 = " + MATRIX + " { B = A + 1 }\n" + "".join(
-    f"f{i} = {MATRIX} {{ B = f{i - 1}(f{i - 1}(A)) }}\n" for i in range(1, 41))  # fmt: skip
+    f"f{i} = {MATRIX} {{ B = f{i - 1}(f{i - 1}(A)) }}\n" for i in range(1, 41))
 TREE = f"f = {MATRIX} {{\n B = A\n if (sum(A) > 1) {{\n  L = f(A - 1)\n  R = f(A - 2)\n  B = L + R\n }}\n}}\n"
 FIBONACCI = "f = function(int n) return (int r) {\n r = n\n if (n > 1) { r = f(n - 1) + f(n - 2) }\n}\n"
 
@@ -38,7 +38,7 @@ REFUSED = [
     ("", "k = 3\nfor (i in 1:40) { k = k * k }\nY = X * k", "no double holds all integers beyond 2^53"),
     ("", "Y = X * as.integer(1e300)", "no double holds all integers beyond 2^53"),
     ("", "Y = X * ((-2 %/% 0) %% 3)", "an integer quotient by 0"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("functions", ["inline", "keep"])
@@ -68,7 +68,7 @@ SMALL = [
 @pytest.mark.parametrize(("name", "body"), SMALL, ids=[row[0] for row in SMALL])
 def test_what_only_looks_large_is_right(name: str, body: str) -> None:
     check_export(ExportCase(name, body, {"X": np.array([[1.0, -2], [3, 4], [0, 5]])}, symbols={"X": ["N", "M"]},
-                            dtypes=["float64"]))  # fmt: skip
+                            dtypes=["float64"]))
 
 
 def test_branches_of_a_recursion_tell_that_its_end_is_not_known() -> None:

@@ -49,7 +49,7 @@ CASES = [
     case("branches", "if (sum(X) > 100) { Y = X * 2 } else { Y = sin(X) }", {"X": X}),
     case("sums along a scan", "Y = cumsum(X)\nZ = cumprod(X * 0 + 1.01)", {"X": X}, ("Y", "Z")),
     case("doubles in between", "Y = (X * 7 + 6755399441055744) - 6755399441055744", {"X": X}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("row", CASES, ids=str)
@@ -81,7 +81,7 @@ def test_stored_weights_of_the_type(tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", W)
     stored = stored_array(tmp_path / "w.npy")
     export_file('X = read("X")\nW = read("W")\nY = X %*% W\nwrite(Y, "Y")\n', tmp_path / "m.onnx", inputs={"X": "[N,8]"},
-                bindings={"W": stored}, dtype="float16", external_data=0)  # fmt: skip
+                bindings={"W": stored}, dtype="float16", external_data=0)
     assert (tmp_path / "m.onnx.data").read_bytes() == W.astype("<f2").tobytes()
 
 

@@ -38,7 +38,7 @@ CASES = [
     case("places outside, of other rows and columns", f"Y = matrix(table(I, J, W, 76, {SIZE}), rows=38, cols={2 * SIZE}) %*% rbind(X, X ^ 2)",
          "I J W X"),
     case("places outside", f"Y = table(I, J, W, 75, {SIZE}) %*% X", "I J W X"),
-]  # fmt: skip
+]
 
 
 def operators(model: onnx.ModelProto) -> set[str]:

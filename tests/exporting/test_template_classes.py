@@ -22,7 +22,7 @@ ROWS = np.array([[0.5, -1.0], [2.0, 3.0], [np.nan, 1.0], [np.inf, 0.0], [-np.inf
 def test_a_linear_classifier(classes: int, transform: str) -> None:
     generator = np.random.default_rng(classes)
     attributes = {"coefficients": generator.normal(size=2 * classes).tolist(), "post_transform": transform,
-                  "intercepts": generator.normal(size=classes).tolist(), "classlabels_ints": list(range(classes))}  # fmt: skip
+                  "intercepts": generator.normal(size=classes).tolist(), "classlabels_ints": list(range(classes))}
     model = case_model(Case("LinearClassifier", 1, {"X": ROWS}, attributes, outputs=2, domain="ai.onnx.ml"))
     labels, scores = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"X": ROWS})
     script = import_model(model)
@@ -35,7 +35,7 @@ def test_a_linear_classifier(classes: int, transform: str) -> None:
 
 @pytest.mark.parametrize(("body", "classifies"), [
     ("Y = top_class(X %*% W + b)", True), ("Y = top_class(X %*% W)", False), ("Y = top_class(X %*% W + rowSums(X))", False),
-])  # fmt: skip
+])
 def test_scores_of_known_weights_and_offsets_are_those_of_a_classifier(body: str, classifies: bool) -> None:
     bound = {"W": np.array([[1.0, -1.0, 0.5], [0.0, 2.0, -1.0]]), "b": np.array([[0.1, -0.2, 0.3]])}
     model = exported(f"{library_text('top_class')}\n{body}", bound, dims="6,2")

@@ -24,7 +24,7 @@ LAYERS: list[tuple[str, str, Sequence[str], Mapping[str, Any]]] = [
     ("GRU with a state", "GRU", ("W", "R", "B", "initial_h"), {}),
     ("GRU, reset after the product", "GRU", ("W", "R", "B", "initial_h"), {"linear_before_reset": 1}),
     ("LSTM with states", "LSTM", ("W", "R", "B", "initial_h", "initial_c"), {}),
-]  # fmt: skip
+]
 
 
 def model_of(kind: str, given: Sequence[str], attributes: Mapping[str, Any]) -> tuple[onnx.ModelProto, np.ndarray[Any, Any]]:
@@ -33,7 +33,7 @@ def model_of(kind: str, given: Sequence[str], attributes: Mapping[str, Any]) -> 
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
     count = GATES[kind] * UNITS
     shapes = {"W": (directions, count, WIDTH), "R": (directions, count, UNITS), "B": (directions, 2 * count),
-              "initial_h": (directions, ROWS, UNITS), "initial_c": (directions, ROWS, UNITS)}  # fmt: skip
+              "initial_h": (directions, ROWS, UNITS), "initial_c": (directions, ROWS, UNITS)}
     order = ("X", "W", "R", "B", "lengths", "initial_h", "initial_c")
     names = [name if name == "X" or name in given else "" for name in order][: 2 + order.index(given[-1]) - 1]
     outputs = ["Y", "Y_h", "Y_c"][: 3 if kind == "LSTM" else 2]
@@ -41,7 +41,7 @@ def model_of(kind: str, given: Sequence[str], attributes: Mapping[str, Any]) -> 
     x = helper.make_tensor_value_info("X", TensorProto.FLOAT, (STEPS, ROWS, WIDTH))
     weights = [onnx.numpy_helper.from_array(generator.normal(size=shapes[name]).astype(np.float32), name) for name in given]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (STEPS, directions, ROWS, UNITS) if name == "Y"
-                                             else (directions, ROWS, UNITS)) for name in outputs]  # fmt: skip
+                                             else (directions, ROWS, UNITS)) for name in outputs]
     graph = helper.make_graph([node], "layer", [x], results, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     return model, generator.normal(size=(STEPS, ROWS, WIDTH)).astype(np.float32)
@@ -69,7 +69,7 @@ def test_a_layer_that_a_user_has_changed_is_what_it_says() -> None:
     bindings = {"weights": {weight.name: np.asarray(weight.array, np.float64) for weight in script.weights}}
     bound = bindings if script.weights else {}
     own, changed = (export_script(given, script.function, inputs={"X": f"double[{STEPS},{ROWS},{WIDTH}]"}, bindings=bound)
-                    for given in (text, text.replace("+ z * h\n", "+ z * h + 1\n")))  # fmt: skip
+                    for given in (text, text.replace("+ z * h\n", "+ z * h + 1\n")))
     assert operators(own)["GRU"] == 1
     assert operators(changed)["GRU"] == 0
     assert not np.allclose(run_model(own, {"X": x})["Y_h"], run_model(changed, {"X": x})["Y_h"], atol=0.1)

@@ -21,7 +21,7 @@ SCORING = (
     "imputeByMeanApply", "imputeByMedianApply", "imputeByModeApply", "decisionTreePredict",
     "randomForestPredict", "xgboostPredictRegression", "xgboostPredictClassification", "ffPredict",
     "lenetPredict", "autoencoder", "dbscanApply", "WoEApply", "frequencyEncodeApply",
-)  # fmt: skip
+)
 MISSING: dict[str, str] = {}
 
 RNG = np.random.default_rng(3)
@@ -99,7 +99,7 @@ LINEAR = [
     row("glmPredict", "B = glm(X=X, Y=y, dfam=1, vpow=1.0, link=1, lpow=0.0, icpt=1, moi=10, verbose=FALSE)",
         "Y = glmPredict(X=X, B=B, dfam=1, vpow=1.0, link=1, lpow=0.0)", X, "B", y=np.floor(np.exp(Y / 4)),
         variant="poisson"),
-]  # fmt: skip
+]
 
 CLUSTERS = [
     row("kmeansPredict", "[C, L] = kmeans(X=X, k=3, runs=2, seed=7)", "Y = kmeansPredict(X=X, C=C)", X, "C"),
@@ -114,7 +114,7 @@ CLUSTERS = [
         "[C, Y] = dbscanApply(X=X, clusterModel=K, eps=1.6)", X, "K", outputs=["Y", "C"]),
     row("dbscanApply", "[L, K] = dbscan(X=X, eps=1.5, minPts=3)", "[C, Y] = dbscanApply(X=X, clusterModel=K, eps=1.6)",
         X, "K", held=WILD + 50, outputs=["Y", "C"], variant="none near"),
-]  # fmt: skip
+]
 
 USERS = np.array([[3.0], [1.0], [12.0], [3.0]])
 FACTORS = [
@@ -126,7 +126,7 @@ FACTORS = [
     row("pcaTransform", "[Z, C, m, s] = pca(X=X, K=2)", "Y = pcaTransform(X=X, Clusters=C)", X, "C", variant="plain"),
     row("pcaInverse", "[Z, C, m, s] = pca(X=X, K=2)", "Y = pcaInverse(Y=X, Clusters=C, Centering=m, ScaleFactor=s)",
         X, "C m s", held=numbers(7, 2)),
-]  # fmt: skip
+]
 
 PREPARATION = [
     row("scaleApply", "[Z, m, s] = scale(X=X)", "Y = scaleApply(X, m, s)", X, "m s"),
@@ -153,7 +153,7 @@ PREPARATION = [
         held=HELD_COUNTS),
     row("frequencyEncodeApply", '[Z, F] = frequencyEncode(X=X, mask=matrix("1 0 1 1", 1, 4))',
         "Y = frequencyEncodeApply(X, F)", COUNTS, "F", held=HELD_COUNTS),
-]  # fmt: skip
+]
 
 MIXED = np.hstack([X[:, :3], (X[:, 3:] > 0)])
 FEW = np.concatenate([np.flatnonzero(label == TWO)[:count] for label, count in ((1, 4), (2, 6))])
@@ -162,7 +162,7 @@ KINDS = np.array([[1.0, 1, 1, 2]])
 TO_CLASS, TO_NUMBER = np.array([[1.0, 1, 1, 1, 2]]), np.ones((1, 5))
 TREE = "M = decisionTree(X=X, y=y, ctypes=c, max_depth=4, min_leaf=2, min_split=4, max_features=1.0, seed=7)"
 FOREST = ("M = randomForest(X=X, y=y, ctypes=c, num_trees=3, sample_frac=0.9, feature_frac=0.8, max_depth=3, min_leaf=2,"
-          " min_split=4, max_features=1.0, seed=7)")  # fmt: skip
+          " min_split=4, max_features=1.0, seed=7)")
 BOOSTED = "M = xgboost(X=X, y=y, R=r, sml_type={}, num_trees=2, max_depth=3)"
 TREES = [
     *[row("decisionTreePredict", TREE, f'Y = decisionTreePredict(X=X, ctypes=c, M=M, strategy="{strategy}")', COUNTS,
@@ -176,7 +176,7 @@ TREES = [
         y=Y[FEW], held=HELD_MIXED, more={"r": KINDS}),
     row("xgboostPredictClassification", BOOSTED.format(2), "Y = xgboostPredictClassification(X=X, M=M)", MIXED[FEW], "M",
         y=TWO[FEW] - 1, held=HELD_MIXED, more={"r": KINDS}),
-]  # fmt: skip
+]
 
 
 def packed(names: str, extra: str = "") -> str:
@@ -212,7 +212,7 @@ NETWORKS = [
         f"[{', '.join(IMAGE.split())}, H] = autoencoder_2layer(X=X, num_hidden1=3, num_hidden2=2, max_epochs=2, batch_size=20)",
         "[H1, d1, Y, d2, H3, d3, R, d4, E] = net::feedForward(X, W1, b1, W2, b2, W3, b3, W4, b4, X)", X, IMAGE,
         sources={"net": "scripts/builtin/autoencoder_2layer.dml"}, outputs=["Y", "R"], variant="own source"),
-]  # fmt: skip
+]
 
 TRAINED = LINEAR + CLUSTERS + FACTORS + PREPARATION + TREES + NETWORKS
 _MODELS: dict[tuple[str | int, ...], dict[str, Array]] = {}
@@ -237,7 +237,7 @@ def test_trained_model_scores_in_onnxruntime_as_in_the_engine(case: Trained) -> 
         str(case), case.score, {**case.held_out, **model}, outputs=case.outputs, bound=case.model,
         symbols=case.symbols, sizes=[case.smaller], sources=case.sources, dtypes=case.dtypes,
         tolerance=case.tolerance,
-    ))  # fmt: skip
+    ))
 
 
 def test_each_scoring_builtin_is_tested_or_said_to_be_missing() -> None:

@@ -27,10 +27,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the engine writes."""
     folder = tmp_path_factory.mktemp("written")
     lines = [f'write({name}, "{folder}/{name}_{form}", format="{form}")' for name, forms in
-             (("X", ("csv", "text", "mm", "binary")), ("Z", ("csv", "text", "mm", "binary")), ("F", ("csv", "text", "binary"))) for form in forms]  # fmt: skip
+             (("X", ("csv", "text", "mm", "binary")), ("Z", ("csv", "text", "mm", "binary")), ("F", ("csv", "text", "binary"))) for form in forms]
     script = "\n".join(['X = read("./X")', "Z = X * 0", 'F = read("./F", data_type="frame")', *lines,
                         'L = list(X=X, F=F, n=3, half=0.5, yes=TRUE, name="two words")', f'write(L, "{folder}/named")',
-                        'inner = list(X, X * 2)', f'write(inner, "{folder}/unnamed")', 'Y = X + 1', 'write(Y, "./Y")'])  # fmt: skip
+                        'inner = list(X, X * 2)', f'write(inner, "{folder}/unnamed")', 'Y = X + 1', 'write(Y, "./Y")'])
     engine().prepare(script + "\n", ["X", "F"], ["Y"])({"X": MATRIX, "F": FRAME})
     return folder
 
@@ -52,7 +52,7 @@ def test_lists(written: Path) -> None:
     np.testing.assert_array_equal(found.pop("X"), MATRIX)
     assert found.pop("F").tolist() == FRAME.tolist()
     assert {name: (type(value), value) for name, value in found.items()} == {
-        "n": (int, 3), "half": (str, "0.5"), "yes": (bool, True), "name": (str, "two words")}  # fmt: skip
+        "n": (int, 3), "half": (str, "0.5"), "yes": (bool, True), "name": (str, "two words")}
     first, second = read_value(written / "unnamed")
     np.testing.assert_array_equal(second, 2 * first)
 
@@ -114,7 +114,7 @@ def test_pipeline_is_one_model(tmp_path: Path) -> None:
     run(example("train", EXPORTING) + 'write(y, "./y")\n', ["y"])
     score = example("score", EXPORTING)
     expected = run(score.replace('"probabilities"', '"./probabilities"').replace("target=people", "target=people[, 1:3]"),
-                   ["probabilities"])["probabilities"]  # fmt: skip
+                   ["probabilities"])["probabilities"]
     (tmp_path / "score.dml").write_text(score)
     done = CliRunner().invoke(main, [str(tmp_path / "score.dml"), "--input", "people=string[N,3]", "--weight", f"model={tmp_path / 'model'}"])
     assert done.exit_code == 0, done.output
@@ -127,11 +127,11 @@ def test_pipeline_is_one_model(tmp_path: Path) -> None:
     '{"ids": true, "recode": [1], "bin": [{"id": 2, "method": "equi-width", "numbins": 2}]}',
     "{ids:true,recode:[1],bin:[{id:2,method:equi-width,numbins:2}]}",
     "{'ids': true, 'recode': [1], 'bin': [{'id': 2, 'method': 'equi-width', 'numbins': 2}]}",
-])  # fmt: skip
+])
 def test_specs_with_and_without_quotes(spec: str) -> None:
     """A spec as a bound scalar, such as the content of a .json file."""
     text = 'F = read("F", data_type="frame")\nM = read("M", data_type="frame")\ns = read("s", data_type="scalar", value_type="string")\n' \
-           'Y = transformapply(target=F, spec=s, meta=M)\nwrite(Y, "Y")\n'  # fmt: skip
+           'Y = transformapply(target=F, spec=s, meta=M)\nwrite(Y, "Y")\n'
     meta = np.array([["a·2", "0·1"], ["b·1", "1·2"]], object)
     model = export_script(text, inputs={"F": "string[N,2]"}, bindings={"M": meta, "s": spec})
     found = run_model(model, {"F": np.array([["b", "0.5"], ["a", "1.5"], ["c", "9"]], object)})["Y"]

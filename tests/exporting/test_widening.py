@@ -37,7 +37,7 @@ CASES = [
     row("groups by a hash", f"{HASH}Y = table(seq(1, 3), rowSums(h) %% 5 + 1, 3, 5)"),
     row("a place", "i = as.integer(as.scalar((X[2, 3] * 1000003) %% 3)) + 1\nY = X[i, ]"),
     row("differences", f"{HASH}Y = h - 2654435761 - (h - 5) * (X == 2)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -50,7 +50,7 @@ def test_numbers(case: ExportCase) -> None:
     ("Y = X %/% 10", ["Div", "Sign", "Abs", "Floor", "Mul"]),
     ("Y = X + (X > 0) * -1000000000", ["Greater", "Cast", "Mul", "Add"]),
     ("Y = X * 123456789 > 1000000000", ["Mul", "Greater", "Cast"]),
-])  # fmt: skip
+])
 def test_other_numbers_stay_in_float32(body: str, used: list[str]) -> None:
     assert operators(model_of(row("plain", body), "float32")) == used
 

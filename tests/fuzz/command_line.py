@@ -64,7 +64,7 @@ def _findings(runnable: Sequence[tuple[ModelCase, Script]]) -> list[Finding]:
         folder = Path(name)
         calls = [(case, PlainCall(script, feeds, folder, f"case{place}_{number}_", f"m{place}"))
                  for place, (case, script) in enumerate(runnable)
-                 for number, feeds in enumerate(_different_calls(case))]  # fmt: skip
+                 for number, feeds in enumerate(_different_calls(case))]
         heads = [sourced(script, folder, f"m{place}") for place, (_, script) in enumerate(runnable)]
         # source statements stand at the top of a script
         program = [lines[0] for lines in heads] + [line for lines in heads for line in lines[1:]]

@@ -47,7 +47,7 @@ _gives("RestorePadding")(restored)
 
 @_gives("GroupNorm", "SkipGroupNorm")
 def _group_norm(x: Array, gamma: Array, beta: Array, skip: Array | None = None, bias: Array | None = None, **attributes: Any
-                ) -> list[Array]:  # fmt: skip
+                ) -> list[Array]:
     if skip is not None and skip.ndim == 4 and not attributes.get("channels_last", 1):
         skip = skip.transpose(0, 2, 3, 1)
     return by_groups(x, gamma, beta, skip, bias, **attributes)
@@ -123,7 +123,7 @@ def _factor(x: Array, swaps: int, moves: int) -> Array:
 
 @_gives("FusedMatMulActivation")
 def _fused_matmul(a: Array, b: Array, *, activation: str, activation_alpha: float = 0.01, activation_beta: float = 0.5,
-                  activation_axis: int = -1, alpha: float = 1.0, **flags: int) -> Array:  # fmt: skip
+                  activation_axis: int = -1, alpha: float = 1.0, **flags: int) -> Array:
     left = _factor(a, flags.get("transA", 0), flags.get("transBatchA", 0))
     right = _factor(b, flags.get("transB", 0), flags.get("transBatchB", 0))
     y = (alpha * (left @ right)).astype(a.dtype)
@@ -160,7 +160,7 @@ def _reduce_sum_integer(x: Array, axes: Sequence[int], keepdims: int = 1) -> Arr
 
 @_gives("QLinearReduceMean")
 def _qlinear_reduce_mean(x: Array, scale: Array, zero: Array | None, to_scale: Array, to_zero: Array | None = None,
-                         *, axes: Sequence[int], keepdims: int = 1) -> Array:  # fmt: skip
+                         *, axes: Sequence[int], keepdims: int = 1) -> Array:
     if not x.size:
         raise ValueError("no numbers to take a mean of")
     numbers = (x.astype(np.int32) - (0 if zero is None else np.int32(zero))).astype(scale.dtype) * scale
@@ -194,7 +194,7 @@ def _attended(parts: Sequence[Array], stops: Array, heads: int, bias: Array | No
 @_gives("PackedAttention")
 def _packed_attention(x: Array, weight: Array, bias: Array, places: Array, stops: Array, attention_bias: Array | None = None,
                       *, num_heads: int, qkv_hidden_sizes: Sequence[int] | None = None, scale: float | None = None
-                      ) -> Array:  # fmt: skip
+                      ) -> Array:
     widths = qkv_hidden_sizes or [weight.shape[1] // 3] * 3
     parts = np.split(x @ weight + bias, np.cumsum(widths)[:-1], 1)
     return _attended(parts, stops, num_heads, attention_bias, scale)
@@ -203,7 +203,7 @@ def _packed_attention(x: Array, weight: Array, bias: Array, places: Array, stops
 @_gives("PackedMultiHeadAttention")
 def _packed_heads(query: Array, key: Array | None, value: Array | None, bias: Array | None, places: Array, stops: Array,
                   attention_bias: Array | None = None, *, num_heads: int, scale: float | None = None, **_: Any
-                  ) -> Array:  # fmt: skip
+                  ) -> Array:
     parts = [query, key, value]
     if key is None or value is None:
         parts = [query[:, :, which].reshape(len(query), -1) for which in range(3)]

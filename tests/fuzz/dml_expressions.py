@@ -14,20 +14,20 @@ _UNARY = ("abs({})", "exp(-abs({}))", "sqrt(abs({}))", "round({})", "floor({})",
           "tanh({})", "atan({})", "sinh({} / 9)", "-{}", "({}) ^ 2", "log(abs({}) + 1)", "!({} > 0)", "sigmoid({})",
           "is.nan({})", "rev({})", "cumsum({})", "cummax({})", "cummin({})", "rowcumsum({})", "cumprod({} / 3)", "tan({} / 9)",
           "cosh({} / 9)", "asin({} / 9)", "acos({} / 9)", "log(abs({}) + 1, 2)", "is.infinite({})", "roll({}, 1)",
-          "lower.tri(target={}, diag=TRUE, values=TRUE)", "upper.tri(target={}, diag=FALSE, values=TRUE)")  # fmt: skip
+          "lower.tri(target={}, diag=TRUE, values=TRUE)", "upper.tri(target={}, diag=FALSE, values=TRUE)")
 _BINARY = ("+", "-", "*", "/", ">", "<=", "==", "!=", "%%", "%/%", "&", "|", "^")
 _VECTOR_RIGHT = ("+", "-", "*", "/", ">", "<", "==")
 _ROWS = ("rowSums({})", "rowMeans({})", "rowMaxs({})", "rowMins({})", "rowIndexMax({})", "rowIndexMin({})", "rowVars({})",
-         "rowProds(({}) / 4)", "rowSds({})")  # fmt: skip
+         "rowProds(({}) / 4)", "rowSds({})")
 _COLUMNS = ("colSums({})", "colMeans({})", "colMaxs({})", "colMins({})", "colVars({})", "colSds({})", "colProds(({}) / 4)")
 _SCALARS = ("sum({})", "mean({})", "max({})", "min({})", "var({})", "nrow({})", "ncol({})", "length({})",
             "sd({})", "sum({} > 0)", "sum(unique(round({})))", "trace({0} %*% t({0}))", "prod({} / 4)", "median({}[, 1])",
-            "moment({}[, 1], 2)", "cov({0}[, 1], {0}[, ncol({0})])", "countDistinct(round({}))", "as.scalar({0}[nrow({0}), ncol({0})])")  # fmt: skip
+            "moment({}[, 1], 2)", "cov({0}[, 1], {0}[, ncol({0})])", "countDistinct(round({}))", "as.scalar({0}[nrow({0}), ncol({0})])")
 _INTEGERS = ("nrow({})", "ncol({})", "length({})", "as.integer(min(5, max(-2, mean({}))))", "as.integer(as.scalar({}[1, 1]) / 2)",
-             "as.integer(sum({} > 0))")  # fmt: skip
+             "as.integer(sum({} > 0))")
 _WHOLE = ("0", "1", "2", "3", "-1", "-2", "5")
 _OF_INTEGERS = ("({} + {})", "({} - {})", "({} %% {})", "({} %/% {})", "min({}, {})", "max({}, {})", "ifelse({0} > {1}, {1}, {0})",
-                "({} * ({} %% 3))", "abs({} - {})", "as.integer(({}) / ({}))", "as.integer(round({} / 2) - {})")  # fmt: skip
+                "({} * ({} %% 3))", "abs({} - {})", "as.integer(({}) / ({}))", "as.integer(round({} / 2) - {})")
 _NUMBERS = ("0", "1", "2", "3", "0.5", "-1.5", "7", "10", "1e-3")
 
 

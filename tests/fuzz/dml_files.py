@@ -33,7 +33,7 @@ _WORD = re.compile(r"[A-Za-z]\w*|\d[\w.]*|\s+|.", re.DOTALL)
 _WORDS = ("0", "1", "-1", "1e9", "1e400", "9007199254740993", "NaN", "-Inf", "TRUE", '"a"', '""', "X", "nrow(X)", "$1", "if", "for",
           "while", "function", "return", "in", "else", "parfor", "{", "}", "(", ")", "[", "]", "[,]", "[1:2,]", ",", ";", ":", "::",
           "=", "<-", "+=", "==", "!=", "%*%", "%%", "%/%", "^", "!", "&", "|", "-", "*", "list(", "matrix(0, 0, 0)", "seq(1, 0)",
-          "t(X)", "X[1, 1]", "as.scalar(", "cbind(", "rbind(", "table(", "removeEmpty(", "\x00", "\u00e9", "\\", "#", "/*", "'")  # fmt: skip
+          "t(X)", "X[1, 1]", "as.scalar(", "cbind(", "rbind(", "table(", "removeEmpty(", "\x00", "\u00e9", "\\", "#", "/*", "'")
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def case_of(seed: int) -> Case:
     sizes = [{tag: rng.choice(_SIZES) for tag in ("N", "K")} for _ in range(2 if open_sizes else 1)]
     special = rng.random() < 0.3
     runs = tuple({name: _content(rng, [size.get(dim, dim) for dim in dims], special) for name, dims in inputs.items()}
-                 for size in sizes)  # fmt: skip
+                 for size in sizes)
     declared = inputs if open_sizes else {name: array.shape for name, array in runs[0].items()}
     return Case(seed, script, declared, runs, results)
 
@@ -72,7 +72,7 @@ def _content(rng: random.Random, dims: Sequence[Any], special: bool) -> Array:
     """Return a matrix of one of several kinds, or a scalar."""
     kind = rng.choice(("dense", "dense", "whole", "sparse", "constant"))
     draws = {"dense": lambda: round(rng.gauss(0, 2), 3), "whole": lambda: float(rng.randint(-3, 4)),
-             "sparse": lambda: rng.gauss(0, 1) if rng.random() < 0.2 else 0.0, "constant": lambda: 1.5}  # fmt: skip
+             "sparse": lambda: rng.gauss(0, 1) if rng.random() < 0.2 else 0.0, "constant": lambda: 1.5}
     found = np.array([draws[kind]() for _ in range(int(np.prod(dims)))]).reshape(dims)
     if special and dims:
         for _ in range(rng.randint(1, 3)):
@@ -139,7 +139,7 @@ def _inputs(case: Case) -> list[str]:
 
 def _prepared(case: Case, session: Session) -> PreparedScript:
     reads = [f'{name} = read("./{name}")' if dims else f'{name}_m = read("./{name}_m")\n{name} = as.scalar({name}_m)'
-             for name, dims in case.dims.items()]  # fmt: skip
+             for name, dims in case.dims.items()]
     call = f"[{', '.join(case.results)}] = f({', '.join(case.dims)})"
     writes = [f'write({name}, "./{name}")' for name in case.results]
     script = "\n".join([case.script, *reads, call, *writes, ""])
@@ -149,7 +149,7 @@ def _prepared(case: Case, session: Session) -> PreparedScript:
 def _by_engine(case: Case, prepared: PreparedScript) -> list[dict[str, Array]]:
     return [{name: np.asarray(value) for name, value in
              prepared({own: np.atleast_2d(inputs[name]) for own, name in zip(_inputs(case), case.dims)}, timeout=SECONDS).items()}
-            for inputs in case.runs]  # fmt: skip
+            for inputs in case.runs]
 
 
 def _by_runtime(model: onnx.ModelProto, case: Case) -> list[dict[str, Array]]:

@@ -72,7 +72,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "==": _bounded(np.equal), "!=": _bounded(np.not_equal),
     "&": _bounded(lambda a, b: np.not_equal(a, 0) & np.not_equal(b, 0)),
     "|": _bounded(lambda a, b: np.not_equal(a, 0) | np.not_equal(b, 0)),
-}  # fmt: skip
+}
 
 
 _OF_INTEGERS = ("+", "-", "*", "%/%", "%%")
@@ -320,5 +320,5 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "as.scalar": _only, "as.matrix": np.atleast_2d,
     "diag": lambda x: np.diag(x.reshape(-1)) if x.shape[1] == 1 else np.diag(x).reshape(-1, 1),
     "outer": lambda x, y, op: _BINARY[op](x, y),
-}  # fmt: skip
+}
 _BINARY["%*%"] = _matrix_product

@@ -35,7 +35,7 @@ class Writer(Expressions):
     def function(self) -> tuple[str, tuple[str, ...]]:
         """Return the script with `f` and its helpers, and the names of the results."""
         given = ", ".join([f"matrix[double] {name}" for name in self.scope.matrices]
-                          + [f"double {name}" for name in self.scope.scalars])  # fmt: skip
+                          + [f"double {name}" for name in self.scope.scalars])
         if self.rng.random() < 0.4:
             self.helper()
         before = set(self.scope.matrices)
@@ -59,7 +59,7 @@ class Writer(Expressions):
         lines.append(f"  Q = {self.matrix(('p', 'q'))}")
         self.scope = outer
         self.helpers.append((name, "\n".join([f"{name} = function(matrix[double] P, double h) return (matrix[double] Q) {{",
-                                              *lines, "}"])))  # fmt: skip
+                                              *lines, "}"])))
 
     # Statements
 
@@ -68,7 +68,7 @@ class Writer(Expressions):
         plain: list[Callable[[], list[str]]] = [self.assignment] * 5 + [self.scalar_assignment, self.integer_assignment,
                                                 self.truth_assignment, self.span, self.span, self.right_index, self.joined,
                                                 self.left_index, self.left_index, self.selected, self.sorted, self.listed,
-                                                self.grouped, self.accumulated]  # fmt: skip
+                                                self.grouped, self.accumulated]
         if self.depth < 2:
             plain += [self.branch, self.branch, self.loop, self.loop, self.filled_by_rows, self.while_loop, self.grown, self.chosen_by_rows]
         return self.rng.choice(plain)()
@@ -136,7 +136,7 @@ class Writer(Expressions):
         row = self.rng.choice(["1", f"nrow({source})", f"as.scalar(rowIndexMax(t({source}[, 1])))"])
         column = self.rng.choice(["1", f"ncol({source})", f"1:ncol({source})"])
         shape, index = self.rng.choice([((1, cols), f"{row}, "), ((rows, 1 if ":" not in column else cols), f", {column}"),
-                                        ((rows, cols), f"1:nrow({source}), ")])  # fmt: skip
+                                        ((rows, cols), f"1:nrow({source}), ")])
         return self.set(self.new(shape), shape, f"{source}[{index}]")
 
     def joined(self) -> list[str]:
@@ -164,7 +164,7 @@ class Writer(Expressions):
             lambda: f"{name}[, {column}] = {self.matrix((shape[0], 1), 1)}",
             lambda: f"{name}[{row}, {column}] = {self.scalar()}",
             lambda: f"{name}[1:nrow({name}), 1] = {self.matrix((shape[0], 1), 1)}",
-        ])())  # fmt: skip
+        ])())
         return lines
 
     def selected(self) -> list[str]:
@@ -178,7 +178,7 @@ class Writer(Expressions):
         reduce = self.rng.choice(("colSums", "colMaxs") if margin == "rows" else ("rowSums", "rowMins"))
         extra = f" * {'nrow' if margin == 'rows' else 'ncol'}({temporary})" if self.rng.random() < 0.5 else ""
         return [f'{temporary} = removeEmpty(target={source}, margin="{margin}"{select})',
-                *self.set(self.new(shape), shape, f"{reduce}({temporary}){extra}")]  # fmt: skip
+                *self.set(self.new(shape), shape, f"{reduce}({temporary}){extra}")]
 
     def sorted(self) -> list[str]:
         source, shape = self.rng.choice(list(self.scope.matrices.items()))
@@ -204,7 +204,7 @@ class Writer(Expressions):
         self.count += 1
         name = f"a{self.count}"
         return [f"{name} = matrix({source}[, 1], rows={self.size(rows)}, cols=1)", *self.set(
-            self.new(shape), shape, f'aggregate(target={name}, groups={groups}, fn="{kind}", ngroups=3)')]  # fmt: skip
+            self.new(shape), shape, f'aggregate(target={name}, groups={groups}, fn="{kind}", ngroups=3)')]
 
     def accumulated(self) -> list[str]:
         names = [name for name in self.scope.matrices if name[0] in "vwQ"]
@@ -227,7 +227,7 @@ class Writer(Expressions):
             body = [f"  if ({tested} {self.rng.choice('<>')} {self.scalar()}) {{", *body, "  }"]
         shape: Shape = (1, cols)
         return [f"{name} = {source}[1, ]", f"for ({index} in {bounds}) {{", *body, "}",
-                *self.set(self.new(shape), shape, f"colSums({name}) + nrow({name})")]  # fmt: skip
+                *self.set(self.new(shape), shape, f"colSums({name}) + nrow({name})")]
 
     def nested(self, count: int = 2) -> list[str]:
         """Return some indented statements, which may only set variables that are known before."""
@@ -256,7 +256,7 @@ class Writer(Expressions):
         index = f"i{self.count}"
         size = self.scope.sizes[self.rng.choice(list(self.scope.sizes))]
         ranges = [f"1:{size}", f"{size}:1", f"2:{size}", f"seq(1, {size}, 2)", f"seq({size}, 1, -1)", "1:3", "3:1",
-                  f"seq(3, {size}, 1)", f"{self.bounded()}:{self.bounded()}", f"seq({self.bounded()}, 4, 2)"]  # fmt: skip
+                  f"seq(3, {size}, 1)", f"{self.bounded()}:{self.bounded()}", f"seq({self.bounded()}, 4, 2)"]
         lines = [*self.seeds(), f"for ({index} in {self.rng.choice(ranges)}) {{"]
         self.scope.integers.append(index)
         inner = self.nested()
@@ -273,10 +273,10 @@ class Writer(Expressions):
         kind = self.rng.choice(("for", "parfor"))
         bounds = self.rng.choice((f"1:nrow({source})", f"nrow({source}):1", f"seq(1, nrow({source}), 1)"))
         value, width = self.rng.choice([(f"sum({source}[{index}, ])", 1), (f"{source}[{index}, ] * {index}", cols),
-                                        (f"rowMaxs({source}[{index}, ]) - {index}", 1)])  # fmt: skip
+                                        (f"rowMaxs({source}[{index}, ]) - {index}", 1)])
         columns = "1" if width == 1 else ""
         lines = [f"{name} = matrix(0, nrow({source}), {self.size(width)})", f"{kind} ({index} in {bounds}) {{",
-                 f"  {name}[{index}, {columns}] = {value}", "}"]  # fmt: skip
+                 f"  {name}[{index}, {columns}] = {value}", "}"]
         self.scope.matrices[name] = (rows, width)
         return lines
 
@@ -289,7 +289,7 @@ class Writer(Expressions):
         body = [f"{number} = as.scalar({source}[{index}, 1])", f"{truth} = {number} > {self.scalar()}",
                 f"if ({number} {self.rng.choice('<>')} {self.scalar()}) {{",
                 f"  {truth} = as.scalar({source}[{index}, {place}]) > {self.scalar()}", "}",
-                f"if ({truth}) {{", f"  {name}[{index}, 1] = {number} * {index}", "}"]  # fmt: skip
+                f"if ({truth}) {{", f"  {name}[{index}, 1] = {number} * {index}", "}"]
         if self.rng.random() < 0.5:
             body[-1:] = ["} else {", f"  {name}[{index}, 1] = {self.scalar()}", "}"]
         self.scope.matrices[name] = (rows, 1)

@@ -46,7 +46,7 @@ def read(path: Path) -> ModelCase:
     model = ParseDict(content["model"], ModelProto())
     calls = tuple({name: _as_value(value) for name, value in feeds.items()} for feeds in content["calls"])
     return ModelCase(content["seed"], model, calls, content["specialise_after"], content["is_exact"], content.get("functions"),
-                     content.get("style", "plain"), content.get("dims", {}))  # fmt: skip
+                     content.get("style", "plain"), content.get("dims", {}))
 
 
 def _plain(model: ModelProto) -> ModelProto:

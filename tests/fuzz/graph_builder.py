@@ -15,7 +15,7 @@ Dims = tuple[int | str, ...]
 _MOST_ELEMENTS = 4000
 TYPES = {"float": TensorProto.FLOAT, "double": TensorProto.DOUBLE, "int64": TensorProto.INT64, "bool": TensorProto.BOOL,
           "int32": TensorProto.INT32, "int8": TensorProto.INT8, "uint8": TensorProto.UINT8,
-          "uint32": TensorProto.UINT32}  # fmt: skip
+          "uint32": TensorProto.UINT32}
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def convolution(b: Builder) -> Known | None:
     fixed = all(_is_fixed(x, axis) for axis in range(2, x.rank))
     if way == "depthwise":
         return b.add("Conv", [x.name, b.weights(channels, 1, *[3] * spatial)], "float", x.dims, group=channels,
-                     pads=[1] * 2 * spatial)  # fmt: skip
+                     pads=[1] * 2 * spatial)
     outside = b.draw.int(1, 4)
     if way == "single" or not fixed:
         weight = b.weights(outside, channels, *[1] * spatial)
@@ -100,10 +100,10 @@ def convolution(b: Builder) -> Known | None:
     if way == "strided":
         sizes = [(int(size) - 1) // 2 + 1 for size in x.dims[2:]]
         return b.add("Conv", [x.name, b.weights(outside, channels, *[3] * spatial)], "float", (x.dims[0], outside, *sizes),
-                     pads=[1] * 2 * spatial, strides=[2] * spatial)  # fmt: skip
+                     pads=[1] * 2 * spatial, strides=[2] * spatial)
     sizes = [2 * int(size) for size in x.dims[2:]]
     return b.add("ConvTranspose", [x.name, b.weights(channels, outside, *[2] * spatial)], "float",
-                 (x.dims[0], outside, *sizes), strides=[2] * spatial)  # fmt: skip
+                 (x.dims[0], outside, *sizes), strides=[2] * spatial)
 
 
 @step(1)
@@ -121,7 +121,7 @@ def recurrent(b: Builder) -> Known | None:
     every = Known(b.name("v"), "float", (x.dims[0], count, x.dims[1], hidden))
     last = Known(b.name("v"), "float", (count, x.dims[1], hidden))
     b.nodes.append(helper.make_node(op_type, [bounded.name, *weights], [every.name, last.name], hidden_size=hidden,
-                                    direction=direction))  # fmt: skip
+                                    direction=direction))
     return b.draw.one(every, last)
 
 
@@ -183,7 +183,7 @@ def bounded(b: Builder) -> Known | None:
     if x is None:
         return None
     op_type = b.draw.one("Clip", "HardSwish", "Selu", "Celu", "ThresholdedRelu", "Mish", "PRelu", "Pow",
-                         "Exp", "Sqrt", "Log", "Reciprocal")  # fmt: skip
+                         "Exp", "Sqrt", "Log", "Reciprocal")
     if op_type == "Clip":
         limits = [_number(b, -1, x) if b.draw.chance(0.7) else "", _number(b, b.draw.one(0.5, 3), x)]
         return b.add(op_type, [x.name, *limits], "float", x.dims)
@@ -223,7 +223,7 @@ def integers(b: Builder) -> Known | None:
 def _places(b: Builder, size: int) -> Known | None:
     """Numbers below a size that the run decides."""
     x = b.pick(lambda known: known.dtype == "float" and 1 <= known.rank <= 3 and _is_fixed(known, -1)
-               and int(known.dims[-1]) <= size)  # fmt: skip
+               and int(known.dims[-1]) <= size)
     return None if x is None else b.add("ArgMax", [x.name], "int64", x.dims[:-1], axis=-1, keepdims=0)
 
 
@@ -255,12 +255,12 @@ def largest(b: Builder) -> list[Known] | None:
     k = b.draw.int(1, int(x.dims[-1]))
     values, places = (Known(b.name("v"), dtype, (*x.dims[:-1], k)) for dtype in ("float", "int64"))
     b.nodes.append(helper.make_node("TopK", [x.name, b.constant([k])], [values.name, places.name],
-                                    largest=b.draw.flag()))  # fmt: skip
+                                    largest=b.draw.flag()))
     other = b.pick(lambda known: known.dims == x.dims and known.dtype == "float") or x
     if b.draw.chance(0.5):
         return [b.add("GatherElements", [other.name, places.name], "float", values.dims, axis=-1)]
     return [values, b.add("ScatterElements", [other.name, places.name, values.name], "float", x.dims, axis=-1,
-                          reduction=b.draw.one("none", "add", "max"))]  # fmt: skip
+                          reduction=b.draw.one("none", "add", "max"))]
 
 
 @step(2)
@@ -285,7 +285,7 @@ def kept_rows(b: Builder) -> Known | None:
 def parts(b: Builder) -> Known | None:
     """A sequence of parts of a known axis: one of them, all of them joined, or their number."""
     x = b.pick(lambda known: known.dtype in (*_REALS, "int32", "int64") and any(
-        isinstance(size, int) and size > 1 for size in known.dims))  # fmt: skip
+        isinstance(size, int) and size > 1 for size in known.dims))
     if x is None:
         return None
     axis = b.draw.one(*[place for place, size in enumerate(x.dims) if isinstance(size, int) and size > 1])
@@ -325,7 +325,7 @@ def resized(b: Builder) -> Known | None:
         return None
     scales = _fixed(b, [1, 1, 2, 2])
     return b.add("Resize", [x.name, "", scales], "float", (*x.dims[:2], *(2 * int(size) for size in x.dims[2:])),
-                 mode=b.draw.one("nearest", "linear"))  # fmt: skip
+                 mode=b.draw.one("nearest", "linear"))
 
 
 @step(1)

@@ -16,7 +16,7 @@ def unary(b: Builder) -> Known | None:
     if x is None:
         return None
     op_type = b.draw.one("Relu", "Tanh", "Sigmoid", "Abs", "Neg", "Softplus", "Erf", "Sin", "Cos", "LeakyRelu", "Elu",
-                         "HardSigmoid", "Identity", "Softsign", "Sign")  # fmt: skip
+                         "HardSigmoid", "Identity", "Softsign", "Sign")
     if x.dtype == "double" and op_type in ("HardSigmoid", "Elu", "LeakyRelu", "Softsign", "Softplus", "Erf"):
         op_type = "Tanh"
     return b.add(op_type, [x.name], x.dtype, x.dims)
@@ -73,7 +73,7 @@ def cast(b: Builder) -> Known | None:
     if x is None:
         return None
     target = b.draw.one(*[name for name in ("float", "float", "double", "int64", "int32", "bool", "uint8", "int8", "uint32")
-                          if name != x.dtype])  # fmt: skip
+                          if name != x.dtype])
     if x.dtype in ("float", "double") and target in INTEGERS:
         scale = b.constant(3.0, np.float32 if x.dtype == "float" else np.float64)
         bounded = b.add("Tanh", [x.name], x.dtype, x.dims)
@@ -92,7 +92,7 @@ def reduce(b: Builder) -> Known | None:
     if x is None:
         return None
     op_type = b.draw.one("ReduceSum", "ReduceMax", "ReduceMin", *(
-        ["ReduceMean", "ReduceL2", "ReduceLogSumExp"] if x.dtype in ("float", "double") else []))  # fmt: skip
+        ["ReduceMean", "ReduceL2", "ReduceLogSumExp"] if x.dtype in ("float", "double") else []))
     axes = sorted({axis % x.rank for axis in b.draw.axes(x.rank, 1)})
     keep = b.draw.flag()
     dims = [1 if axis in axes else size for axis, size in enumerate(x.dims) if keep or axis not in axes]
@@ -141,7 +141,7 @@ def convolve(b: Builder) -> Known | None:
     assert isinstance(inside, int)
     kernel = [3] * (x.rank - 2)
     found = b.add("Conv", [x.name, b.weights(outside, inside, *kernel), b.weights(outside)], "float",
-                  [x.dims[0], outside, *x.dims[2:]], pads=[1] * 2 * len(kernel))  # fmt: skip
+                  [x.dims[0], outside, *x.dims[2:]], pads=[1] * 2 * len(kernel))
     return b.add("Relu", [found.name], "float", found.dims)
 
 
@@ -208,7 +208,7 @@ def concat(b: Builder) -> Known | None:
 
     def fits(known: Known) -> bool:
         return (known.dtype == x.dtype and known.rank == x.rank and isinstance(known.dims[axis], int)
-                and all(place == axis or size == x.dims[place] for place, size in enumerate(known.dims)))  # fmt: skip
+                and all(place == axis or size == x.dims[place] for place, size in enumerate(known.dims)))
 
     others = [b.pick(fits) or x for _ in range(b.draw.int(1, 2))]
     total = sum(int(known.dims[axis]) for known in [x, *others])
@@ -224,9 +224,9 @@ def split(b: Builder) -> list[Known] | None:
     axis = b.draw.one(*[place for place, size in enumerate(x.dims) if isinstance(size, int) and size >= 2])
     cut = b.draw.int(1, int(x.dims[axis]) - 1)
     parts = [Known(b.name("v"), x.dtype, (*x.dims[:axis], size, *x.dims[axis + 1 :]))
-             for size in (cut, int(x.dims[axis]) - cut)]  # fmt: skip
+             for size in (cut, int(x.dims[axis]) - cut)]
     b.nodes.append(helper.make_node("Split", [x.name, b.constant([cut, int(x.dims[axis]) - cut])],
-                                    [part.name for part in parts], axis=axis))  # fmt: skip
+                                    [part.name for part in parts], axis=axis))
     return parts
 
 
@@ -248,7 +248,7 @@ def take(b: Builder) -> Known | None:
         return b.add("Slice", [x.name, *bounds], x.dtype, [*x.dims[:axis], stop - start, *x.dims[axis + 1 :]])
     indices = b.draw.indices(b.draw.shape(0, 1, 1), size)
     return b.add("Gather", [x.name, b.constant(indices)], x.dtype, [*x.dims[:axis], *indices.shape, *x.dims[axis + 1 :]],
-                 axis=axis)  # fmt: skip
+                 axis=axis)
 
 
 @step(2)

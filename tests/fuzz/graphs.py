@@ -67,7 +67,7 @@ def case(seed: int) -> Case:
         calls = [call for call, sizes in zip(calls, (a, b, c)) if dims.items() <= sizes.items()]
     order = [calls[place] for place in (0, 1, 0, 2) if place < len(calls)]
     return ModelCase(seed, model, tuple(call for call in order for _ in range(3)), _SPECIALISE_AFTER, functions=functions,
-                     style=style, dims=dims)  # fmt: skip
+                     style=style, dims=dims)
 
 
 def _input(builder: Builder, place: int) -> Known:
@@ -115,7 +115,7 @@ def branch(b: Builder) -> list[Known] | None:
         graphs.append(inner.body(f"{name}_{b.counter[0]}", [], results))
     outputs = [Known(b.name("v"), known.dtype, known.dims) for known in likes]
     b.nodes.append(helper.make_node("If", [condition.name], [known.name for known in outputs],
-                                    then_branch=graphs[0], else_branch=graphs[1]))  # fmt: skip
+                                    then_branch=graphs[0], else_branch=graphs[1]))
     return outputs
 
 
@@ -162,7 +162,7 @@ def loop(b: Builder) -> list[Known] | None:
     outputs = [Known(b.name("v"), state.dtype, state.dims) for state in states]
     rows = [b.name("v") for _ in scanned]
     b.nodes.append(helper.make_node("Loop", [trips, start, *(known.name for known in starts)],
-                                    [*(known.name for known in outputs), *rows], body=body))  # fmt: skip
+                                    [*(known.name for known in outputs), *rows], body=body))
     return [*outputs, *(_summed(b, row, known) for row, known in zip(rows, scanned))]
 
 
@@ -215,5 +215,5 @@ def scan(b: Builder) -> list[Known] | None:
     directions: dict[str, Any] = {"scan_input_directions": [1]} if b.draw.chance(0.05) else {}
     b.nodes.append(helper.make_node("Scan", [*(known.name for known in starts), x.name],
                                     [*(known.name for known in outputs), rows.name], body=body, num_scan_inputs=1,
-                                    **directions))  # fmt: skip
+                                    **directions))
     return [*outputs, rows]

@@ -303,7 +303,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_ONNXRUNTIME, frozenset({"Unique"}), "NaN has no place in its order, other numbers are lost in it", _has_nan),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"MaxPool", "GlobalMaxPool"}),
                "both pass over NaN by the place it has", _has_nan),
-)  # fmt: skip
+)
 
 # in graphs infinities become NaN on the way
 FAULTS += tuple(

@@ -38,7 +38,7 @@ SECONDS = 20.0
 """How long a case may take."""
 
 _REFUSALS = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to",
-             "the size of a part is negative", "cannot be told: it has no elements", "cannot be told from their matrices")  # fmt: skip
+             "the size of a part is negative", "cannot be told: it has no elements", "cannot be told from their matrices")
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]
@@ -69,7 +69,7 @@ class ModelCase:
     def __str__(self) -> str:
         lines = [printer.to_text(self.model)]
         lines += [f"call {place}: " + ", ".join(f"{name} = {_shown(value)}" for name, value in feeds.items())
-                  for place, feeds in enumerate(self.calls)]  # fmt: skip
+                  for place, feeds in enumerate(self.calls)]
         return "\n".join(lines)
 
 
@@ -271,7 +271,7 @@ def different(actual: Any, expected: Any, *, is_exact: bool = False, is_wide: bo
         if not isinstance(actual, Mapping) or set(actual) != set(expected):
             return f"{actual!r}, expected {expected!r}"
         return next(filter(None, (different(np.asarray(actual[key], np.float32), np.asarray(value, np.float32))
-                                  for key, value in expected.items())), "")  # fmt: skip
+                                  for key, value in expected.items())), "")
     one, other = np.asarray(actual), np.asarray(expected)
     if is_wide and other.dtype == np.float64:
         with np.errstate(over="ignore"):

@@ -24,7 +24,7 @@ Runs = list[dict[str, np.ndarray[Any, Any]]]
 KINDS: Mapping[str, tuple[Any, ...]] = {
     "scalar": (), "single": (1,), "vector": (3,), "row": (1, 3), "matrix": (2, 3), "cube": (2, 2, 2), "open": ("N", 3),
     "long": ("grows",), "tall": ("grows", 3), "wide": (2, "grows"),
-}  # fmt: skip
+}
 GROWING = ("long", "tall", "wide")
 
 
@@ -105,7 +105,7 @@ class _Maker:
         starts = [f"x{number}" for number in range(len(kinds))]
         main = _Body(self)
         inputs = [_info(name, TensorProto.FLOAT, _declared(kind, f"D{i}")) for i, (name, kind) in
-                  enumerate(zip(starts, kinds))]  # fmt: skip
+                  enumerate(zip(starts, kinds))]
         inputs += [_info("n", TensorProto.INT64, ()), _info("go", TensorProto.BOOL, ())]
         given = [(name, kind) for name, kind in zip(starts, kinds)]
         known = [place for place, kind in enumerate(kinds) if kind != "open"]
@@ -185,14 +185,14 @@ class _Maker:
         following = self._named(body, [(keeps, "condition"), *after, *rows])
         dtypes = [TensorProto.BOOL, *[TensorProto.FLOAT] * (len(following) - 1)]
         infos = [_info(name, dtype, None if kind == "condition" else _inner(self, kind))
-                 for (name, kind), dtype in zip(following, dtypes)]  # fmt: skip
+                 for (name, kind), dtype in zip(following, dtypes)]
         infos[0] = _info(following[0][0], TensorProto.BOOL, ())
         graph = helper.make_graph(
             body.nodes, self.fresh("body"),
             [_info(count, TensorProto.INT64, ()), _info(before, TensorProto.BOOL, ()),
              *(_info(name, TensorProto.FLOAT, _inner(self, kind)) for name, kind in states)],
             infos,
-        )  # fmt: skip
+        )
         results = outer.add("Loop", trips, go, *(name for name, _ in given), outputs=len(following) - 1, body=graph)
         results = [results] if isinstance(results, str) else results
         named = list(zip(results, (kind for _, kind in following[1:])))
@@ -214,9 +214,9 @@ class _Maker:
             [*(_info(name, TensorProto.FLOAT, _inner(self, kind)) for name, kind in states),
              _info(piece, TensorProto.FLOAT, (3,))],
             [_info(name, TensorProto.FLOAT, _inner(self, kind)) for name, kind in following],
-        )  # fmt: skip
+        )
         results = outer.add("Scan", *(name for name, _ in given), "xs", outputs=len(following), body=graph,
-                            num_scan_inputs=1)  # fmt: skip
+                            num_scan_inputs=1)
         results = [results] if isinstance(results, str) else results
         named = list(zip(results, (kind for _, kind in following)))
         return named[: len(given)], named[len(given) :]
@@ -294,11 +294,11 @@ class _Maker:
                 (result, _), *_ = self.loop(inner, [(name, kind)], 2)[0]
             else:
                 result = inner.add("Identity" if self.chance(0.6) else "Neg", name)
-            (result, _), = self._named(inner, [(result, kind)])  # fmt: skip
+            (result, _), = self._named(inner, [(result, kind)])
             branches.append(helper.make_graph(inner.nodes, self.fresh("branch"), [],
-                                              [_info(result, TensorProto.FLOAT, _inner(self, kind))]))  # fmt: skip
+                                              [_info(result, TensorProto.FLOAT, _inner(self, kind))]))
         condition = self.one_of("go", body.add("Greater", body.add("ReduceSum", other, keepdims=0),
-                                               body.constant(0, np.float32)))  # fmt: skip
+                                               body.constant(0, np.float32)))
         return str(body.add("If", condition, then_branch=branches[0], else_branch=branches[1]))
 
     def _called(self, body: _Body, state: str, other: str) -> str:
@@ -306,7 +306,7 @@ class _Maker:
         if not self.functions:
             nodes = [helper.make_node(op_type, inputs, outputs) for op_type, inputs, outputs in (
                 ("Add", ["a", "b"], ["t"]), ("Neg", ["t"], ["u"]), ("Add", ["u", "b"], ["v"]), ("Sub", ["v", "a"], ["r"]),
-                ("Identity", ["a"], ["q"]))]  # fmt: skip
+                ("Identity", ["a"], ["q"]))]
             self.functions.append(
                 helper.make_function("my", "Mixed", ["a", "b"], ["r", "q"], nodes, [helper.make_opsetid("", 17)])
             )

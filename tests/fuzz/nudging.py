@@ -15,7 +15,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 from onnx_systemds.verifying.judging import run
 
 _INTEGERS = frozenset({TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8,
-                       TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64})  # fmt: skip
+                       TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64})
 _ROUNDING = {TensorProto.FLOAT: 1e-6, TensorProto.DOUBLE: 1e-12, TensorProto.FLOAT16: 2e-3}
 """By how much, as a part of it, a computed number of a type may be off."""
 

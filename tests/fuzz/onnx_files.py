@@ -116,7 +116,7 @@ def check(case: Case, *_: object) -> Finding | None:
 def written(kind: str, case: Case, finding: Finding, folder: Path) -> Path:
     """Write a case as a file that `read` understands."""
     content = {"kind": kind, "seed": case.seed, "finding": finding.kind, "detail": finding.detail[:1000],
-               "text": case.text, "data": base64.b64encode(case.data).decode()}  # fmt: skip
+               "text": case.text, "data": base64.b64encode(case.data).decode()}
     folder.mkdir(exist_ok=True)
     path = folder / f"onnx_file_{case.seed}.json"
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -38,10 +38,10 @@ _OLDEST = 7
 _CONTRIB = "com.microsoft"
 _OF_ML = "ai.onnx.ml"
 _OF_FUNCTIONS = ("Attention", "CastLike", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss",
-                 "RotaryEmbedding", "SequenceMap", "SoftmaxCrossEntropyLoss", "SwiGLU")  # fmt: skip
+                 "RotaryEmbedding", "SequenceMap", "SoftmaxCrossEntropyLoss", "SwiGLU")
 """Operators without a generator: ONNX defines them by others."""
 _KINDS = (operators_accelerated, operators_core, operators_functions, operators_layers, operators_ml, operators_other,
-          operators_quantized, operators_shapes)  # fmt: skip
+          operators_quantized, operators_shapes)
 # importing them registers what they make
 
 
@@ -71,7 +71,7 @@ def _last_opset(identity: Identity) -> int:
     """The last opset in which an operator is not deprecated."""
     newest = _versions(identity)[-1]
     return min((schema.since_version - 1 for schema in _history() if schema.deprecated
-                and (schema.domain, schema.name) == identity and schema.since_version > newest), default=_NEWEST)  # fmt: skip
+                and (schema.domain, schema.name) == identity and schema.since_version > newest), default=_NEWEST)
 
 
 @functools.cache
@@ -203,7 +203,7 @@ def make_model(
     graph = helper.make_graph([made], "case", infos, [ValueInfoProto(name=name) for name in outputs], initializers)
     imports = {"": 21, identity[0]: opset}
     model = helper.make_model(graph, ir_version=10 if imports[""] < 25 else 13,
-                              opset_imports=[helper.make_opsetid(*pair) for pair in imports.items()])  # fmt: skip
+                              opset_imports=[helper.make_opsetid(*pair) for pair in imports.items()])
     inferred = onnx.shape_inference.infer_shapes(model)
     for output, info in zip(model.graph.output, inferred.graph.output):  # types, without the dims that it guesses
         if info.type.WhichOneof("value") is not None:
@@ -278,7 +278,7 @@ def _calls(
 def _with_other_integers(feeds: Mapping[str, Any], draw: Draw) -> tuple[dict[str, Any], ...]:
     """The inputs with one integer larger or smaller, which may be an index or a size that there is not."""
     names = [name for name, value in feeds.items() if isinstance(value, np.ndarray) and value.size
-             and value.dtype in (np.int32, np.int64)]  # fmt: skip
+             and value.dtype in (np.int32, np.int64)]
     if not names:
         return ()
     name = draw.one(*names)
@@ -297,7 +297,7 @@ def _with_other_zeros(feeds: Mapping[str, Any], node: Node, draw: Draw) -> tuple
             value = feeds[name]
             is_full = value.dtype.kind == "f" and draw.chance(0.15)
             others[name] = (draw.parameters(*value.shape).astype(value.dtype) if is_full
-                            else scattered(draw.rng, value.shape, value.dtype))  # fmt: skip
+                            else scattered(draw.rng, value.shape, value.dtype))
         calls.append({**feeds, **others})
     return tuple(calls)
 

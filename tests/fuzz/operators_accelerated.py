@@ -38,7 +38,7 @@ def bias_dropout(draw: Draw) -> Node:
         "skip": draw.array(dtype, dims) if draw.chance(0.6) else None,
         "ratio": np.asarray(draw.real(0, 0.9), np.float32) if draw.chance(0.5) else None,
         "training": np.asarray(False) if draw.chance(0.3) else None,
-    }  # fmt: skip
+    }
     return Node(inputs, {"seed": 3} if draw.chance(0.2) else {}, draw.int(1, 2), constants=frozenset({"training"}))
 
 
@@ -147,7 +147,7 @@ def group_norm(draw: Draw) -> Node:
     channels, last = groups * draw.int(1, 3), draw.flag()
     dims = (n, h, w, channels) if last else (n, channels, h, w)
     inputs: dict[str, Any] = {"X": draw.array(draw.one(*_FLOATS), dims), "gamma": draw.parameters(channels),
-                              "beta": draw.parameters(channels)}  # fmt: skip
+                              "beta": draw.parameters(channels)}
     if draw.op_type == "SkipGroupNorm":
         flat = draw.one((n, channels), (n, 1, 1, channels)) if last else (n, channels)
         kind = "float" if inputs["X"].dtype == np.float32 else "float16"
@@ -177,7 +177,7 @@ def mul_integer(draw: Draw) -> Node:
 def reduce_sum_integer(draw: Draw) -> Node:
     dims = draw.shape(1, 4)
     return Node({"x": draw.array(draw.one("uint8", "int8"), dims)},
-                {"axes": draw.axes(len(dims), 1), "keepdims": draw.flag()})  # fmt: skip
+                {"axes": draw.axes(len(dims), 1), "keepdims": draw.flag()})
 
 
 @makes("QLinearReduceMean")
@@ -185,7 +185,7 @@ def qlinear_reduce_mean(draw: Draw) -> Node:
     dims, dtype = draw.shape(1, 4, 1), draw.one("uint8", "int8")
     zeros = [np.asarray(draw.rng.integers(0, 60), numpy_dtype(dtype)) for _ in range(2)]
     inputs: dict[str, Any] = {"x": draw.array(dtype, dims), "xs": draw.positive(low=0.05), "xz": zeros[0],
-                              "ys": draw.positive(low=0.05), "yz": zeros[1]}  # fmt: skip
+                              "ys": draw.positive(low=0.05), "yz": zeros[1]}
     for name in ("xz", "yz"):
         inputs[name] = inputs[name] if draw.chance(0.8) else None
     return Node(inputs, {"axes": draw.axes(len(dims), 1), "keepdims": draw.flag()})
@@ -205,7 +205,7 @@ def relative_position_bias(draw: Draw) -> Node:
     length = longs([draw.int(1, 12)])
     other = length if draw.chance(0.6) else longs([draw.int(1, 12)])
     return Node({"table": draw.parameters(buckets, draw.int(1, 4)), "q": length, "k": other}, attributes,
-                kept=frozenset({"table", "q", "k"}))  # fmt: skip
+                kept=frozenset({"table", "q", "k"}))
 
 
 @makes("GatedRelativePositionBias")
@@ -216,7 +216,7 @@ def gated_relative_position_bias(draw: Draw) -> Node:
         "query": draw.parameters(batch, length, heads * size), "query_bias": draw.parameters(heads * size),
         "rel_pos": draw.array("float", (1, heads, length, length)), "weight": draw.parameters(size, columns),
         "bias": draw.parameters(columns), "eco_a": draw.parameters(1, heads, 1, 1),
-    }  # fmt: skip
+    }
     return Node(inputs, {"num_heads": heads}, kept=frozenset(inputs))
 
 
@@ -252,7 +252,7 @@ def _packed(draw: Draw, counts: list[int], length: int, heads: int) -> dict[str,
     """What says where the tokens stand, and a bias of the scores."""
     dims = (draw.one(1, len(counts)), heads if draw.chance(0.7) else 1, length, length)
     return {"places": offsets(counts, length), "ends": ends(counts),
-            "scores": draw.parameters(*dims) if draw.chance(0.4) else None}  # fmt: skip
+            "scores": draw.parameters(*dims) if draw.chance(0.4) else None}
 
 
 @makes("PackedAttention")
@@ -265,7 +265,7 @@ def packed_attention(draw: Draw) -> Node:
     if draw.chance(0.3):
         attributes["scale"] = draw.real(0.1, 2)
     inputs = {"x": draw.parameters(sum(counts), inside), "w": draw.parameters(inside, 2 * width + v_width),
-              "b": draw.parameters(2 * width + v_width), **_packed(draw, counts, length, heads)}  # fmt: skip
+              "b": draw.parameters(2 * width + v_width), **_packed(draw, counts, length, heads)}
     return Node(inputs, attributes, kept=frozenset(inputs))
 
 
@@ -275,7 +275,7 @@ def packed_multi_head_attention(draw: Draw) -> Node:
     (counts, length), heads, size, v_size = _lengths(draw), draw.int(1, 3), draw.int(1, 4), draw.int(1, 4)
     tokens = sum(counts)
     inputs: dict[str, Any] = {"q": draw.parameters(tokens, heads * size), "k": draw.parameters(tokens, heads * size),
-                              "v": draw.parameters(tokens, heads * v_size)}  # fmt: skip
+                              "v": draw.parameters(tokens, heads * v_size)}
     if draw.chance(0.3):
         inputs, v_size = {"q": draw.parameters(tokens, heads, 3, size), "k": None, "v": None}, size
     inputs["b"] = draw.parameters(heads * (2 * size + v_size)) if draw.chance(0.5) else None

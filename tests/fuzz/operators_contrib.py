@@ -87,7 +87,7 @@ def fused_matmul(draw: Draw) -> Node:
 def fused_gemm(draw: Draw) -> Node:
     m, k, n = draw.size(1), draw.size(1), draw.size(1)
     attributes: dict[str, Any] = {"transA": draw.flag(), "transB": draw.flag(), "alpha": draw.real(-2, 2),
-                                  "beta": draw.real(-2, 2), "activation": draw.one("Relu", "Sigmoid", "Tanh")}  # fmt: skip
+                                  "beta": draw.real(-2, 2), "activation": draw.one("Relu", "Sigmoid", "Tanh")}
     left, right = (k, m) if attributes["transA"] else (m, k), (n, k) if attributes["transB"] else (k, n)
     c = draw.array("float", draw.broadcast((m, n))) if draw.chance(0.7) else None
     return Node({"A": draw.array("float", left), "B": draw.array("float", right), "C": c}, attributes)
@@ -97,7 +97,7 @@ def fused_gemm(draw: Draw) -> Node:
 def skip_layer_normalization(draw: Draw) -> Node:
     dims = (*draw.shape(1, 2, 1), draw.int(1, 6)) if draw.chance(0.3) else (draw.int(1, 3), draw.int(1, 4), draw.int(1, 6))
     inputs: dict[str, Any] = {"x": draw.array("float", dims), "skip": draw.array("float", dims),
-                              "gamma": draw.array("float", dims[-1:])}  # fmt: skip
+                              "gamma": draw.array("float", dims[-1:])}
     if draw.op_type == "SkipLayerNormalization":
         inputs["beta"] = draw.array("float", dims[-1:]) if draw.chance(0.6) else None
     inputs["bias"] = draw.array("float", dims[-1:]) if draw.chance(0.4) else None
@@ -110,7 +110,7 @@ def qlinear_binary(draw: Draw) -> Node:
     scales = _scales(draw, "A", "B", "C", dtype=dtype)
     return Node({"A": draw.array(dtype, dims), "As": scales["As"], "Az": scales["Az"],
                  "B": draw.array(dtype, draw.broadcast(dims)), "Bs": scales["Bs"], "Bz": scales["Bz"],
-                 "Cs": scales["Cs"], "Cz": scales["Cz"]}, constants=frozenset({"As", "Az", "Bs", "Bz", "Cs", "Cz"}))  # fmt: skip
+                 "Cs": scales["Cs"], "Cz": scales["Cz"]}, constants=frozenset({"As", "Az", "Bs", "Bz", "Cs", "Cz"}))
 
 
 @makes("QLinearSigmoid", "QLinearLeakyRelu")
@@ -125,7 +125,7 @@ def qlinear_unary(draw: Draw) -> Node:
 def trilu(draw: Draw) -> Node:
     k = longs(draw.int(-4, 4)) if draw.chance(0.6) else None
     return Node({"x": draw.array(draw.one("float", "int64", "double"), draw.shape(2, 4, 1)), "k": k},
-                {"upper": draw.flag()}, is_exact=True)  # fmt: skip
+                {"upper": draw.flag()}, is_exact=True)
 
 
 @makes("CDist")
@@ -145,7 +145,7 @@ def unfold(draw: Draw) -> Node:
     dims = draw.shape(1, 3, 1)
     axis = draw.axis(len(dims))
     return Node({"x": draw.array(draw.one("float", "int64"), dims)},
-                {"dim": axis, "size": draw.int(1, dims[axis]), "step": draw.int(1, 3)}, is_exact=True)  # fmt: skip
+                {"dim": axis, "size": draw.int(1, dims[axis]), "step": draw.int(1, 3)}, is_exact=True)
 
 
 _TEXTS = ("hello World_1 é x", "", "ab ba,ab;;c", " x", "it's 12.5% of y\\z\n$", "aXbX", "a", "  ")

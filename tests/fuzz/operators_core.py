@@ -14,7 +14,7 @@ from tests.fuzz.drawing import FLOATS, INTEGERS, PLAIN, SIGNED, Array, Draw, Mak
 MAKERS: dict[str, Maker] = {}
 
 CAST_TYPES = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
-               "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
+               "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
 
 
 def makes(*op_types: str) -> Callable[[Maker], Maker]:
@@ -40,7 +40,7 @@ def by_opset(draw: Draw, name: str, values: Any, since: int) -> tuple[dict[str, 
 
 
 @makes("Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor",
-       "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Pow", "Mod", "BitShift", "PRelu", "StringConcat")  # fmt: skip
+       "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Pow", "Mod", "BitShift", "PRelu", "StringConcat")
 def binary(draw: Draw) -> Node:
     """Two tensors that broadcast, each to the other or one of them to the other."""
     dims = draw.shape()
@@ -79,7 +79,7 @@ def where(draw: Draw) -> Node:
     dims, dtype = draw.shape(), draw.type("T")
     first, second, third = (draw.broadcast(dims) for _ in range(3))
     return Node({"c": draw.array("bool", first), "X": draw.array(dtype, second), "Y": draw.array(dtype, third)},
-                is_exact=True)  # fmt: skip
+                is_exact=True)
 
 
 @makes("Clip")
@@ -100,7 +100,7 @@ def cast(draw: Draw) -> Node:
     if draw.op_type == "BitCast":
         width = numpy_dtype(source).itemsize
         fitting = [name for name in draw.types.get("T2", ())
-                   if name in PLAIN and name not in ("string", "bool") and numpy_dtype(name).itemsize == width]  # fmt: skip
+                   if name in PLAIN and name not in ("string", "bool") and numpy_dtype(name).itemsize == width]
         source = "float" if source in ("string", "bool") else source
         target = draw.one(*fitting) if fitting and source != "float" else "int32"
     x = draw.array(source, draw.shape())
@@ -122,7 +122,7 @@ def cast_like(draw: Draw) -> Node:
 
 
 @makes("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-       "ReduceSum", "ReduceSumSquare")  # fmt: skip
+       "ReduceSum", "ReduceSumSquare")
 def reduction(draw: Draw) -> Node:
     dims = draw.shape()
     axes = draw.axes(len(dims)) if draw.chance(0.8) else None
@@ -187,7 +187,7 @@ def gather(draw: Draw) -> Node:
     dims = draw.shape(1, 4)
     axis = draw.axis(len(dims))
     indices = draw.indices(draw.shape(0, 3, 0 if dims[axis] else 1), dims[axis], draw.one("int32", "int64"),
-                           negative=draw.opset >= 11)  # fmt: skip
+                           negative=draw.opset >= 11)
     return Node({"x": draw.array(draw.type("T"), dims), "i": indices}, {"axis": axis}, is_exact=True)
 
 
@@ -198,7 +198,7 @@ def gather_elements(draw: Draw) -> Node:
     other = [draw.int(0 if size == 0 else 1, size) for size in dims]
     other[axis] = draw.size()
     return Node({"x": draw.array(draw.type("T"), dims), "i": draw.indices(other, dims[axis])}, {"axis": axis},
-                is_exact=True)  # fmt: skip
+                is_exact=True)
 
 
 @makes("ScatterElements", "Scatter")
@@ -214,7 +214,7 @@ def scatter_elements(draw: Draw) -> Node:
     indices = draw.indices(other, dims[axis], draw.one("int32", "int64"))
     if attributes.get("reduction", "none") == "none":  # which of several updates stays is not said: all differ
         order = np.argsort(draw.rng.random([*other[:axis % len(dims)], dims[axis], *other[axis % len(dims) + 1:]]),
-                           axis=axis)  # fmt: skip
+                           axis=axis)
         indices = np.asarray(np.take(order, range(other[axis]), axis=axis), np.int64)
     return Node({"x": draw.array(dtype, dims), "i": indices, "u": draw.array(dtype, other)}, attributes, is_exact=True)
 
@@ -296,7 +296,7 @@ def slicing(draw: Draw) -> Node:
     x = draw.array(draw.type("T"), dims)
     if draw.opset < 10:
         return Node({"x": x}, {"starts": starts, "ends": ends, "axes": [a % len(dims) for a in chosen]} if chosen else
-                    {"starts": [0], "ends": [1]}, is_exact=True)  # fmt: skip
+                    {"starts": [0], "ends": [1]}, is_exact=True)
     kind = draw.one(np.int32, np.int64)
     if kind == np.int64:  # the ends of all axes, as exporters write them
         edges = {2**31 - 1: 2**63 - 1, -(2**31): -(2**63), -(2**31) + 1: -(2**63)}

@@ -38,7 +38,7 @@ def attention(draw: Draw) -> Node:
         "K": _packed(draw.parameters(batch, kv_heads, kv_length, size, dtype=dtype), is_packed),
         "V": _packed(draw.parameters(batch, kv_heads, kv_length, v_size, dtype=dtype), is_packed),
         "mask": None, "past_key": None, "past_value": None, "lengths": None,
-    }  # fmt: skip
+    }
     if draw.chance(0.6):
         dims = [draw.one(size, size, 1) for size in (batch, q_heads, q_length)][draw.one(0, 1, 2) :]
         dims.append(past + kv_length)
@@ -73,7 +73,7 @@ def rotary_embedding(draw: Draw) -> Node:
     x = draw.parameters(batch, heads, length, 2 * half + rest, dtype=dtype)
     table = (most, half) if by_position else (batch, length, half)
     inputs: dict[str, Any] = {"X": _packed(x, is_packed), "cos": draw.parameters(*table, dtype=dtype),
-                              "sin": draw.parameters(*table, dtype=dtype)}  # fmt: skip
+                              "sin": draw.parameters(*table, dtype=dtype)}
     inputs["positions"] = draw.indices((batch, length), most, negative=False) if by_position else None
     attributes: dict[str, Any] = {"interleaved": draw.flag()} if draw.chance(0.7) else {}
     if rest:
@@ -118,7 +118,7 @@ def linear_attention(draw: Draw) -> Node:
         "past": draw.parameters(batch, kv_heads, size, v_size) if draw.chance(0.5) else None,
         "decay": -draw.positive(batch, length, kv_heads * draw.one(1, size)) if "gated" in rule else None,
         "beta": draw.positive(batch, length, draw.one(1, kv_heads), high=1.0) if "delta" in rule else None,
-    }  # fmt: skip
+    }
     attributes: dict[str, Any] = {"q_num_heads": q_heads, "kv_num_heads": kv_heads, "update_rule": rule}
     if draw.chance(0.4):
         attributes["scale"] = draw.real(0.1, 2)
@@ -132,5 +132,5 @@ def causal_convolution(draw: Draw) -> Node:
         "x": draw.array("float", (batch, channels, length)), "w": draw.parameters(channels, 1, kernel),
         "b": draw.parameters(channels) if draw.chance(0.5) else None,
         "past": draw.parameters(batch, channels, kernel - 1) if draw.chance(0.5) else None,
-    }  # fmt: skip
+    }
     return Node(inputs, {"activation": draw.one("none", "silu", "swish")}, 2, kept=frozenset({"w", "b"}))

@@ -79,7 +79,7 @@ def windows(draw: Draw, rank: int, *, is_pool: bool = False) -> tuple[dict[str, 
         attributes["auto_pad"] = draw.one("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")
     pads = attributes.get("pads", [0] * 2 * rank)
     sizes = [max(size, span - before - after) for size, span, before, after in
-             zip(sizes, spans, pads[:rank], pads[rank:])]  # fmt: skip
+             zip(sizes, spans, pads[:rank], pads[rank:])]
     return attributes, kernel, sizes
 
 
@@ -98,7 +98,7 @@ def convolution(draw: Draw) -> Node:
         one, other = draw.one("uint8", "int8"), draw.one("uint8", "int8")
         inputs: dict[str, Any] = {
             "x": draw.array(one, (n, inside * group, *sizes)), "w": draw.array(other, (outside * group, inside, *kernel)),
-        }  # fmt: skip
+        }
         if draw.chance(0.6):
             inputs["xz"] = np.asarray(draw.int(0, 20), numpy_dtype(one))
             inputs["wz"] = np.asarray(draw.int(0, 20), numpy_dtype(other)) if draw.chance(0.5) else None
@@ -173,7 +173,7 @@ def max_roi_pool(draw: Draw) -> Node:
         x, y = draw.int(0, w - 1), draw.int(0, h - 1)
         row[:] = [draw.int(0, n - 1), x, y, draw.int(x, w - 1), draw.int(y, h - 1)]
     return Node({"X": draw.array("float", (n, c, h, w)), "rois": rois},
-                {"pooled_shape": [draw.int(1, 3), draw.int(1, 3)], "spatial_scale": draw.one(1.0, 0.5)})  # fmt: skip
+                {"pooled_shape": [draw.int(1, 3), draw.int(1, 3)], "spatial_scale": draw.one(1.0, 0.5)})
 
 
 @makes("RoiAlign")
@@ -185,11 +185,11 @@ def roi_align(draw: Draw) -> Node:
     attributes: dict[str, Any] = {
         "mode": draw.one("avg", "max"), "output_height": draw.int(1, 3), "output_width": draw.int(1, 3),
         "sampling_ratio": draw.int(0, 3), "spatial_scale": draw.one(1.0, 0.5, 0.25),
-    }  # fmt: skip
+    }
     if draw.opset >= 16:
         attributes["coordinate_transformation_mode"] = draw.one("half_pixel", "output_half_pixel")
     return Node({"X": draw.array("float", (n, c, h, w)), "rois": rois, "b": draw.indices((count,), n, negative=False)},
-                attributes)  # fmt: skip
+                attributes)
 
 
 @makes("GridSample")
@@ -199,7 +199,7 @@ def grid_sample(draw: Draw) -> Node:
     sizes, out = [draw.int(1, 5) for _ in range(rank)], [draw.int(1, 4) for _ in range(rank)]
     names = ("linear", "nearest", "cubic") if draw.opset >= 20 else ("bilinear", "nearest", "bicubic")
     attributes = {"mode": draw.one(*names[: 2 if rank == 3 else 3]), "align_corners": draw.flag(),
-                  "padding_mode": draw.one("zeros", "border", "reflection")}  # fmt: skip
+                  "padding_mode": draw.one("zeros", "border", "reflection")}
     grid = np.asarray(draw.rng.uniform(-1.4, 1.4, (n, *out, rank)), np.float32)
     return Node({"X": draw.array("float", (n, c, *sizes)), "grid": grid}, attributes)
 
@@ -209,7 +209,7 @@ def affine_grid(draw: Draw) -> Node:
     rank, n = draw.int(2, 3), draw.int(1, 3)
     size = longs([n, draw.int(1, 3), *(draw.int(1, 5) for _ in range(rank))])
     return Node({"theta": draw.parameters(n, rank, rank + 1), "size": size}, {"align_corners": draw.flag()},
-                kept=frozenset({"size"}))  # fmt: skip
+                kept=frozenset({"size"}))
 
 
 @makes("Col2Im")
@@ -236,7 +236,7 @@ def resize(draw: Draw) -> Node:
     x = draw.array(draw.type("T1", ("float", "uint8", "int8", "int32", "float16")), dims)
     if draw.opset == 10:
         return Node({"X": x, "scales": scales}, {"mode": "nearest" if mode == "cubic" else mode},
-                    kept=frozenset({"scales"}))  # fmt: skip
+                    kept=frozenset({"scales"}))
     modes = ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_crop_and_resize"]
     modes += ["half_pixel_symmetric"] if draw.opset >= 19 else []
     attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": draw.one(*modes)}
@@ -276,7 +276,7 @@ def upsample(draw: Draw) -> Node:
     if draw.opset < 9:
         return Node({"X": draw.array("float", dims)}, {**mode, "scales": scales})
     return Node({"X": draw.array("float", dims), "scales": np.asarray(scales, np.float32)}, mode,
-                kept=frozenset({"scales"}))  # fmt: skip
+                kept=frozenset({"scales"}))
 
 
 @makes("BatchNormalization")
@@ -285,7 +285,7 @@ def batch_normalization(draw: Draw) -> Node:
     c = dims[1]
     dtype = draw.type("T", ("float", "double"))
     inputs = {"X": draw.array(dtype, dims), "scale": draw.array(dtype, (c,)), "B": draw.array(dtype, (c,)),
-              "mean": draw.array(dtype, (c,)), "var": draw.positive(c, dtype=dtype)}  # fmt: skip
+              "mean": draw.array(dtype, (c,)), "var": draw.positive(c, dtype=dtype)}
     attributes = {"epsilon": draw.one(1e-5, 1e-3)}
     if draw.opset >= 15 and draw.chance(0.3):
         return Node(inputs, {**attributes, "training_mode": 1, "momentum": 0.75}, 3, kept=frozenset(inputs) - {"X"})
@@ -331,7 +331,7 @@ def image_scaler(draw: Draw) -> Node:
 @makes("LRN")
 def lrn(draw: Draw) -> Node:
     attributes = {"size": draw.one(1, 3, 5), "alpha": draw.real(0.0001, 0.5), "beta": draw.real(0.2, 1),
-                  "bias": draw.real(0.5, 2)}  # fmt: skip
+                  "bias": draw.real(0.5, 2)}
     return Node({"X": draw.array(draw.type("T"), draw.shape(3, 4, 1))}, attributes)
 
 
@@ -358,7 +358,7 @@ def recurrent(draw: Draw) -> Node:
         attributes["layout"] = 1
     if draw.chance(0.4):
         names = ["Sigmoid", "Tanh", "Relu", "Softsign", "HardSigmoid", "LeakyRelu", "Elu", "Affine", "ThresholdedRelu",
-                 "ScaledTanh", "Softplus"]  # fmt: skip
+                 "ScaledTanh", "Softplus"]
         attributes["activations"] = [draw.one(*names[: 3 if draw.chance(0.5) else None]) for _ in range(functions * d)]
         for letter, takers in (("alpha", _WITH_ALPHA), ("beta", _WITH_BETA)):  # what else they are is not agreed upon
             count = sum(name in takers for name in attributes["activations"])
@@ -377,7 +377,7 @@ def recurrent(draw: Draw) -> Node:
         "B": draw.parameters(d, 2 * gates * h) if draw.chance(0.6) else None,
         "n": np.asarray([draw.int(1, s) for _ in range(b)], np.int32) if draw.chance(0.4) else None,
         "h0": draw.parameters(*states) if draw.chance(0.5) else None,
-    }  # fmt: skip
+    }
     if draw.op_type == "LSTM":
         inputs["c0"] = draw.parameters(*states) if draw.chance(0.5) else None
         inputs["P"] = draw.parameters(d, 3 * h) if draw.chance(0.3) else None

@@ -31,7 +31,7 @@ def array_feature_extractor(draw: Draw) -> Node:
 @makes("Binarizer")
 def binarizer(draw: Draw) -> Node:
     return Node({"x": draw.array(draw.one("float", "double"), draw.shape(1, 3))}, {"threshold": draw.real(-1, 1)},
-                is_exact=True)  # fmt: skip
+                is_exact=True)
 
 
 @makes("CategoryMapper")
@@ -98,12 +98,12 @@ def label_encoder(draw: Draw) -> Node:
 def _label_tensors(draw: Draw, dims: tuple[int, ...]) -> Node:
     """Keys and values as tensors, of types that lists have not."""
     kinds: dict[str, list[Any]] = {"double": [0.0, -1.0, 2.5], "int64": [-2, 0, 3], "int32": [-2, 0, 3], "int16": [-2, 0, 3],
-                                   "float": [0.0, -1.0, float("nan")], "string": ["a", "", "É"]}  # fmt: skip
+                                   "float": [0.0, -1.0, float("nan")], "string": ["a", "", "É"]}
     source, target = draw.one(*kinds), draw.one(*kinds)
     text = target == "string"
     keys, values, default = (numpy_helper.from_array(np.asarray(content, object if kind == "string" else numpy_dtype(kind)))
                              for kind, content in ((source, kinds[source]), (target, ["p", "", "q"] if text else [5, -6, 7]),
-                                                   (target, ["?"] if text else [9])))  # fmt: skip
+                                                   (target, ["?"] if text else [9])))
     others = [*kinds[source], "c" if source == "string" else 1]
     x = np.asarray(others, object if source == "string" else numpy_dtype(source))[draw.rng.integers(0, 4, dims)]
     return Node({"x": x}, {"keys_tensor": keys, "values_tensor": values, "default_tensor": default})
@@ -124,7 +124,7 @@ def linear(draw: Draw) -> Node:
         attributes["multi_class"] = draw.flag()
     classes = max(targets, 2)
     attributes |= {"classlabels_ints": list(range(5, 5 + classes))} if draw.chance(0.6) else {
-        "classlabels_strings": [f"c{place}" for place in range(classes)]}  # fmt: skip
+        "classlabels_strings": [f"c{place}" for place in range(classes)]}
     return Node({"x": features(draw, count)}, attributes, 2)
 
 
@@ -170,7 +170,7 @@ def svm_regressor(draw: Draw) -> Node:
         "n_supports": vectors, "support_vectors": draw.parameters(vectors * count).tolist(),
         "coefficients": draw.parameters(vectors).tolist(), "rho": [draw.real(-1, 1)],
         "one_class": draw.flag() if draw.chance(0.3) else 0, "post_transform": "NONE",
-    }  # fmt: skip
+    }
     if draw.chance(0.2):  # weights of the features
         del attributes["support_vectors"]
         attributes |= {"n_supports": 0, "kernel_type": "LINEAR", "coefficients": draw.parameters(count).tolist()}
@@ -188,13 +188,13 @@ def svm_classifier(draw: Draw) -> Node:
         "support_vectors": draw.parameters(sum(per) * count).tolist(),
         "coefficients": draw.parameters((classes - 1) * sum(per)).tolist(), "rho": draw.parameters(pairs).tolist(),
         "post_transform": draw.one("NONE", "NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"),
-    }  # fmt: skip
+    }
     attributes |= {"classlabels_ints": list(range(3, 3 + classes))} if draw.chance(0.6) else {
-        "classlabels_strings": [f"c{place}" for place in range(classes)]}  # fmt: skip
+        "classlabels_strings": [f"c{place}" for place in range(classes)]}
     if draw.chance(0.2):  # a row of weights for each class
         del attributes["support_vectors"], attributes["vectors_per_class"]
         attributes |= {"kernel_type": "LINEAR", "rho": [draw.real(-1, 1)],
-                       "coefficients": draw.parameters(classes * count).tolist()}  # fmt: skip
+                       "coefficients": draw.parameters(classes * count).tolist()}
     elif draw.chance(0.4):
         attributes |= {"prob_a": (-draw.positive(pairs)).tolist(), "prob_b": draw.parameters(pairs).tolist()}
     return Node({"x": draw.array("float", (draw.size(1), count))}, attributes, 2)
@@ -210,7 +210,7 @@ def trees(draw: Draw) -> Node:
     double = draw.opset >= 3 and draw.chance(0.25)
     attributes = tree_models.listed("target" if is_regressor else "class", draw.int(1, 5), draw.int(0, 4),
                                     targets, seed=seed, modes=modes, double=double, missing=draw.chance(0.5), only=only,
-                                    positive=draw.chance(0.3), complete=is_complete)  # fmt: skip
+                                    positive=draw.chance(0.3), complete=is_complete)
     attributes["post_transform"] = draw.one("NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
     if is_complete and only is None and draw.chance(0.4):
         bases = draw.parameters(targets).tolist()
@@ -225,7 +225,7 @@ def trees(draw: Draw) -> Node:
         return Node({"x": x.astype(np.float32) if x.dtype == np.int64 else x}, attributes)
     labels = [f"c{place}" for place in range(max(targets, 2))]
     attributes |= {"classlabels_strings": labels} if draw.chance(0.3) else {
-        "classlabels_int64s": [draw.one(0, 5) + place for place in range(len(labels))]}  # fmt: skip
+        "classlabels_int64s": [draw.one(0, 5) + place for place in range(len(labels))]}
     return Node({"x": x}, attributes, 2)
 
 
@@ -234,7 +234,7 @@ def tree_ensemble(draw: Draw) -> Node:
     seed = draw.int(0, 10**6)
     dtype = draw.one("float32", "float64")
     attributes = tree_models.split(draw.int(1, 4), draw.int(1, 4), draw.int(1, 3), seed=seed, missing=draw.chance(0.5),
-                                   dtype=TensorProto.FLOAT if dtype == "float32" else TensorProto.DOUBLE)  # fmt: skip
+                                   dtype=TensorProto.FLOAT if dtype == "float32" else TensorProto.DOUBLE)
     attributes |= {"aggregate_function": draw.int(0, 3), "post_transform": draw.one(0, 0, 1, 2, 3)}
     return Node({"x": tree_models.data(draw.size(1), seed, dtype)}, attributes)
 
@@ -263,7 +263,7 @@ def _map(draw: Draw, key: str, value: str) -> dict[Any, Any]:
 def dict_vectorizer(draw: Draw) -> Node:
     """A vocabulary with keys that the map has not, also one twice."""
     key, value = draw.one(("string", "float"), ("string", "double"), ("string", "int64"), ("int64", "float"),
-                          ("int64", "double"), ("int64", "string"))  # fmt: skip
+                          ("int64", "double"), ("int64", "string"))
     words_ = [draw.one(*_KEYS[key], "z" if key == "string" else 99) for _ in range(draw.int(1, 6))]
     return Node({"x": _map(draw, key, value)}, {f"{key}_vocabulary": words_}, is_exact=True)
 

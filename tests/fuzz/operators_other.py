@@ -50,7 +50,7 @@ def stft(draw: Draw) -> Node:
     window = draw.positive(frame) if draw.chance(0.6) else None
     size = None if window is not None and draw.chance(0.3) else longs(frame)
     return Node({"x": x, "step": longs(draw.int(1, 5)), "w": window, "n": size}, {"onesided": draw.flag() if parts == 1 else 0},
-                kept=frozenset({"step", "w", "n"}))  # fmt: skip
+                kept=frozenset({"step", "w", "n"}))
 
 
 @makes("HannWindow", "HammingWindow", "BlackmanWindow")
@@ -87,7 +87,7 @@ def non_max_suppression(draw: Draw) -> Node:
     most = longs(draw.int(0, 4)) if draw.chance(0.9) else None
     limits = [np.asarray(draw.real(0, 1), np.float32) if draw.chance(0.6) else None for _ in range(2)]
     return Node({"boxes": boxes, "scores": scores, "most": most, "iou": limits[0], "least": limits[1]},
-                {"center_point_box": center})  # fmt: skip
+                {"center_point_box": center})
 
 
 # --- texts and sequences -----------------------------------------------------------------------------------------
@@ -109,14 +109,14 @@ def string_split(draw: Draw) -> Node:
 @makes("StringNormalizer")
 def string_normalizer(draw: Draw) -> Node:
     attributes: dict[str, Any] = {"case_change_action": draw.one("NONE", "LOWER", "UPPER"),
-                                  "is_case_sensitive": draw.flag()}  # fmt: skip
+                                  "is_case_sensitive": draw.flag()}
     if draw.chance(0.6):
         attributes["stopwords"] = ["a", "dd"]
     return Node({"x": words(draw, *([1] if draw.chance(0.3) else []), draw.int(1, 6))}, attributes)
 
 
 _PATTERNS = ("a", "[a-c]", "d+", ".*", "(a|dd)?", "[^a]", "a|b", "(?i)A", r"\w+", r"\d*", "^a$", "", "a{1,2}", "[[:alpha:]]+",
-             "É", r"\p{L}+", ".", "a*?", "(?:a|b)c?", r"\bdd\b", r"[\s]", r"\S+")  # fmt: skip
+             "É", r"\p{L}+", ".", "a*?", "(?:a|b)c?", r"\bdd\b", r"[\s]", r"\S+")
 
 
 @makes("RegexFullMatch")
@@ -133,7 +133,7 @@ def tf_idf(draw: Draw) -> Node:
         "mode": draw.one("TF", "IDF", "TFIDF"), "min_gram_length": shortest, "max_gram_length": longest,
         "max_skip_count": draw.int(0, 2), "ngram_counts": [0, 4], "pool_int64s": single + pairs,
         "ngram_indexes": [0, 1, 2, 3, 4, 5, 6],
-    }  # fmt: skip
+    }
     if attributes["mode"] != "TF" or draw.chance(0.3):
         attributes["weights"] = [draw.real(0.5, 2) for _ in range(7)]
     dims = (draw.int(1, 8),) if draw.chance(0.5) else (draw.int(1, 3), draw.int(1, 8))
@@ -153,7 +153,7 @@ def sequence(draw: Draw, dims: tuple[int, ...] | None = None, dtype: str = "") -
     shared = draw.shape(0, 3, 1)
     own = draw.axis(len(shared)) % max(len(shared), 1)
     shapes = [[draw.size(1) if axis == own or len(shared) < 3 else size for axis, size in enumerate(shared)]
-              for _ in range(count)]  # fmt: skip
+              for _ in range(count)]
     return [draw.array(dtype, shape) for shape in shapes]
 
 
@@ -177,7 +177,7 @@ def sequence_map(draw: Draw) -> Node:
         inputs["x"] = draw.array(dtype, draw.one((), (1,)))
     kind = int(helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype)))
     given = [helper.make_tensor_value_info(f"item_{name}", kind, None if isinstance(value, list) else [None] * value.ndim)
-             for name, value in inputs.items()]  # fmt: skip
+             for name, value in inputs.items()]
     names, nodes = [info.name for info in given], []
     for place in range(draw.int(1, 3)):
         op_type = draw.one(*[*_ITEMWISE][:-1])
@@ -314,7 +314,7 @@ def tensor_scatter(draw: Draw) -> Node:
     starts = longs([draw.int(0, s - length if mode == "linear" else s - 1) for _ in range(b)])
     dtype = draw.type("T")
     return Node({"x": draw.array(dtype, (b, h, s, d)), "u": draw.array(dtype, (b, h, length, d)),
-                 "w": starts if draw.chance(0.8) else None}, {"mode": mode}, is_exact=True)  # fmt: skip
+                 "w": starts if draw.chance(0.8) else None}, {"mode": mode}, is_exact=True)
 
 
 @makes("Dropout")

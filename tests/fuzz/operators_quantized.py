@@ -59,7 +59,7 @@ def matmul_integer(draw: Draw) -> Node:
     one, other = draw.one("uint8", "int8"), draw.one("uint8", "int8")
     batch = draw.shape(0, 1, 1)
     inputs: dict[str, Any] = {"A": draw.array(one, (*draw.broadcast(batch), m, k)),
-                              "B": draw.array(other, (*(draw.broadcast(batch) if draw.chance(0.4) else ()), k, n))}  # fmt: skip
+                              "B": draw.array(other, (*(draw.broadcast(batch) if draw.chance(0.4) else ()), k, n))}
     if draw.chance(0.7):
         inputs["az"] = zero_point(draw, one, *(() if draw.chance(0.8) else (m,)))
         inputs["bz"] = zero_point(draw, other, *(() if draw.chance(0.6) else (n,))) if draw.chance(0.6) else None
@@ -77,7 +77,7 @@ def qlinear_matmul(draw: Draw) -> Node:
         "b": draw.array(other, (*(batch if draw.chance(0.2) and not columns else ()), k, n)),
         "bs": draw.positive(*columns), "bz": zero_point(draw, other, *columns),
         "ys": draw.positive(low=5, high=50), "yz": zero_point(draw, one),
-    })  # fmt: skip
+    })
 
 
 @makes("QLinearConv")
@@ -94,4 +94,4 @@ def qlinear_conv(draw: Draw) -> Node:
         "xz": zero_point(draw, one), "w": draw.array(other, (channels, inside, *kernel)),
         "ws": draw.positive(*count), "wz": zero, "ys": draw.positive(low=5, high=50), "yz": zero_point(draw, one),
         "B": np.asarray(draw.rng.integers(-99, 99, channels), np.int32) if draw.chance(0.5) else None,
-    }, attributes, kept=frozenset({"w", "ws", "wz", "B"}))  # fmt: skip
+    }, attributes, kept=frozenset({"w", "ws", "wz", "B"}))

@@ -20,7 +20,7 @@ def pad(draw: Draw) -> Node:
     chosen = draw.axes(len(dims)) if draw.opset >= 18 and draw.chance(0.4) else list(range(len(dims)))
     most = [dims[axis] - 1 if mode == "reflect" else 3 if mode == "constant" else min(dims[axis], 3) for axis in chosen]
     pads = [draw.int(-1 if draw.chance(0.2) and mode == "constant" and dims[axis % len(dims)] > 2 else 0, max(0, limit))
-            for _ in range(2) for axis, limit in zip(chosen, most)]  # fmt: skip
+            for _ in range(2) for axis, limit in zip(chosen, most)]
     inputs, attributes = by_opset(draw, "pads", pads, 11)
     attributes["mode"] = mode
     if draw.opset >= 11:
@@ -42,9 +42,9 @@ def reshape(draw: Draw) -> Node:
         target[draw.int(0, len(target) - 1)] = -1
     if not allow:
         target = [0 if place < len(dims) and size == dims[place] and draw.chance(0.4) else size
-                  for place, size in enumerate(target)]  # fmt: skip
+                  for place, size in enumerate(target)]
     return Node({"x": draw.array(draw.type("T"), dims), "shape": longs(target)}, {"allowzero": 1} if allow else {},
-                is_exact=True, kept=frozenset({"shape"}))  # fmt: skip
+                is_exact=True, kept=frozenset({"shape"}))
 
 
 def _factors(draw: Draw, total: int) -> list[int]:
@@ -65,14 +65,14 @@ def expand(draw: Draw) -> Node:
     source = draw.broadcast(dims)
     target = [1 if draw.chance(0.2) and place >= len(dims) - len(source) else size for place, size in enumerate(dims)]
     return Node({"x": draw.array(draw.type("T"), source), "shape": longs(target)}, is_exact=True,
-                kept=frozenset({"shape"}))  # fmt: skip
+                kept=frozenset({"shape"}))
 
 
 @makes("Tile")
 def tile(draw: Draw) -> Node:
     dims = draw.shape(1, 4)
     return Node({"x": draw.array(draw.type("T"), dims), "repeats": longs([draw.int(0, 3) for _ in dims])},
-                is_exact=True)  # fmt: skip
+                is_exact=True)
 
 
 @makes("Transpose")
@@ -113,7 +113,7 @@ def compress(draw: Draw) -> Node:
     length = math.prod(dims) if axis is None else dims[axis]
     condition = np.asarray(draw.rng.random(draw.int(0, length)) < 0.6)
     return Node({"x": draw.array(draw.type("T"), dims), "c": condition}, {} if axis is None else {"axis": axis},
-                is_exact=True)  # fmt: skip
+                is_exact=True)
 
 
 @makes("OneHot")
@@ -170,7 +170,7 @@ def constant(draw: Draw) -> Node:
         (11, {"sparse_value": _sparse(draw)}), (12, {"value_floats": numbers.tolist()}), (12, {"value_ints": integers.tolist()}),
         (12, {"value_float": draw.real(-2, 2)}), (12, {"value_int": draw.int(-9, 9)}), (12, {"value_strings": texts}),
         (12, {"value_string": draw.one("", "a", "été")}),
-    ]  # fmt: skip
+    ]
     return Node({}, draw.one(*[attributes for since, attributes in forms if draw.opset >= since]), is_exact=True)
 
 
@@ -191,7 +191,7 @@ def range_of(draw: Draw) -> Node:
     limit = start + delta * draw.int(-1, 6) + draw.int(-1, 1)
     scale = draw.one(0.5, 0.1, 0.3, 1.0) if dtype in FLOATS else 1
     return Node({name: np.asarray(value * scale, numpy_dtype(dtype)) for name, value in
-                 (("start", start), ("limit", limit), ("delta", delta))})  # fmt: skip
+                 (("start", start), ("limit", limit), ("delta", delta))})
 
 
 @makes("ReverseSequence")
@@ -200,7 +200,7 @@ def reverse_sequence(draw: Draw) -> Node:
     batch = draw.flag()
     lengths = longs([draw.int(1, dims[1 - batch]) for _ in range(dims[batch])])
     return Node({"x": draw.array(draw.type("T"), dims), "n": lengths}, {"batch_axis": batch, "time_axis": 1 - batch},
-                is_exact=True)  # fmt: skip
+                is_exact=True)
 
 
 @makes("CenterCropPad")
@@ -210,7 +210,7 @@ def center_crop_pad(draw: Draw) -> Node:
     attributes = {"axes": chosen} if draw.chance(0.6) else {}
     count = len(chosen) if attributes else len(dims)
     return Node({"x": draw.array(draw.type("T"), dims), "shape": longs([draw.int(1, 7) for _ in range(count)])},
-                attributes, is_exact=True, kept=frozenset({"shape"}))  # fmt: skip
+                attributes, is_exact=True, kept=frozenset({"shape"}))
 
 
 @makes("DepthToSpace", "SpaceToDepth")

@@ -141,7 +141,7 @@ def _value(field: FieldDescriptor, old: Any, model: ModelProto, draw: Draw) -> A
             choices += [old + 1, old - 1, old * 2, -old] * 2
         value = draw.choice(choices)
         low, high = {FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
-                     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1)}.get(field.cpp_type, (-(2**63), 2**63 - 1))  # fmt: skip
+                     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1)}.get(field.cpp_type, (-(2**63), 2**63 - 1))
         return min(max(value, low), high)
     if field.cpp_type in _REALS:
         return draw.choice(FLOATS)
@@ -230,7 +230,7 @@ def _graft(model: ModelProto, draw: Draw) -> str:
     node = draw.choice(nodes)
     node.attribute.append(AttributeProto(
         name=draw.choice(["body", "then_branch", "else_branch"]), type=AttributeProto.GRAPH, g=body
-    ))  # fmt: skip
+    ))
     if draw.random() < 0.7:
         node.op_type, node.domain = draw.choice(["If", "Loop", "Scan", "SequenceMap"]), ""
     return f"a graph becomes a body of {node.op_type}"
@@ -284,5 +284,5 @@ _Change = Callable[[ModelProto, Draw], str]
 _WEIGHTED: dict[_Change, float] = {
     _any_field: 10, _rewire: 3, _other_operator: 2, _inputs_of_node: 2, _attribute: 5, _graft: 0.5, _declared: 4, _opset: 2,
     _constant_becomes_input: 2,
-}  # fmt: skip
+}
 _CHANGES, _WEIGHTS = list(_WEIGHTED), list(_WEIGHTED.values())

@@ -78,7 +78,7 @@ def _choice(made: _Sizes) -> None:
     op_type = made.draw.one("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
     condition = made.add(op_type, made.size(), made.size())
     made.sizes.append(made.add("Where", condition, made.size(), made.size()) if made.draw.chance(0.7)
-                      else made.add("Cast", condition, to=TensorProto.INT64))  # fmt: skip
+                      else made.add("Cast", condition, to=TensorProto.INT64))
 
 
 def _scaled(made: _Sizes) -> None:
@@ -155,7 +155,7 @@ def _windows(made: _Sizes) -> None:
     kernel = made.draw.int(1, 3)
     attributes: dict[str, Any] = {"kernel_shape": [kernel], "strides": [made.draw.int(1, 3)]}
     attributes |= made.draw.one({}, {"pads": [made.draw.int(0, kernel - 1), made.draw.int(0, kernel - 1)]},
-                                {"auto_pad": made.draw.one("SAME_UPPER", "SAME_LOWER")})  # fmt: skip
+                                {"auto_pad": made.draw.one("SAME_UPPER", "SAME_LOWER")})
     made.tensors.append((made.add("MaxPool", made.draw.one(*images), **attributes), 3))
 
 
@@ -170,7 +170,7 @@ def _shape(made: _Sizes) -> None:
 _STEPS: tuple[Callable[[_Sizes], None], ...] = (
     _arithmetic, _arithmetic, _arithmetic, _quotient, _quotient, _sign, _choice, _scaled, _list, _of_list, _range, _range,
     _slice, _slice, _slice, _pad, _reshaped, _filled, _windows, _shape, _shape,
-)  # fmt: skip
+)
 
 
 def cases(seed: int, count: int) -> Iterator[ModelCase]:
@@ -200,7 +200,7 @@ def _model(made: _Sizes, dims: list[int | str]) -> onnx.ModelProto:
     graph = helper.make_graph(
         made.nodes, "sizes", [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)],
         [onnx.ValueInfoProto(name=name) for name in results], made.constants,
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
     for output, inferred in zip(model.graph.output, onnx.shape_inference.infer_shapes(model).graph.output):
         output.type.CopyFrom(inferred.type)

@@ -20,7 +20,7 @@ def test_random_cases(kind: str, part: int) -> None:
     count = _COUNTS.get(kind, 40) // _PARTS
     source = SOURCES[kind]
     found = [finding for case in source.cases(_SEED + part * count, count)
-             if (finding := source.check(case, shared_session())) is not None]  # fmt: skip
+             if (finding := source.check(case, shared_session())) is not None]
     assert not found, "\n\n".join(f"{each.kind} (seed {each.seed}): {each.detail}\n{each.text}" for each in found)
 
 

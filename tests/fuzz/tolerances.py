@@ -17,7 +17,7 @@ _PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", 
                        "Softsign", "HardSwish", "Softmax", "LogSoftmax", "SkipSimplifiedLayerNormalization", "RNN",
                        "GRU", "LSTM", "FusedGemm", "Normalizer", "TransposeMatMul", "ComplexMul", "ComplexMulConj",
                        "Attention", "CDist", "DeformConv", "Resize", "Upsample", "RoiAlign", "GridSample",
-                       "LpNormalization", "CausalConvWithState", "SwiGLU", "BiasSplitGelu"})  # fmt: skip
+                       "LpNormalization", "CausalConvWithState", "SwiGLU", "BiasSplitGelu"})
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 

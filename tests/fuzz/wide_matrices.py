@@ -22,7 +22,7 @@ from tests.fuzz.scattering import scattered
 
 _MOST_CELLS = 1_300_000
 _UNARY = ("Relu", "Tanh", "Sigmoid", "Abs", "Neg", "Exp", "Floor", "Ceil", "Round", "Sign", "Softplus", "Elu", "LeakyRelu",
-          "Softsign", "Sin", "Cos", "HardSigmoid", "Sqrt", "Log", "Erf", "Identity")  # fmt: skip
+          "Softsign", "Sin", "Cos", "HardSigmoid", "Sqrt", "Log", "Erf", "Identity")
 _BINARY = ("Add", "Add", "Sub", "Sub", "Mul", "Mul", "Max", "Min")
 _COMPARISONS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")
 _REDUCTIONS = (
@@ -48,7 +48,7 @@ def case(seed: int) -> ModelCase:
     """The graph of a seed, called with numbers at other places each time."""
     draw = Draw(seed)
     rows, cols = draw.one((draw.int(2, 40), draw.int(1001, 3000)), (draw.int(1001, 1100), draw.int(1001, 1100)),
-                          (draw.int(300, 900), draw.int(1001, 1400)), (draw.int(1001, 5000), draw.int(20, 250)))  # fmt: skip
+                          (draw.int(300, 900), draw.int(1001, 1400)), (draw.int(1001, 5000), draw.int(20, 250)))
     symbols = {"N": rows} if draw.chance(0.4) else {}
     first: int | str = "N" if symbols else rows
     inner = draw.int(1, 6)
@@ -248,9 +248,9 @@ def _moved(b: Builder) -> Known | None:
         return b.add("Pad", [x.name, b.constant([1, 0, 2, 0] if axis == 0 else [0, 1, 0, 2])], x.dtype, dims)
     dims = tuple(2 * size if place == axis else each for place, each in enumerate(x.dims))
     return b.add("Concat", [x.name, b.pick(lambda known: (known.dtype, known.dims) == (x.dtype, x.dims)).name],  # type: ignore[union-attr]
-                 x.dtype, dims, axis=axis)  # fmt: skip
+                 x.dtype, dims, axis=axis)
 
 
 _STEPS: tuple[Callable[[Builder], Known | None], ...] = (
     *[_unary] * 5, *[_binary] * 6, *[_square] * 2, _quotient, *[_compared] * 3, *[_product] * 4, *[_reduced] * 3, _along, *[_moved] * 3,
-)  # fmt: skip
+)

@@ -47,7 +47,7 @@ def matrix_add() -> Golden:
 def add_mul_sub() -> Golden:
     nodes = [helper.make_node("Add", ["A", "B"], ["sum"], doc_string="first\nprint('never code')"),
              helper.make_node("Mul", ["sum", "C"], ["product"]),
-             helper.make_node("Sub", ["product", "A"], ["Y"])]  # fmt: skip
+             helper.make_node("Sub", ["product", "A"], ["Y"])]
     infos = [_info(name, (2, 3)) for name in "ABC"]
     calls = ({"A": ramp(2, 3), "B": ramp(2, 3, start=1), "C": ramp(2, 3, start=2)},)
     return Golden(_model("add_mul_sub", nodes, infos, [_info("Y", (2, 3))]), calls)
@@ -56,7 +56,7 @@ def add_mul_sub() -> Golden:
 def initialized_matrices() -> Golden:
     constants = {"W": ramp(3, 100, step=0.01, start=-1), "b": np.array([0.25], np.float32), "V": ramp(100, 2, step=0.02)}
     nodes = [helper.make_node("MatMul", ["X", "W"], ["hidden"]), helper.make_node("Add", ["hidden", "b"], ["shifted"]),
-             helper.make_node("MatMul", ["shifted", "V"], ["Y"])]  # fmt: skip
+             helper.make_node("MatMul", ["shifted", "V"], ["Y"])]
     model = _model("initialized_matrices", nodes, [_info("X", ("n", 3))], [_info("Y", ("n", 2))], constants)
     return Golden(model, ({"X": ramp(4, 3)},))
 
@@ -64,14 +64,14 @@ def initialized_matrices() -> Golden:
 def activations() -> Golden:
     nodes = [helper.make_node("Relu", ["X"], ["relu"]), helper.make_node("Tanh", ["relu"], ["tanh"]),
              helper.make_node("Sigmoid", ["tanh"], ["sigmoid"]),
-             helper.make_node("Softmax", ["sigmoid"], ["Y"], axis=-1)]  # fmt: skip
+             helper.make_node("Softmax", ["sigmoid"], ["Y"], axis=-1)]
     return Golden(_model("activations", nodes, [_info("X", ("n", 4))], [_info("Y", ("n", 4))]),
                   ({"X": ramp(3, 4, step=0.25, start=-1)},))
 
 
 def convolution() -> Golden:
     constants = {"W1": ramp(4, 3, 3, 3, step=0.01, start=-0.5), "b1": np.array([0.1, -0.2, 0.3, 0.0], np.float32),
-                 "W2": ramp(2, 4, 3, 3, step=0.02, start=-0.3)}  # fmt: skip
+                 "W2": ramp(2, 4, 3, 3, step=0.02, start=-0.3)}
     nodes = [helper.make_node("Conv", ["X", "W1", "b1"], ["first"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
              helper.make_node("Relu", ["first"], ["relu"]),
              helper.make_node("Conv", ["relu", "W2"], ["Y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 0, 0, 1])]
@@ -126,4 +126,4 @@ GOLDENS: dict[str, Callable[[], Golden]] = {
     build.__name__: build
     for build in (matrix_add, add_mul_sub, initialized_matrices, activations, convolution, max_pooling, if_graph,
                   dropout, boolean_operators)
-}  # fmt: skip
+}

@@ -28,7 +28,7 @@ HEAD = "f = function(matrix[double] X, integer h) return (matrix[double] Y, matr
     ],
     ids=["a result", "a parameter", "several results", "two results are one", "behind a loop", "reshapes",
          "named arguments"],
-)  # fmt: skip
+)
 def test_an_alias_goes(body: str, expected: str) -> None:
     (function,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()
     assert print_block(without_aliases_in(function).body).rstrip("\n") == expected

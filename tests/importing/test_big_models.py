@@ -19,7 +19,7 @@ WIDTH = 4096
 @pytest.mark.parametrize(("megabytes", "most"), [
     pytest.param(320, 3e8, marks=pytest.mark.slow("writes and reads 320 MB")),
     pytest.param(2560, 1e9, marks=pytest.mark.big),
-])  # fmt: skip
+])
 def test_external_data_is_converted_in_little_memory(megabytes: int, most: float, tmp_path: Path) -> None:
     model, script = tmp_path / "external.onnx", tmp_path / "external.dml"
     write_external(model, megabytes, width=WIDTH)

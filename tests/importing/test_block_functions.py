@@ -67,7 +67,7 @@ def test_layers_are_one_function(batch: int | str) -> None:
 
 def test_a_few_layers_stay_as_they_are_unless_asked_for() -> None:
     scripts = {mode: import_model(encoder(2), functions=mode, weights="inline")
-               for mode in (None, "keep", "flat", "blocks")}  # fmt: skip
+               for mode in (None, "keep", "flat", "blocks")}
     assert scripts[None].text == scripts["keep"].text == scripts["flat"].text
     assert len(calls_of(scripts["blocks"], "encoder_layer")) == 2
     assert lines_of(scripts["blocks"]) < lines_of(scripts["flat"])
@@ -79,7 +79,7 @@ def test_a_few_layers_stay_as_they_are_unless_asked_for() -> None:
 def test_results_have_sizes_where_a_later_call_takes_them() -> None:
     """The engine does not know them before it has compiled the function, for which it has to know them."""
     calls = [statement for statement in import_model(encoder(3), functions="blocks").main.body
-             if isinstance(statement, tree.Assign) and "encoder_layer(" in statement.spelling]  # fmt: skip
+             if isinstance(statement, tree.Assign) and "encoder_layer(" in statement.spelling]
     endings = [statement.spelling.rpartition('Weight"])))')[2] for statement in calls]
     assert endings == [", rows=4 * batch, cols=8)", ", rows=4 * batch, cols=8)", ""]
 
@@ -88,7 +88,7 @@ def test_results_have_sizes_where_a_later_call_takes_them() -> None:
 def test_numbers_are_the_same_to_the_last_bit(batch: int | str) -> None:
     inputs = {"X": random(2, TOKENS, WIDTH)}
     flat, blocks = (ScoringFunction(import_model(encoder(3, batch=batch), functions=mode))(inputs)["Y"]
-                    for mode in ("flat", "blocks"))  # fmt: skip
+                    for mode in ("flat", "blocks"))
     np.testing.assert_array_equal(flat, blocks)
     if batch == 2:
         assert verify_model(encoder(3, batch=batch), inputs, functions="blocks").passed
@@ -101,13 +101,13 @@ def test_what_is_one_in_the_first_layer_may_be_two_in_others() -> None:
         names = iter([f"{letter}{number}" for letter in "abcdefghij"] + [f"y{number}"])
         made: list[str] = []
         for op_type, *inputs in (("Sin", own), ("Cos", other), ("Mul", 0, 1), ("Add", 2, 0), ("Abs", 3), ("Sqrt", 4),
-                                 ("Sub", 5, 3), ("Mul", 6, 1), ("Add", 7, 5), ("Mul", 8, 4), ("Tanh", 9)):  # fmt: skip
+                                 ("Sub", 5, 3), ("Mul", 6, 1), ("Add", 7, 5), ("Mul", 8, 4), ("Tanh", 9)):
             made.append(next(names))
             taken = [made[given] if isinstance(given, int) else str(given) for given in inputs]
             nodes.append(helper.make_node(str(op_type), taken, [made[-1]]))
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in ("x", "y2")]
     model = helper.make_model(helper.make_graph(nodes, "decoder", infos[:1], infos[1:]), ir_version=8,
-                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+                              opset_imports=[helper.make_opsetid("", 17)])
     assert verify_model(model, {"x": random(3, 4)}, functions="blocks").passed
 
 
@@ -157,14 +157,14 @@ def test_lines_of_a_function_are_of_the_nodes_of_all_its_calls() -> None:
     script = import_model(encoder(2), functions="blocks")
     lines = script.text_for("encoder").splitlines()
     nodes = {node.node.node: [lines[it.line - 1].strip() for it in node.statements if it.function == "encoder_layer"]
-             for node in script_map(script, "encoder")}  # fmt: skip
+             for node in script_map(script, "encoder")}
     assert nodes["/encoder/layer.0/Gelu"] == nodes["/encoder/layer.1/Gelu"] == ["Gelu = gelu(wide_Add)"]
     assert nodes["/pooler/Tanh"] == []
 
 
 def test_own_functions_of_a_model_are_written_out() -> None:
     body = [helper.make_node(op, [given], [result]) for op, given, result in
-            (("Tanh", "a", "b"), ("Exp", "b", "c"), ("Sin", "c", "d"), ("Cos", "d", "e"))]  # fmt: skip
+            (("Tanh", "a", "b"), ("Exp", "b", "c"), ("Sin", "c", "d"), ("Cos", "d", "e"))]
     function = helper.make_function("own", "Waves", ["a"], ["e"], body, [helper.make_opsetid("", 17)])
     nodes = [helper.make_node("Waves", [given], [result], domain="own") for given, result in (("X", "H"), ("H", "Y"))]
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in "XY"]
@@ -196,7 +196,7 @@ def layers(*changed: str, count: int = 4) -> str:
     text = ["x0 = exp(X)"]
     for number in range(count):
         lines = ["w{n} = matrix(\"{n} 1\", rows=1, cols=2)", "a{n} = sin(x{n})", "b{n} = a{n} * w{n}", "c{n} = cos(b{n})",
-                 "d{n} = c{n} + a{n}", "e{n} = abs(d{n})", "f{n} = sqrt(e{n})", "g{n} = f{n} - 1", "x{m} = g{n} * x{n}"]  # fmt: skip
+                 "d{n} = c{n} + a{n}", "e{n} = abs(d{n})", "f{n} = sqrt(e{n})", "g{n} = f{n} - 1", "x{m} = g{n} * x{n}"]
         for line in changed if number == 1 else ():
             lines = [line if line.split(" = ")[0] == old.split(" = ")[0] else old for old in lines]
         text += [line.format(n=number, m=number + 1) for line in lines]
@@ -210,7 +210,7 @@ def test_repeats() -> None:
 
 @pytest.mark.parametrize("changed", [
     "d{n} = c{n} - a{n}", "d{n} = c{n} + b{n}", "g{n} = f{n} - 2", "c{n} = tan(b{n})", "d{n} = a{n} + c{n}",
-])  # fmt: skip
+])
 def test_a_layer_that_differs_is_not_one_of_them(changed: str) -> None:
     assert [(times, length) for times, length, _ in repeats_in(layers(changed, count=6))] == [(4, 8)]
 
@@ -225,7 +225,7 @@ def test_a_variable_that_changes_is_not_moved() -> None:
     ("node_add", "['', 'm', 'm.h.1', 'm.h.1.attn', 'add']", ("m", "h", "1", "attn")),
     ("/a/b", "['add']", ()),
     ("/a/b", "none", ()),
-])  # fmt: skip
+])
 def test_scopes_of_nodes(name: str, scopes: str | None, expected: tuple[str, ...]) -> None:
     node = helper.make_node("Add", ["a", "b"], ["c"], name)
     if scopes is not None:

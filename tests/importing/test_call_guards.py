@@ -39,7 +39,7 @@ def statements_of(*lines: str) -> tree.Block:
     (["a = count(+3)", "b = count(-(-4))", "d = count(Inf)"], []),
     (["a = count(3)", "if (c) { d = count(n) }"], ["print(nrow(count(1)))"]),
     (["a = recount(n)", "b = count(m)"], []),
-])  # fmt: skip
+])
 def test_guards_of_calls(statements: list[str], guards: list[str]) -> None:
     assert guarding_calls([function_of(COUNT)], statements_of(*statements)) == guards
 
@@ -65,10 +65,10 @@ def test_numbers_of_two_calls_are_not_mixed_up_where_sizes_are_known() -> None:
         helper.make_node("Add", ["column", "along"], ["y"]),
     ]
     constants = [helper.make_tensor(name, TensorProto.INT64, dims, [value])
-                 for name, dims, value in [("zero", (), 0), ("one", (), 1), ("last", (1,), 1)]]  # fmt: skip
+                 for name, dims, value in [("zero", (), 0), ("one", (), 1), ("last", (1,), 1)]]
     graph = helper.make_graph(
         nodes, "counted", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b"])],
-        [helper.make_tensor_value_info("y", TensorProto.INT64, ["a", "b"])], constants)  # fmt: skip
+        [helper.make_tensor_value_info("y", TensorProto.INT64, ["a", "b"])], constants)
     script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
     assert "print(nrow(count_up(1)))" in script.text
     with ScoringFunction(script, specialise_after=1) as function:

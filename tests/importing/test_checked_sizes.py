@@ -41,7 +41,7 @@ CHECK = 'if (ncol({0}) != {1}) {{ stop("{0} has " + ncol({0}) + " columns, not {
     ("string[N,3] X", "t = Slice(X, start, end, axis) Y = Cast<to = 1>(t)", [("X", 3)]),
     ("float[N,6] X, bool c", "Y = If(c) <then_branch = a () => (float[N,2] t) { t = Slice(X, start, end, axis) }, "
      "else_branch = b () => (float[N,2] e) { z = Slice(X, start, end, axis) e = Neg(z) }>", [("X", 6)]),
-])  # fmt: skip
+])
 def test_checks_stand_where_nothing_else_refuses(inputs: str, nodes: str, checked: list[tuple[str, int]]) -> None:
     constants = {name: content for name, content in FIRST_TWO.items() if name in nodes}
     if "W" in nodes:
@@ -62,7 +62,7 @@ ROW_CHECK = 'if (nrow({0}) != {1}) {{ stop("{0} has " + nrow({0}) + " rows, not 
     ("float[2,3] X, float[2,3] Z", "a = Abs(X) Y = Sub(a, Z)", [("Z", 2)]),
     ("float[3] X", "Y = Slice(X, start, end)", [("X", 3)]),
     ("float[2,3] X, float[2,3] Z", "s = Shape(Z) a = Abs(X) b = Expand(a, s) Y = Neg(b)", []),
-])  # fmt: skip
+])
 def test_checks_of_rows_stand_where_neither_refusals_nor_results_show_them(
     inputs: str, nodes: str, checked: list[tuple[str, int]]
 ) -> None:

@@ -86,7 +86,7 @@ def layers() -> ModelProto:
     )
     drawn = np.random.default_rng(3)
     for name, shape in (("W1", (2, 12, 3)), ("R1", (2, 12, 3)), ("B1", (2, 24)),
-                        ("W2", (2, 12, 6)), ("R2", (2, 12, 3)), ("B2", (2, 24))):  # fmt: skip
+                        ("W2", (2, 12, 6)), ("R2", (2, 12, 3)), ("B2", (2, 24))):
         model.graph.initializer.append(numpy_helper.from_array(drawn.normal(size=shape).astype(np.float32), name))
     return model
 

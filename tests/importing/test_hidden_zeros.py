@@ -48,7 +48,7 @@ HIDDEN = {
         'for (i in seq(1, 3, 1)) { Y = t(a)\nc = b\nd = exp(b)\nif (never) { print("never") }\na = c\nb = d }',
         ["c = c + 1"],
     ),
-}  # fmt: skip
+}
 
 
 def hidden(body: str) -> tuple[tree.Function, tree.Function]:

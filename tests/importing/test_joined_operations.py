@@ -102,7 +102,7 @@ looping = function(matrix[double] a, matrix[double] b) return (matrix[double] c)
     ("m = times(x, z); y = plus(m, z)", 1), ("m = times(x, z); y = w + m", 0), ("m = looping(x, z); y = x + m", 0),
     ("m = times(x, z); n = times(z, w); y = n + x", 0), ("[m, n] = product(x, z); y = m %*% w", 1),
     ("[m, n] = product(x, z); y = m %*% w; v = m + 1", 0),
-])  # fmt: skip
+])
 def test_calls_that_the_engine_inlines_are_looked_through(text: str, cuts: int) -> None:
     functions = {item.name: item for item in parse_snippet(FUNCTIONS) if isinstance(item, tree.Function)}
     found = cut_blocks(parse_snippet(text), functions)

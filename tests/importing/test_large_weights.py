@@ -30,7 +30,7 @@ def write_model(path: Path, rows: int) -> None:
         helper.make_node("Add", ["p", "g"], ["y"]),
     ]
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, rows]),
-              helper.make_tensor_value_info("i", TensorProto.INT64, [1])]  # fmt: skip
+              helper.make_tensor_value_info("i", TensorProto.INT64, [1])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, COLS])]
     graph = helper.make_graph(nodes, "large", inputs, outputs, [tensor])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)

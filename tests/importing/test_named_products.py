@@ -134,13 +134,13 @@ def test_what_constants_call_too_is_defined_once() -> None:
     """Places that are computed at the start, of indices that are a weight, and a row that is repeated at each call."""
     places = np.stack([np.arange(900) % 50, np.arange(900) % 40], axis=1)
     nodes = [helper.make_node("ReduceMax", ["x"], ["r"], axes=[0]), helper.make_node("Expand", ["r", "shape"], ["y"]),
-             helper.make_node("GatherND", ["x", "places"], ["z"])]  # fmt: skip
+             helper.make_node("GatherND", ["x", "places"], ["z"])]
     constants = {"shape": np.array([30, 40]), "places": places}
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [50, 40])],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"],
         [numpy_helper.from_array(content, name) for name, content in constants.items()],
-    )  # fmt: skip
+    )
     script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
     assert script.constants is not None and "repeated_row(r, " in script.text
     assert script.text.count("\nrepeated_row = function(") == 1

@@ -54,7 +54,7 @@ def named(body: str) -> str:
         ),
     ],
     ids=["twice", "in branches", "another name", "of a matrix", "images"],
-)  # fmt: skip
+)
 def test_named(body: str, expected: str) -> None:
     assert named(body) == expected
 

@@ -134,7 +134,7 @@ CASES = {
     "LSTM backwards": Case([node("LSTM", "x W R B", hidden_size=4, direction="reverse")], (2, "n", 5), [], LSTM),
     "LSTM of other activations": Case([node("LSTM", "x W R B", hidden_size=4, activations=["Sigmoid", "Relu", "Tanh"])],
                                       (2, "n", 5), [], LSTM),
-}  # fmt: skip
+}
 CASES["LSTM, last state"].nodes[0].output[:] = ["", "y"]
 
 
@@ -181,7 +181,7 @@ def test_there_and_back() -> None:
     script = import_model(case.model(), style="nn", weights="inline")
     back = export_script(script.text, function=script.function, inputs={"x": InputSpec("double", ["n", 90])})
     assert [node.op_type for node in back.graph.node if node.op_type in ("Conv", "Relu", "MaxPool")] == ["Conv", "Relu",
-                                                                                                         "MaxPool"]  # fmt: skip
+                                                                                                         "MaxPool"]
 
 
 def test_errors_in_a_layer_are_of_the_node_that_calls_it() -> None:

@@ -39,7 +39,7 @@ def names(found: Model) -> tuple[list[str], list[str], list[str]]:
     (("h",), ("Y",), ["h"], ["MatMul", "Tanh"], ["Y"], {"w"}),
     (("h", "h"), ("p", "h", "p"), ["h"], ["MatMul"], ["p", "h"], {"w"}),
     (("X",), ("a",), ["X"], ["Add"], ["a"], {"b"}),
-])  # fmt: skip
+])
 def test_a_part_holds_what_its_ends_need(
     starts: tuple[str, ...], ends: tuple[str, ...], inputs: list[str], nodes: list[str], outputs: list[str], weights: set[str]
 ) -> None:
@@ -62,7 +62,7 @@ def test_what_cannot_be_typed_stays_open() -> None:
     (CHAIN, ["Y"], ["Y"], 'no node computes "Y" of "Y"'),
     (CHAIN, [], ["X"], 'no node computes "X"$'),
     (TWO, ["low"], [], '"low" is computed together with "high": begin with all of them'),
-])  # fmt: skip
+])
 def test_what_is_no_part(text: str, starts: list[str], ends: list[str], message: str) -> None:
     with pytest.raises(InvalidModel, match=message):
         part_of(model(text), starts, ends)

@@ -57,7 +57,7 @@ def statements_of(text: str) -> list[tree.Statement]:
     ("a = t(x)\nb = t(y)\nz = a %*% b", TRANSPOSED_CUT),
     ("a = t(x)\nz = c + -w %*% a %*% t(y)", TRANSPOSED_CUT),
     ("a = t(x)\nz = a %*% y + t(z) %*% w", None),
-])  # fmt: skip
+])
 def test_cuts_between_what_the_engine_would_join(text: str, expected: str | None) -> None:
     *first, last = statements_of(text)
     cut = [] if expected is None else statements_of(expected)
@@ -67,10 +67,10 @@ def test_cuts_between_what_the_engine_would_join(text: str, expected: str | None
 @pytest.mark.parametrize(("text", "expected"), [
     ("m = min(a, b)\nz = f(m)", EXTREMES_CUT), ("m = max(a, b)\nz = f(m)", None), ("m = min(a, b)\nz = f(c)", None),
     ("m = a > 0\nz = g(m, a)", COMPARED_CUT),
-])  # fmt: skip
+])
 def test_cuts_before_what_the_engine_would_join_once_it_has_inlined_it(text: str, expected: str | None) -> None:
     functions = {name: function_of(f"{name} = function(matrix[double] X, matrix[double] U) return (matrix[double] Y) {{ {body} }}")
-                 for name, body in {"f": "C = min(X, 5)\n Y = C + 1", "g": "Y = U * X"}.items()}  # fmt: skip
+                 for name, body in {"f": "C = min(X, 5)\n Y = C + 1", "g": "Y = U * X"}.items()}
     *first, last = statements_of(text)
     cut = [] if expected is None else statements_of(expected)
     assert print_block(cut_blocks([*first, last], functions)) == print_block([*first, *cut, last])
@@ -85,7 +85,7 @@ def test_long_blocks_are_cut_between_lines() -> None:
 @pytest.mark.parametrize(("text", "is_used"), [
     ("x = 1", False), ('print("if (never) {")', False), ("# if (never) {\nx = 1", False), (BLOCK_CUT, True),
     ("for (i in 1:n) {\n  if (c) { x = 1 } else { if (never) { x = 2 } }\n}", True), ("while (c) { x = 1 }", False),
-])  # fmt: skip
+])
 def test_never_is_defined_where_it_is_used(text: str, is_used: bool) -> None:
     statements = statements_of(text)
     assert print_block(with_never(statements)) == (f"{NEVER}\n" if is_used else "") + print_block(statements)
@@ -101,7 +101,7 @@ def test_never_is_defined_where_it_is_used(text: str, is_used: bool) -> None:
      "texts1 = texts\nfor (i in 1:n) {\n  [x, t] = f(texts1, i*i)\n  texts1 = t\n}\nx = f(texts1)"),
     ('x = f(old_texts_, "old_texts_", old_texts_=1, a=old_texts_)', 'x = f(texts, "old_texts_", old_texts_=1, a=texts)'),
     ("[new_texts_, x] = f(old_texts_); y = x*x", "[texts1, x] = f(texts); y = x*x"),
-])  # fmt: skip
+])
 def test_states_of_the_dictionary_have_names(text: str, expected: str) -> None:
     numbers = count(1)
     statements, last = with_numbered_texts(statements_of(text), lambda hint: f"{hint}{next(numbers)}")
@@ -118,6 +118,6 @@ def test_states_of_the_dictionary_have_names(text: str, expected: str) -> None:
     ("for (i in seq(1, x, 1)) { m = i }\ny = m", ["m"]),
     ("y = 0\nwhile (y < x) { y = y + m\nm = y }", ["m"]),
     ("m = x\nm[1, k] = 2\n[y, n] = f(m)", ["k"]),
-])  # fmt: skip
+])
 def test_variables_that_are_not_defined_on_each_way(body: str, names: list[str]) -> None:
     assert undefined(function_of(f"f = function(matrix[double] x) return (matrix[double] y) {{\n{body}\n}}")) == names

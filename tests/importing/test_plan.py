@@ -70,7 +70,7 @@ def test_a_model_of_one_call() -> None:
 
 def test_bytes_of_results_and_blocks() -> None:
     model = load_model(_model([helper.make_node("MatMul", ["X", "X2"], ["a"]), helper.make_node("Neg", ["a"], ["Y"])],
-                              ["n", 8], ["n", 500], X2=[8, 500]))  # fmt: skip
+                              ["n", 8], ["n", 500], X2=[8, 500]))
     found = plan_of(model, {"n": 1_000_000}, {}, "local")
     rows = found.block_rows
     assert rows == (16 << 20) // (8 * 500)
@@ -83,17 +83,17 @@ def test_bytes_of_results_and_blocks() -> None:
 def test_driver_and_spark_are_what_the_engine_explains(rows: int, tmp_path: Path) -> None:
     """The rows meet last, so that one call has them all. The plan's budget is that of a heap of 2 GB."""
     nodes = [helper.make_node("Neg", ["X"], ["a"]), helper.make_node("Conv", ["a", "W"], ["b"], pads=[1, 1, 1, 1]),
-             helper.make_node("Exp", ["b"], ["c"]), helper.make_node("ReduceMax", ["c"], ["Y"], axes=[0])]  # fmt: skip
+             helper.make_node("Exp", ["b"], ["c"]), helper.make_node("ReduceMax", ["c"], ["Y"], axes=[0])]
     source = _model(nodes, ["n", 2, 8, 8], [1, 2, 8, 8], W=[2, 2, 3, 3])
     found = plan_of(load_model(source), {"n": rows}, {}, "spark")
     script = import_model(source, dims={"n": rows}, specialised=False)
     script.save(tmp_path / "model.dml")
     weights = ", model::" + script.function + "_init()" if script.weights else ""
     program = (f'source("model.dml") as model\nif (time() < 0) {{\n  X = rand(rows={rows}, cols=128)\n'
-               f'  Y = model::{script.function}(X{weights})\n  write(Y, "out", format="binary")\n}}\n')  # fmt: skip
+               f'  Y = model::{script.function}(X{weights})\n  write(Y, "out", format="binary")\n}}\n')
     explained = run_dml(program, tmp_path, mode="hybrid", options=["-explain", "hops"])
     types = {name: re.findall(rf"\) {re.escape(hop)} .*?(CP|SPARK)?$", explained, re.MULTILINE)
-             for name, hop in {"Conv": "CONV2D", "Exp": "u(exp)", "ReduceMax": "ua(maxC)"}.items()}  # fmt: skip
+             for name, hop in {"Conv": "CONV2D", "Exp": "u(exp)", "ReduceMax": "ua(maxC)"}.items()}
     words = {"CP": "driver", "": "driver", "SPARK": "spark"}
     assert _places(found) | {name: [words[kind] for kind in kinds] for name, kinds in types.items()} == _places(found), explained
     assert _places(found)["Conv"] == ["driver"]
@@ -112,5 +112,5 @@ def _model(nodes: list[onnx.NodeProto], given: list[Any], made: list[Any], **wei
             count *= size
         tensors.append(helper.make_tensor(name, 1, dims, [0.5] * count))
     graph = helper.make_graph(nodes, "planned", [helper.make_tensor_value_info("X", 1, given)],
-                              [helper.make_tensor_value_info("Y", 1, made)], tensors)  # fmt: skip
+                              [helper.make_tensor_value_info("Y", 1, made)], tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

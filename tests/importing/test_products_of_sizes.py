@@ -37,7 +37,7 @@ def changed(body: str) -> str:
         ("Y = matrix(f(X, a, b, r), rows=2 * a * b, cols=1)",
          "Y = matrix(f(X, a, b, r), rows=(2 * a - 0) * b, cols=1)"),
     ],
-)  # fmt: skip
+)
 def test_products_of_two(body: str, expected: str) -> None:
     assert changed(body) == expected
 
@@ -55,7 +55,7 @@ def test_what_only_has_another_shape_or_is_no_size_stays_as_does_an_ifelse(body:
 @pytest.mark.parametrize("path", model_cases("generated", "real", where=lambda path: path.stem in MODELS))
 def test_nothing_but_weights_is_compiled_at_each_call(
     path: Path, functions: str, rows: int | None, tmp_path: Path
-) -> None:  # fmt: skip
+) -> None:
     script = import_model(path, functions=functions)
     with np.load(path.with_suffix(".npz")) as stored:
         inputs = {name[3:]: stored[name][:rows] for name in stored.files if name.startswith("in_")}

@@ -43,9 +43,9 @@ def test_all_rows_in_one_call(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_scalars_and_inputs_without_samples(tmp_path: Path) -> None:
     nodes = [helper.make_node("Mul", ["X", "factor"], ["scaled"]), helper.make_node("MatMul", ["scaled", "W"], ["Y"]),
-             helper.make_node("Add", ["factor", "factor"], ["twice"])]  # fmt: skip
+             helper.make_node("Add", ["factor", "factor"], ["twice"])]
     script = _saved(nodes, [("X", 1, ["n", 2]), ("factor", 1, []), ("W", 1, [2, 2])],
-                    [("Y", 1, ["n", 2]), ("twice", 1, [])], tmp_path)  # fmt: skip
+                    [("Y", 1, ["n", 2]), ("twice", 1, [])], tmp_path)
     program = score_text(script, "model")
     assert "parfor" in program
     (tmp_path / "X.csv").write_text("a,b\n1,2\n3,4\n5,6\n", encoding="utf-8")
@@ -59,7 +59,7 @@ def test_scalars_and_inputs_without_samples(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_texts_of_blocks_are_put_together(tmp_path: Path) -> None:
     node = helper.make_node("LabelEncoder", ["K"], ["name"], domain="ai.onnx.ml", keys_int64s=[1, 2, 3],
-                            values_strings=["Graz", "Linz", "Wien"], default_string="none")  # fmt: skip
+                            values_strings=["Graz", "Linz", "Wien"], default_string="none")
     script = _saved([node], [("K", 7, ["b", 1])], [("name", 8, ["b", 1])], tmp_path)
     program = score_text(script, "model")
     assert "parfor" in program and 'frame(""' in program
@@ -90,7 +90,7 @@ def test_tasks_put_blocks_of_few_columns_into_lines(columns: int, in_lines: bool
 @pytest.mark.engine
 def test_names_of_the_model_that_the_program_has_itself(tmp_path: Path) -> None:
     script = _saved([helper.make_node("Sub", ["rows", "n"], ["place"])], [("rows", 1, ["b", 2]), ("n", 1, ["b", 2])],
-                    [("place", 1, ["b", 2])], tmp_path)  # fmt: skip
+                    [("place", 1, ["b", 2])], tmp_path)
     (tmp_path / "a.csv").write_text("5,6\n7,8\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("1,1\n2,2\n", encoding="utf-8")
     arguments = {"rows_2": "a.csv", "n_2": "b.csv", "place_2": "out.csv"}
@@ -101,7 +101,7 @@ def test_names_of_the_model_that_the_program_has_itself(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_inputs_of_different_lengths_are_told(tmp_path: Path) -> None:
     script = _saved([helper.make_node("Add", ["A", "B"], ["C"])], [("A", 1, ["b", 2]), ("B", 1, ["b", 2])],
-                    [("C", 1, ["b", 2])], tmp_path)  # fmt: skip
+                    [("C", 1, ["b", 2])], tmp_path)
     (tmp_path / "A.csv").write_text("5,6\n7,8\n", encoding="utf-8")
     (tmp_path / "B.csv").write_text("1,1\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="A has 2 rows, B has 1"):
@@ -139,7 +139,7 @@ def test_an_unknown_place_is_told(tmp_path: Path) -> None:
 
 def test_models_that_mix_their_rows_have_one_call(tmp_path: Path) -> None:
     script = _saved([helper.make_node("CumSum", ["A", "axis"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])],
-                    tmp_path, axis=np.array(0))  # fmt: skip
+                    tmp_path, axis=np.array(0))
     assert "parfor" not in score_text(script, "model")
 
 
@@ -151,7 +151,7 @@ REASON = "one call has all rows, which may depend on each other"
      ': node "sums" (CumSum)'),
     ([("Neg", ["A"], ["a"], ""), ("CumSum", ["a", "axis"], ["C"], "")], ': node "#1" (CumSum)'),
     ([("CumSum", ["A", "axis"], ["C"], "it\\s ° \"sum\"\n")], ': node "it?s ? ?"sum?"?n" (CumSum)'),
-])  # fmt: skip
+])
 def test_the_node_that_mixes_rows_is_named(
     nodes: list[tuple[str, list[str], list[str], str]], place: str, tmp_path: Path
 ) -> None:
@@ -183,7 +183,7 @@ _NAMES = {"keys_strings": ["a", "b"], "values_strings": ["x", "y"], "domain": "a
     ([("LabelEncoder", "A", "C", _NAMES)], 8, 8, ""),
     ([("Equal", "A word", "C", {})], 8, 9, ""),
     ([("Flatten", "A", "a", {}), ("Equal", "A a", "C", {})], 8, 9, "Equal"),
-])  # fmt: skip
+])
 def test_what_tells_texts_apart_that_are_none_of_the_model_is_named(
     nodes: list[tuple[str, str, str, dict[str, Any]]], given: int, made: int, node: str, tmp_path: Path
 ) -> None:
@@ -248,14 +248,14 @@ def test_lists_are_refused(tmp_path: Path) -> None:
     sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, ["b", 2]))
     graph = helper.make_graph([helper.make_node("SequenceAt", ["S", "at"], ["C"])], "g",
                               [helper.make_value_info("S", sequence), helper.make_tensor_value_info("at", 7, [])],
-                              [helper.make_tensor_value_info("C", 1, ["b", 2])])  # fmt: skip
+                              [helper.make_tensor_value_info("C", 1, ["b", 2])])
     with pytest.raises(UnsupportedCase, match='"S" is a sequence'):
         score_text(import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])), "model")
 
 
 def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Neg", ["A"], ["C"])], "g", [helper.make_tensor_value_info("A", 1, ["b", 2])],
-                              [helper.make_tensor_value_info("C", 1, ["b", 2])])  # fmt: skip
+                              [helper.make_tensor_value_info("C", 1, ["b", 2])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (tmp_path / "neg.onnx").write_bytes(model.SerializeToString())
     program, call = tmp_path / "score.dml", [str(tmp_path / "neg.onnx"), "--score"]

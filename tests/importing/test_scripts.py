@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def model(nodes: list[onnx.NodeProto], inputs: dict[str, list[object]], outputs: dict[str, list[object]],
-          dtype: int = TensorProto.FLOAT, **constants: np.ndarray) -> onnx.ModelProto:  # fmt: skip
+          dtype: int = TensorProto.FLOAT, **constants: np.ndarray) -> onnx.ModelProto:
     infos = [[helper.make_tensor_value_info(name, dtype, dims) for name, dims in ports.items()]
              for ports in (inputs, outputs)]
     initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
@@ -67,10 +67,10 @@ def test_biases_are_in_the_list_of_weights_where_there_is_one(size: int, in_list
     rng = np.random.default_rng(0)
     weight, bias = rng.random((2, size // 2)), rng.random(size // 2)
     nodes = [helper.make_node("MatMul", ["X", "W"], ["XW"]), helper.make_node("Add", ["XW", "b"], ["XWb"]),
-             helper.make_node("Add", ["XWb", "ones"], ["sum"]), helper.make_node("Mul", ["sum", "short"], ["Y"])]  # fmt: skip
+             helper.make_node("Add", ["XWb", "ones"], ["sum"]), helper.make_node("Mul", ["sum", "short"], ["Y"])]
     script = import_model(model(nodes, {"X": ["n", 2]}, {"Y": [2, "n", size // 2]}, W=weight.astype(np.float32),
                                 b=bias.astype(np.float32), ones=np.ones(size // 2, np.float32),
-                                short=np.array([[[0.5]], [[3]]], np.float32)))  # fmt: skip
+                                short=np.array([[[0.5]], [[3]]], np.float32)))
     assert sorted(weight.name for weight in script.weights) == in_list
     assert ('matrix("0.5 3"' in script.text) and "matrix(1, " in script.text
 
@@ -119,9 +119,9 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 def test_sizes_come_from_the_inputs_or_are_arguments() -> None:
     shape = [helper.make_node("Shape", ["X"], ["s"]), helper.make_node("Reshape", ["X", "target"], ["r"]),
-             helper.make_node("Expand", ["b", "s"], ["e"]), helper.make_node("Mul", ["X", "e"], ["Y"])]  # fmt: skip
+             helper.make_node("Expand", ["b", "s"], ["e"]), helper.make_node("Mul", ["X", "e"], ["Y"])]
     built = model(shape, {"X": ["batch", "H", "W"]}, {"Y": ["batch", "H", "W"]}, b=np.ones((1, 1, 1), np.float32),
-                  target=np.array([-1]))  # fmt: skip
+                  target=np.array([-1]))
     script = import_model(built)
     x = np.random.rand(2, 3, 4).astype(np.float32)
     with ScoringFunction(script) as function:
@@ -162,7 +162,7 @@ def test_the_same_value_in_several_outputs_and_an_input_as_output() -> None:
 
 def test_constant_outputs() -> None:
     script = import_model(model([helper.make_node("Relu", ["X"], ["Y"])], {"X": ["n", 2]}, {"Y": ["n", 2], "C": [2, 2]},
-                                C=np.eye(2, dtype=np.float32)))  # fmt: skip
+                                C=np.eye(2, dtype=np.float32)))
     with ScoringFunction(script) as function:
         np.testing.assert_array_equal(function({"X": np.ones((1, 2), np.float32)})["C"], np.eye(2))
 
@@ -234,7 +234,7 @@ def test_templates_travel_in_a_wheel(tmp_path: Path) -> None:
         archive.extractall(tmp_path / "installed")
     (tmp_path / "m.onnx").write_bytes(chain(4).SerializeToString())
     code = "import sys; sys.path.insert(0, 'installed'); from onnx_systemds import import_model; import onnx_systemds; " \
-           "print(onnx_systemds.__file__); print(import_model('m.onnx').text)"  # fmt: skip
+           "print(onnx_systemds.__file__); print(import_model('m.onnx').text)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert "installed" in done.stdout.splitlines()[0] and "gen_chain4 = function" in done.stdout
 
@@ -242,7 +242,7 @@ def test_templates_travel_in_a_wheel(tmp_path: Path) -> None:
 def test_a_slice_beyond_its_axis_is_an_error_not_a_wrong_result() -> None:
     """table[:n]: the script takes n for the size, as the operators after it expect; a larger n must not pass."""
     nodes = [helper.make_node("Shape", ["X"], ["n"]), helper.make_node("Slice", ["table", "zero", "n"], ["part"]),
-             helper.make_node("Add", ["part", "X"], ["Y"])]  # fmt: skip
+             helper.make_node("Add", ["part", "X"], ["Y"])]
     table = np.arange(8, dtype=np.float32)
     built = model(nodes, {"X": ["n"]}, {"Y": ["n"]}, table=table, zero=np.array([0]))
     with ScoringFunction(import_model(built)) as function:

@@ -23,7 +23,7 @@ SIZE, STEPS = 40, 4
 _RNG = np.random.default_rng(5)
 W = _RNG.normal(size=(SIZE, SIZE), scale=0.2).astype(np.float32)
 HELD = {"w": W, "flat": W.reshape(-1), "dims": np.array(W.shape), "two": np.float32(2),
-        "b": np.zeros(SIZE, np.float32), **{f"w{step}": W for step in range(STEPS)}}  # fmt: skip
+        "b": np.zeros(SIZE, np.float32), **{f"w{step}": W for step in range(STEPS)}}
 
 
 def steps(*templates: tuple[str, str, str, dict[str, Any]]) -> list[NodeProto]:
@@ -32,7 +32,7 @@ def steps(*templates: tuple[str, str, str, dict[str, Any]]) -> list[NodeProto]:
         helper.make_node(operator, inputs.format(x=f"y{step}", n=step).split(), [output.format(n=step, y=f"y{step + 1}")],
                          **attributes)
         for step in range(STEPS) for operator, inputs, output, attributes in templates
-    ]  # fmt: skip
+    ]
 
 
 def model_of(nodes: Sequence[NodeProto]) -> onnx.ModelProto:

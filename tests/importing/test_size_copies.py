@@ -46,7 +46,7 @@ def copied(body: str, names: set[str] | None = None) -> tuple[list[str], set[str
         ("Y = t(halves(X)) + halves(t(halves(X)))", "Y = t(halves(X)) + halves_2(t(halves(X)))", {"halves_2"}),
         ("Y = X\nif (sum(X) > 0) { Y = halves(t(X)) }", "Y = X\nif (sum(X) > 0) {\n  Y = halves(t(X))\n}", set()),
     ],
-)  # fmt: skip
+)
 def test_calls_of_other_sizes(body: str, expected: str, copies: set[str]) -> None:
     assert copied(body) == (expected.splitlines(), copies)
 

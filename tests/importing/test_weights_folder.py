@@ -19,9 +19,9 @@ def product(value: float, count: int = 1) -> Script:
     """y = x W for each of some weights that are filled with ``value``; all models have the graph's name in common."""
     names = [f"w{number}" for number in range(count)]
     held = [onnx.numpy_helper.from_array(np.full((9, 9), value + number, np.float32), name)
-            for number, name in enumerate(names)]  # fmt: skip
+            for number, name in enumerate(names)]
     nodes = [helper.make_node("MatMul", ["x" if number == 0 else f"y{number - 1}", name], [f"y{number}"])
-             for number, name in enumerate(names)]  # fmt: skip
+             for number, name in enumerate(names)]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 9])
     y = helper.make_tensor_value_info(f"y{count - 1}", TensorProto.FLOAT, ["n", 9])
     graph = helper.make_graph(nodes, "product", [x], [y], held)
@@ -35,7 +35,7 @@ def program(*names: str) -> str:
     lines.append("x = matrix(1, rows=1, cols=9)")
     for place in range(len(names)):
         lines += [f"w{place} = m{place}::gen_product_init()", f"y{place} = m{place}::gen_product(x, w{place})",
-                  f"print({place} + ': ' + as.scalar(y{place}[1, 1]))".replace("'", '"')]  # fmt: skip
+                  f"print({place} + ': ' + as.scalar(y{place}[1, 1]))".replace("'", '"')]
     return "\n".join(lines)
 
 

@@ -150,7 +150,7 @@ ROWS = [
          '(Conv): spatial axis 0 of "a" with its padding is 3, the window is 4', "windows of Conv"),
     _row("(float[A, B] a) => (float[2, E, F] y)", "s = Constant<value_ints = [2, 1, 3]>() y = Expand(a, s)",
          {"a": (4, 3)}, {"a": (4, 1)}, '(Expand): axis 1 of "a" is 1, element 2 of "s" is 3', "expand"),
-]  # fmt: skip
+]
 
 
 def _feeds(model: onnx.ModelProto, dims: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -233,14 +233,14 @@ PLAIN_WORDS = {"expand to known sizes": "a has 3 columns, not 6"}  # of a produc
 @pytest.mark.parametrize("row", [
     pytest.param(replace(row.values[0], words=PLAIN_WORDS.get(row.id, row.values[0].words)), id=row.id)
     for row in ROWS if row.id in ("matrices", "branch", "counted", *PLAIN_WORDS)
-])  # fmt: skip
+])
 def test_the_plain_command_line_checks_it_too(row: Row, tmp_path: Path) -> None:
     model = row.model()
     script = import_model(model).text
 
     def call(dims: Mapping[str, tuple[int, ...]]) -> str:
         given = [f"matrix(1, rows={shape[0]}, cols={math.prod(shape[1:])})" if shape else "TRUE"
-                 for shape in dims.values()]  # fmt: skip
+                 for shape in dims.values()]
         return f'{script}\ny = gen_g({", ".join(given)})\nprint("sum " + sum(y))\n'
 
     (expected,) = run_reference(model, _feeds(model, row.right))

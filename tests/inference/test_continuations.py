@@ -57,7 +57,7 @@ BOTH = [
                         flat = Constant<value = int64[1] {{-1}}>() a4 = Reshape(q, flat) }},
                       else_branch = e4 () => (float[n] b4) {{ b4 = ReduceMax<keepdims = 0>(x, axes) }}>
         }}""", [{**run, "d": np.array(d)} for run in RUNS for d in (True, False)], {"axes": np.array([1, 2])}),
-]  # fmt: skip
+]
 ONE = Model("", f"g (float[n,3,m] x) => (float[3,n] y) {{ {SQUEEZED} y = Transpose<perm = [1, 0]>(q) }}", RUNS[::2])
 NONE = Model("", f"g (float[n,3,m] x) => (float[3,n] y) {{ {SQUEEZED} y = Transpose<perm = [1, 0, 2, 3]>(q) }}", [])
 

@@ -26,7 +26,7 @@ CONSTANTS = {
     "lines": NUMBERS.normal(size=(6, 1)), "five": NUMBERS.normal(size=(1, 1, 6, 1, 1)),
     "scale": NUMBERS.normal(size=6), "shift": NUMBERS.normal(size=6), "mean": NUMBERS.normal(size=6),
     "variance": NUMBERS.random(6),
-}  # fmt: skip
+}
 
 
 def node(op_type: str, *inputs: str, to: str, **attributes: Any) -> Any:
@@ -40,10 +40,10 @@ def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-
     """Compare with onnxruntime, which does not optimise; the statements of the script, one on a line."""
     used = {name for made in nodes for name in made.input}
     constants = [numpy_helper.from_array(np.asarray(value, np.int64 if name == "shape" else np.float32), name)
-                 for name, value in CONSTANTS.items() if name in used]  # fmt: skip
+                 for name, value in CONSTANTS.items() if name in used]
     graph = helper.make_graph(
         nodes, "folded", [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 4, 6, 5])],
-        [onnx.ValueInfoProto(name=name) for name in outputs], constants)  # fmt: skip
+        [onnx.ValueInfoProto(name=name) for name in outputs], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
     model = onnx.shape_inference.infer_shapes(model)
     options = onnxruntime.SessionOptions()
@@ -60,7 +60,7 @@ def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-
 @pytest.mark.parametrize("after", [
     ("Mul", "c", "two"), ("Mul", "list", "c"), ("Add", "channels", "c"), ("Sub", "c", "whole"), ("Div", "c", "whole"),
     ("BatchNormalization", "c", "scale", "shift", "mean", "variance"),
-])  # fmt: skip
+])
 def test_after_a_convolution(after: tuple[str, ...]) -> None:
     folded = check([CONV, node(*after, to="y")]).splitlines()
     assert sum("conv2d" in line for line in folded) == 1
@@ -70,14 +70,14 @@ def test_after_a_convolution(after: tuple[str, ...]) -> None:
 def test_a_chain_after_a_depthwise_convolution() -> None:
     depthwise = node("Conv", "X", "D", to="c", group=4)
     text = check([depthwise, node("Mul", "c", "two", to="d"), node("Add", "list", "d", to="e"),
-                  node("Div", "e", "three", to="y")])  # fmt: skip
+                  node("Div", "e", "three", to="y")])
     assert text.splitlines()[-2].startswith("  y = bias_add(conv2d(")
 
 
 @pytest.mark.parametrize("after", [
     ("Add", "c", "row"), ("Mul", "c", "lines"), ("Div", "c", "zero"), ("Mul", "c", "infinite"), ("Sub", "two", "c"),
     ("Div", "two", "c"), ("Add", "c", "c"), ("Add", "c", "five"), ("Mul", "c", "slight"),
-])  # fmt: skip
+])
 def test_what_does_not_fold_after(after: tuple[str, ...]) -> None:
     assert "y = bias_add(conv2d(" not in check([CONV, node(*after, to="y")], rtol=1e-2)
 
@@ -122,7 +122,7 @@ CONSTANTS["shape"] = np.array([-1, 5])
 @pytest.mark.parametrize("after", [
     [("Mul", "c", "two")], [("Add", "k", "c")], [("Div", "c", "b")], [("Mul", "scale", "c"), ("Sub", "y0", "shift")],
     [("BatchNormalization", "c", "scale", "shift", "mean", "variance")],
-])  # fmt: skip
+])
 def test_after_a_gemm(after: list[tuple[str, ...]]) -> None:
     for gemm in (GEMM, node("Gemm", "x", "V", to="c", transB=1)):
         nodes = [node(*made, to=f"y{i}" if i + 1 < len(after) else "y") for i, made in enumerate(after)]
@@ -133,7 +133,7 @@ def test_after_a_gemm(after: list[tuple[str, ...]]) -> None:
 @pytest.mark.parametrize("gemm", [
     node("Gemm", "x", "T", "b", to="c"), node("Gemm", "x", "V", "b", to="c", transB=1, alpha=0.5),
     node("Gemm", "x", "V", "k", to="c", transB=1), node("Gemm", "x", "V", "two", to="c", transB=1),
-])  # fmt: skip
+])
 def test_what_does_not_fold_after_a_gemm(gemm: Any) -> None:
     assert "  y = c " in check([ROWS, gemm, node("Mul", "c", "scale", to="y")])
 
@@ -163,7 +163,7 @@ def test_hard_swish(name: str) -> None:
 
 def test_other_things_than_a_hard_swish() -> None:
     check([node("Relu", "X", to="r"), node("Add", "r", "three", to="a"), node("Clip", "a", "nought", "three", to="c"),
-           node("Mul", "X", "c", to="m"), node("Div", "m", "six", to="y")])  # fmt: skip
+           node("Mul", "X", "c", to="m"), node("Div", "m", "six", to="y")])
     check([*HARD_SWISHES["divided last"][:-1], node("Div", "m", "three", to="y")])
     check([*HARD_SWISHES["divided last"][:-1], node("Div", "m", "six in brackets", to="y")])
 
@@ -174,7 +174,7 @@ GELUS = {
     "multiplied": [node("Mul", "reciprocal", "X", to="d"), *PROBABILITY, node("Mul", "a", "X", to="m"), node("Mul", "half", "m", to="y")],
     "half of x": [node("Div", "X", "root", to="d"), *PROBABILITY, node("Mul", "half", "X", to="m"), node("Mul", "m", "a", to="y")],
     "half of the sum": [node("Div", "X", "root", to="d"), *PROBABILITY, node("Mul", "a", "half", to="m"), node("Mul", "X", "m", to="y")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("digits", "is_joined"), [(np.float64, True), (np.float32, False)])
@@ -195,13 +195,13 @@ def test_gelu(name: str) -> None:
 
 
 BENT = [node("Mul", "bend", "p", to="q"), node("Add", "X", "q", to="u"), node("Mul", "u", "slope", to="v"),
-        node("Tanh", "v", to="f"), node("Add", "f", "one", to="a")]  # fmt: skip
+        node("Tanh", "v", to="f"), node("Add", "f", "one", to="a")]
 GELUS_BY_TANH = {
     "power": [node("Pow", "X", "three", to="p"), *BENT, node("Mul", "X", "half", to="h"), node("Mul", "h", "a", to="y")],
     "products": [node("Mul", "X", "X", to="s"), node("Mul", "s", "X", to="p"), *BENT, node("Mul", "a", "X", to="h"),
                  node("Mul", "half", "h", to="y")],
     "quotient": [node("Pow", "X", "three", to="p"), *BENT, node("Div", "a", "double", to="h"), node("Mul", "h", "X", to="y")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GELUS_BY_TANH)
@@ -213,7 +213,7 @@ def test_gelu_by_tanh(name: str) -> None:
 
 @pytest.mark.parametrize(("constant", "value"), [
     ("half", 0.6), ("one", 1.1), ("bend", 0.05), ("slope", 0.75), ("three", 2.0), ("half", [0.5]),
-])  # fmt: skip
+])
 def test_other_things_than_a_gelu_by_tanh(constant: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONSTANTS, constant, value)
     assert "tanh(" in check(GELUS_BY_TANH["power"])

@@ -17,7 +17,7 @@ PERCEPTRON = [
     helper.make_node("Gemm", ["x", "w1", "b1"], ["h1"]), helper.make_node("Tanh", ["h1"], ["h2"]),
     helper.make_node("MatMul", ["h2", "w2"], ["scores"]), helper.make_node("LogSoftmax", ["scores"], ["logs"]),
     helper.make_node("Mul", ["logs", "target"], ["picked"]), helper.make_node("ReduceSum", ["picked"], ["y"], keepdims=0),
-]  # fmt: skip
+]
 
 
 def perceptron(batch: int) -> dict[str, Array]:
@@ -67,7 +67,7 @@ WITH_WHAT_GOES_AWAY = {
             helper.make_node("Sin", ["w"], ["r"]), helper.make_node("Transpose", ["r"], ["u"], perm=[0, 2, 1]),
             helper.make_node("ReduceSum", ["u"], ["y"], keepdims=0),
         ], {"x": near(2, 3, 4)}, "w"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("nodes", "feeds", "by"), WITH_WHAT_GOES_AWAY.values(), ids=WITH_WHAT_GOES_AWAY)
@@ -92,7 +92,7 @@ def test_derivative_of_a_derivative() -> None:
         helper.make_node("Mul", ["x", "x"], ["square"]), helper.make_node("Sin", ["square"], ["sine"]),
         helper.make_node("ReduceSum", ["sine"], ["y"], keepdims=0), gradient(["x"], ["first"], "y", ["x"]),
         gradient(["x"], ["second"], "first", ["x"]),
-    ]  # fmt: skip
+    ]
     x = near(4)
     with ScoringFunction(import_model(model_of(nodes, {"x": x}, ["first", "second"], 18))) as function:
         found = function({"x": x})
@@ -103,7 +103,7 @@ def test_derivative_of_a_derivative() -> None:
 def test_other_values_than_those_named() -> None:
     """The derivative by an intermediate value, at a value given to the node."""
     nodes = [helper.make_node("Mul", ["x", "w"], ["h"]), helper.make_node("Mul", ["h", "h"], ["y"]),
-             gradient(["other"], ["slope"], "y", ["h"])]  # fmt: skip
+             gradient(["other"], ["slope"], "y", ["h"])]
     feeds = {"x": near(3), "w": near(3, seed=1), "other": near(3, seed=2)}
     with ScoringFunction(import_model(model_of(nodes, feeds, ["y", "slope"], 18))) as function:
         found = function(feeds)
@@ -113,7 +113,7 @@ def test_other_values_than_those_named() -> None:
 
 def test_intermediate_values_and_independent_ones() -> None:
     nodes = [helper.make_node("Exp", ["x"], ["h"]), helper.make_node("Mul", ["h", "h"], ["y"]),
-             gradient(["h", "free"], ["d_h", "d_free"], "y", ["h", "free"]), gradient(["h"], ["one"], "h", ["h"])]  # fmt: skip
+             gradient(["h", "free"], ["d_h", "d_free"], "y", ["h", "free"]), gradient(["h"], ["one"], "h", ["h"])]
     feeds = {"x": near(3), "free": near(2)}
     with ScoringFunction(import_model(model_of(nodes, feeds, ["d_h", "d_free", "one"], 18))) as function:
         found = function(feeds)
@@ -146,7 +146,7 @@ def test_captured_values_are_not_taken_for_constants() -> None:
         for name, op in (("then_branch", "Exp"), ("else_branch", "Neg"))
     }
     nodes = [helper.make_node("If", ["c"], ["h"], **branches), helper.make_node("Mul", ["h", "x"], ["y"]),
-             gradient(["x"], ["d"], "y", ["x"])]  # fmt: skip
+             gradient(["x"], ["d"], "y", ["x"])]
     with pytest.raises(TranspileError, match="derivative of If"):
         import_model(model_of(nodes, {"x": near(3), "c": np.array(True)}, ["d"], 18))
 
@@ -155,7 +155,7 @@ def test_further_outputs_are_not_forgotten() -> None:
     """The running mean of a BatchNormalization depends on x, too."""
     norm = helper.make_node("BatchNormalization", ["x", "s", "s", "s", "s"], ["n", "m", "v"], training_mode=1)
     nodes = [norm, helper.make_node("ReduceSum", ["n"], ["a"], keepdims=0), helper.make_node("ReduceSum", ["m"], ["b"], keepdims=0),
-             helper.make_node("Add", ["a", "b"], ["y"]), gradient(["x", "s"], ["d"], "y", ["x"], ["s"])]  # fmt: skip
+             helper.make_node("Add", ["a", "b"], ["y"]), gradient(["x", "s"], ["d"], "y", ["x"], ["s"])]
     with pytest.raises(TranspileError, match="output of BatchNormalization other than the first"):
         import_model(model_of(nodes, {"x": near(4, 3), "s": near(3)}, ["d"], 18))
 
@@ -163,7 +163,7 @@ def test_further_outputs_are_not_forgotten() -> None:
 def test_float_values_of_an_old_opset() -> None:
     """FP32, opset 9, a weight that is an initializer and an unused derivative."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
-             helper.make_node("ReduceMean", ["r"], ["y"], axes=[0, 1], keepdims=0), gradient(["w", "x"], ["d"], "y", ["w", "x"])]  # fmt: skip
+             helper.make_node("ReduceMean", ["r"], ["y"], axes=[0, 1], keepdims=0), gradient(["w", "x"], ["d"], "y", ["w", "x"])]
     x, w = near(5, 3).astype(np.float32), near(3, 2).astype(np.float32)
     model = model_of(nodes, {"x": x}, ["d"], 9, {"w": w})
     model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT

@@ -37,7 +37,7 @@ def expressions(draw: st.DrawFn, depth: int = 3) -> Any:
     if depth == 0 or draw(st.booleans()):
         return draw(st.sampled_from([
             (B, lambda b, s: b), (S, lambda b, s: s), (3, lambda b, s: 3), (1, lambda b, s: 1), (-2, lambda b, s: -2),
-        ]))  # fmt: skip
+        ]))
     left, left_value = draw(expressions(depth - 1))
     right, right_value = draw(expressions(depth - 1))
     kind = draw(st.sampled_from("+-*"))

@@ -89,7 +89,7 @@ CONSTANTS = {
     "step": np.float32(0.05), "other": np.float32(0.037), "falling": np.float32(-0.05), "zero": np.uint8(100),
     "low": np.float32(-1), "high": np.float32(2.5), "steps": np.array([0.05, 0.1, 0.2], np.float32),
     "zeros": np.array([100, 90, 80], np.uint8), "shape": np.array([2, -1]), "first": np.array([1]), "end": np.array([5]),
-}  # fmt: skip
+}
 
 
 def node(op_type: str, *inputs: str, output: str, **attributes: Any) -> Any:
@@ -101,7 +101,7 @@ def script_of(nodes: list[Any]) -> str:
     used = {name for made in nodes for name in made.input}
     constants = [numpy_helper.from_array(np.asarray(CONSTANTS[name]), name) for name in CONSTANTS if name in used]
     graph = helper.make_graph(nodes, "moved", [helper.make_tensor_value_info("X", TensorProto.FLOAT, X.shape)],
-                              [onnx.ValueInfoProto(name="Y")], constants)  # fmt: skip
+                              [onnx.ValueInfoProto(name="Y")], constants)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     proto = onnx.shape_inference.infer_shapes(proto)
     options = onnxruntime.SessionOptions()
@@ -135,12 +135,12 @@ QUANTISED = [
     node("MaxPool", "D", output="M", **POOL), node("Transpose", "D", output="M", perm=[0, 2, 3, 1]),
     node("Reshape", "D", "shape", output="M"), node("Flatten", "D", output="M"),
     node("Slice", "D", "first", "end", "first", output="M"),
-])  # fmt: skip
+])
 def test_quantised_numbers_are_moved_without_rounding(moving: Any) -> None:
     text = script_of([*QUANTISED, moving, node("QuantizeLinear", "M", "step", "zero", output="Y")])
     assert text.count("nearest_integer_plus(single_precision(") == 1
     assert script_of([*QUANTISED, moving, node("QuantizeLinear", "M", "other", "zero", output="Y")]).count(
-        "nearest_integer_plus(single_precision(") == 2  # fmt: skip
+        "nearest_integer_plus(single_precision(") == 2
 
 
 MEAN = {name: POOL[name] for name in ("kernel_shape", "strides")}
@@ -149,7 +149,7 @@ MEAN = {name: POOL[name] for name in ("kernel_shape", "strides")}
 @pytest.mark.parametrize("mean", [
     node("AveragePool", "D", output="Y", **MEAN), node("GlobalAveragePool", "D", output="Y"),
     node("AveragePool", "D", output="Y", **POOL), node("AveragePool", "D", output="Y", ceil_mode=1, **MEAN),
-])  # fmt: skip
+])
 def test_means_before_they_are_dequantised(mean: Any) -> None:
     text = script_of([*QUANTISED, mean])
     mean_of = "%*% matrix(1, " if mean.op_type == "GlobalAveragePool" else "avg_pool("

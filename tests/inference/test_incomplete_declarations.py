@@ -22,7 +22,7 @@ Change = Callable[[onnx.ModelProto], None]
 def model_of(*nodes: onnx.NodeProto, opset: int = 17, ir_version: int = 8) -> onnx.ModelProto:
     """x [N, 3] and a condition c to y [N, 3]."""
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3]),
-              helper.make_tensor_value_info("c", TensorProto.BOOL, [])]  # fmt: skip
+              helper.make_tensor_value_info("c", TensorProto.BOOL, [])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])]
     graph = helper.make_graph(list(nodes) or chain(), "g", inputs, outputs)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
@@ -38,7 +38,7 @@ def contrib() -> onnx.NodeProto:
 
 def branches() -> onnx.ModelProto:
     parts = {f"{name}_branch": helper.make_graph([helper.make_node(op, ["x"], ["r"])], name, [], [ValueInfoProto(name="r")])
-             for name, op in (("then", "Relu"), ("else", "Neg"))}  # fmt: skip
+             for name, op in (("then", "Relu"), ("else", "Neg"))}
     return model_of(helper.make_node("If", ["c"], ["y"], **parts))
 
 
@@ -102,7 +102,7 @@ RUN = {
     "imported twice": changed(lambda model: model.opset_import.append(helper.make_opsetid("ai.onnx", 17))),
     "imports in an IR version that had none": model_of(ir_version=1),
     "IR version 0": model_of(ir_version=0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("model", RUN.values(), ids=RUN)
@@ -178,7 +178,7 @@ REFUSED: list[tuple[str, onnx.ModelProto, list[str]]] = [
         ["opset version 9223372036854775807"],
     ),
     ("IR version missing", changed(lambda model: model.ClearField("ir_version")), ["ir_version"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("model", "words"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])

@@ -41,7 +41,7 @@ def _nested_loops(depth: int) -> str:
         outer = f"s{i - 1}" if i else "z"
         body = f"k{i}o = Identity(k{i}) {inner}"
         inner = (f"r{i} = Loop(n, c, {outer})<body = b{i} (int64 i{i}, bool k{i}, float[M{i}] s{i}) => "
-                 f"(bool k{i}o, float[Q{i}] t{i}) {{ {body} }}>")  # fmt: skip
+                 f"(bool k{i}o, float[Q{i}] t{i}) {{ {body} }}>")
         inner += f" t{i - 1} = Concat<axis = 0>(r{i}, s{i - 1})" if i else ""
     return f"g (float[3] z, int64 n) => (float[A] y) <bool c = {{1}}> {{ {inner} y = Identity(r0) }}"
 
@@ -52,7 +52,7 @@ def _calls(levels: int) -> str:
     for i in range(levels):
         own = "c = Neg(b) d = Abs(c) e = Exp(d) y = Sin(e)"
         texts.append(f'<domain: "f", opset_import: ["" : 18, "f" : 1]> f{i} (x) => (y) {{ '
-                     f'a = f.f{i + 1}(x) b = f.f{i + 1}(a) {own} }}')  # fmt: skip
+                     f'a = f.f{i + 1}(x) b = f.f{i + 1}(a) {own} }}')
     texts.append(f'<domain: "f", opset_import: ["" : 18]> f{levels} (x) => (y) {{ y = Neg(x) }}')
     return "\n".join(texts)
 
@@ -92,7 +92,7 @@ ROWS = {
     "calls": (_calls(12), "where functions and bodies are used"),
     "sizes of sizes": (_pools(70), "nested more than"),
     "sizes nested deeper than Python goes": (_pools(200), "nested (deeper than Python goes|more than 100 levels deep)"),
-}  # fmt: skip
+}
 
 
 def test_sizes_of_forty_sizes_are_converted() -> None:
@@ -130,13 +130,13 @@ def test_what_gets_too_long_where_it_is_compared_is_checked() -> None:
     long = sum(map(symbol, map(str, range(40))), start=symbol("s"))
     for left, right, is_new in ((a, long, True), (a * a * a, symbol("b"), True), (symbol("c"), a * a, True),
                                 (symbol("d"), a * a, True), (symbol("c"), symbol("d"), False),
-                                (symbol("e"), symbol("c"), True)):  # fmt: skip
+                                (symbol("e"), symbol("c"), True)):
         assert checks.is_new(Assumption(left, right, Relation.EQUAL, "", "", "")) is is_new
 
 
 def test_sizes_whose_difference_is_too_long_may_be_equal() -> None:
     """Those of anchors and of their boxes in Mask R-CNN, which are sums of products for each level."""
     left, right = (sum((symbol(f"{side}{i}") * symbol(f"{side}{i + 1}") for i in range(300)), start=symbol(side))
-                   for side in "ab")  # fmt: skip
+                   for side in "ab")
     assert not certainly_differ(left, right)
     assert certainly_differ(left, left + 1)

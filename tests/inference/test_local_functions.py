@@ -64,7 +64,7 @@ def test_equal_calls_share_a_function() -> None:
         b = my.block <alpha = 0.5> (a, v)
         c = my.block <alpha = 0.25> (b, w)
         y = my.small(c)
-    }""", {"x": random(3, 4), "w": random(4, 4)}, {"x": random(1, 4), "w": random(4, 4)})  # fmt: skip
+    }""", {"x": random(3, 4), "w": random(4, 4)}, {"x": random(1, 4), "w": random(4, 4)})
     assert text.count("= function(") == 4  # one per alpha, the inner one, the main one
     assert text.count("gen_inner(") == 2
 
@@ -86,7 +86,7 @@ def test_contents_decide_the_body() -> None:
         two = Constant <value_ints = [2]> ()
         y, n = my.tail(x, one)
         z, m = my.tail(y, two)
-    }""", {"x": random(5, 4)}, {"x": random(4, 4)})  # fmt: skip
+    }""", {"x": random(5, 4)}, {"x": random(4, 4)})
     assert "gen_tail = function" in text and "gen_tail_2 = function" in text
 
 

@@ -127,7 +127,7 @@ MODELS = {
     "continuations": """g (float[2, 1] X, bool c) => (float[M] Y) <int64[1] all = {-1}>
         { r = If (c) <then_branch = t () => (float[K] a) { a = Reshape(X, all) }, else_branch = e () => (float[K, 1] b) { b = Abs(X) }>
           n = Neg(r) Y = Reshape(n, all) }""",
-}  # fmt: skip
+}
 
 
 def notes_of(text: str) -> tuple[Note, ...]:
@@ -172,5 +172,5 @@ def test_nodes_of_which_the_same_is_said_are_one_line() -> None:
     notes = [Note("rule", fired, "Abs", name, "words") for name, fired in (("a", True), ("b", False), ("c", True))]
     assert note_lines(notes) == [
         "passes that fired:", '  rule: Abs "a", "c": words', "passes that did not, and why:", '  rule: Abs "b": words',
-    ]  # fmt: skip
+    ]
     assert note_lines([]) == []

@@ -31,10 +31,10 @@ def counted(name: str, axis: int, start: int = 0, step: int = 1) -> list[Any]:
 
 def by_tuples(first: str, second: str) -> list[Any]:
     nodes = [helper.make_node("Max", ["samples", "places"], ["both"]), helper.make_node("Shape", ["both"], ["all"]),
-             helper.make_node("Constant", [], ["last"], value_ints=[-1])]  # fmt: skip
+             helper.make_node("Constant", [], ["last"], value_ints=[-1])]
     for part in (first, second):
         nodes += [helper.make_node("Expand", [part, "all"], [f"{part}_all"]),
-                  helper.make_node("Unsqueeze", [f"{part}_all", "last"], [f"{part}_index"])]  # fmt: skip
+                  helper.make_node("Unsqueeze", [f"{part}_all", "last"], [f"{part}_index"])]
     nodes.append(helper.make_node("Concat", [f"{first}_index", f"{second}_index"], ["index"], axis=-1))
     return [*nodes, helper.make_node("GatherND", ["mask", "index"], ["Y"])]
 
@@ -42,7 +42,7 @@ def by_tuples(first: str, second: str) -> list[Any]:
 def by_rows(factor: str) -> list[Any]:
     nodes = [helper.make_node("Shape", ["mask"], ["dims"]), helper.make_node("Constant", [], ["one"], value_int=1),
              helper.make_node("Gather", ["dims", "one"], ["width"]), helper.make_node("Flatten", ["mask"], ["flat"], axis=2),
-             helper.make_node("Mul", ["samples", factor], ["start"]), helper.make_node("Add", ["places", "start"], ["index"])]  # fmt: skip
+             helper.make_node("Mul", ["samples", factor], ["start"]), helper.make_node("Add", ["places", "start"], ["index"])]
     return [*nodes, helper.make_node("Gather", ["flat", "index"], ["Y"], axis=0)]
 
 
@@ -76,7 +76,7 @@ OTHERS = {
     "of rows that are shorter": [*counted("samples", 0), *counted("places", 1), *by_rows("two")],
     "twice the same": [*counted("samples", 0), *counted("places", 0), helper.make_node("Add", ["samples", "places"], ["sum"]),
                        *by_tuples("samples", "places")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -41,14 +41,14 @@ def scanning(case: Scanned) -> ModelProto:
     made = helper.make_graph(
         nodes, "body", [helper.make_tensor_value_info("x", FLOAT, [None, 4]), helper.make_tensor_value_info("row", FLOAT, [4])],
         [helper.make_tensor_value_info(name, FLOAT, None) for name in ("x_out", "y")], [axes] if case.opset >= 18 else [],
-    )  # fmt: skip
+    )
     scan = helper.make_node("Scan", ["X", "rows"], ["last", "found"], body=made, num_scan_inputs=1, **case.attributes)
     outputs = [
         helper.make_tensor_value_info("last", FLOAT, ["n", 4]),
         helper.make_tensor_value_info("found", FLOAT, None),
     ]
     graph = helper.make_graph([scan], "g", [helper.make_tensor_value_info("X", FLOAT, ["n", 4])], outputs,
-                              [numpy_helper.from_array(ROWS, "rows")])  # fmt: skip
+                              [numpy_helper.from_array(ROWS, "rows")])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=8)
 
 

@@ -58,14 +58,14 @@ CASES = {
     "also a result": (
         f"(float[N, 2, 3, 4] X) => (float[N, 2, 3, 4] Y, float[N, 3, 4, 2] a, float[N, 2, 3, 4] Z)"
         f"{{ a = Transpose {THERE} (X) b = Transpose {BACK} (a) Y = Relu (b) Z = Transpose {BACK} (a) }}", 1),
-}  # fmt: skip
+}
 STAYS = {
     "one way only": f"(float[N, 2, 3, 4] X) => (float[N, 3, 4, 2] Y, float[N, 3, 4, 2] Z) {{ a = Transpose {THERE} (X) Y = Relu (a) Z = Neg (a) }}",
     "by another matrix": f"""(float[N, 2, 3, 4] X, float[N, 3, 4, 2] Z) => (float[N, 2, 3, 4] Y)
         {{ a = Transpose {THERE} (X) b = Add (a, Z) Y = Transpose {BACK} (b) }}""",
     "a scale for each channel": f"""(float[N, 2, 3, 4] X) => (float[N, 2, 3, 4] Y) <float[2] s = {{1, 2}}, int8[2] z = {{0, 1}}>
         {{ a = Transpose {THERE} (X) q = QuantizeLinear <axis = 3> (a, s, z) d = DequantizeLinear <axis = 3> (q, s, z) Y = Transpose {BACK} (d) }}""",
-}  # fmt: skip
+}
 
 
 def parsed(text: str) -> onnx.ModelProto:
@@ -94,7 +94,7 @@ def test_others_stay(text: str) -> None:
     f"(float[N, 2, 3] X) => (float[N, 2, 3] Y) {{ a = Transpose {THERE} (X) Y = Transpose {BACK} (a) }}",
     f"(float[N, 2, 3, 4] X) => (float[N, 2, 3, 4] Y) <int64[1] axes = {{4}}> {{ a = Transpose {THERE} (X) b = ReduceSum (a, axes) Y = Transpose {BACK} (b) }}",
     f"(float[N, 2, 3, 4] X) => (float[N, 2, 3, 4] Y) {{ a = Transpose {THERE} (X) b = Concat <axis = 4> (a, a) Y = Transpose {BACK} (b) }}",
-], ids=["rank", "axis of a reduction", "axis of a Concat"])  # fmt: skip
+], ids=["rank", "axis of a reduction", "axis of a Concat"])
 def test_what_breaks_its_rule_is_told(text: str) -> None:
     assert transposes(text) == (2, 2)
     with pytest.raises(TranspileError):

@@ -46,7 +46,7 @@ TAKEN: list[tuple[str, Any, Any]] = [
     ("string", np.array([b"a", "b"], object), np.array(["a", "b"], object)),
     ("string", "a", np.array("a", object)),
     ("string", [], np.array([], object)),
-]  # fmt: skip
+]
 
 REFUSED: list[tuple[str, Any, list[str]]] = [
     ("int64", 0.5, ["declared as int64", "float64"]),
@@ -83,7 +83,7 @@ REFUSED: list[tuple[str, Any, list[str]]] = [
     ("string", np.array(["a", None], object), ["element [1] is None"]),
     ("string", np.array([["a"], [float("nan")]], object), ["element [1, 0] is nan"]),
     ("string", [b"\xff"], ["not UTF-8"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("dtype", "given", "expected"), TAKEN)
@@ -115,7 +115,7 @@ def test_the_declared_type_is_not_copied() -> None:
     (MapType("string", TensorType("float", None)), [1.0], "is a map, got list"),
     (MapType("string", TensorType("float", None)), {1: 1.0}, '"x/keys"'),
     (MapType("int64", TensorType("int64", None)), {1: 0.5}, '"x/values"'),
-])  # fmt: skip
+])
 def test_refused_lists_and_maps(type_: Any, given: Any, word: str) -> None:
     with pytest.raises(InvalidInput, match="input") as caught:
         given_value("x", given, type_)
@@ -143,7 +143,7 @@ def test_every_way_to_run_a_model_judges_its_inputs(run: str) -> None:
 
     np.testing.assert_array_equal(run_model({"x": np.array([1, 2], np.int32)}), [2, 4])
     for bad, word in (({"x": [0.5]}, "float64"), ({"x": [1j]}, "complex128"), ({"x": None}, "None"), ({}, "missing"),
-                      ({"z": [1]}, '"x" is missing; given is "z"'), ({"x": [1], "z": [1]}, 'no input "z"')):  # fmt: skip
+                      ({"z": [1]}, '"x" is missing; given is "z"'), ({"x": [1], "z": [1]}, 'no input "z"')):
         with pytest.raises(InvalidInput) as caught:
             run_model(bad)
         assert word in str(caught.value)
@@ -169,7 +169,7 @@ def test_items_of_lists_have_the_declared_sizes() -> None:
     graph = helper.make_graph(
         [helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)], "g", [given],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
-    )  # fmt: skip
+    )
     script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
     item = np.arange(6, dtype=np.float32).reshape(2, 3)
     with ScoringFunction(script) as function:

@@ -227,7 +227,7 @@ def test_names_that_subgraphs_capture_count_as_inputs() -> None:
     inner = helper.make_graph(
         [helper.make_node("Neg", ["t"], ["r"], name="neg"), helper.make_node("Add", ["late", "x"], ["t"], name="add")],
         "branch", [], [helper.make_tensor_value_info("r", 1, ["N"])],
-    )  # fmt: skip
+    )
     branch = helper.make_node("If", ["cond"], ["y"], name="if", then_branch=inner, else_branch=inner)
     late = helper.make_node("Relu", ["x"], ["late"], name="late")
     model = graph_model([branch, late])
@@ -263,7 +263,7 @@ def test_attribute_values() -> None:
         sp=helper.make_sparse_tensor(numpy_helper.from_array(np.ones(2, np.float32), "v"),
                                      numpy_helper.from_array(np.array([0, 2]), "i"), [4]),
         g=helper.make_graph([], "inner", [], []),
-    )  # fmt: skip
+    )
     model = graph_model([node])
     model.opset_import.add(domain="own", version=1)
     found: Any = load_model(model).graph.nodes[0]

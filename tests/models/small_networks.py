@@ -122,7 +122,7 @@ def recurrent(size: int = 6, hidden: int = 8) -> Network:
     """A bidirectional LSTM and a linear layer."""
     w = Writer()
     weights = (w.weight(2, 4 * hidden, size, scale=0.4), w.weight(2, 4 * hidden, hidden, scale=0.4),
-               w.weight(2, 8 * hidden, scale=0.1))  # fmt: skip
+               w.weight(2, 8 * hidden, scale=0.1))
     x = w.node("LSTM", "x", *weights, hidden_size=hidden, direction="bidirectional")
     x = w.node("Reshape", w.node("Transpose", x, perm=[0, 2, 1, 3]), w.constant(np.array([0, 0, 2 * hidden], np.int64)))
     w.node("MatMul", x, w.weight(2 * hidden, 4), output="y")

@@ -103,7 +103,7 @@ def test_two_further_sizes_on_the_plain_command_line(paths: list[Path]) -> None:
             vectors = {name: stored[name] for name in stored.files}
         symbols = symbol_sizes(path, vectors)
         calls = [inputs_at(path, vectors, {name: sizes[number] for name, sizes in symbols.items()}, number)
-                 for number in range(2)]  # fmt: skip
+                 for number in range(2)]
         cases[f"{path.parent.name}/{path.stem}"] = import_model(path), calls
     with all_failures() as case:
         for path, (model, results) in zip(paths, scored_together(cases, open_sizes=True).items(), strict=True):

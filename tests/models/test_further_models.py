@@ -63,7 +63,7 @@ class Further:
 
 ROMANIZER, WAKE, SILERO, TASHKEEL = (
     "arabic-name-romanizer==0.2.0", "openwakeword==0.4.0", "silero-vad==6.2.3", "text2tashkeel==0.1.0",
-)  # fmt: skip
+)
 
 
 def romanizer(folder: str, vocabulary: int) -> list[Further]:
@@ -71,7 +71,7 @@ def romanizer(folder: str, vocabulary: int) -> list[Further]:
     decoder = [
         {"prefix": ids(vocabulary, n, t), "memory": numbers(n, s, 256), "src_mask": padding(n, s), "hidden": numbers(n, 2, 256)}
         for n, t, s in ((2, 5, 9), (1, 3, 6))
-    ]  # fmt: skip
+    ]
     encoder = [{"src": ids(30, n, s), "src_mask": padding(n, s)} for n, s in ((2, 9), (3, 7))]
     return [
         Further(ROMANIZER, f"{path}encoder.onnx", encoder),
@@ -142,7 +142,7 @@ FURTHER = [
             [{"input": numbers(n, 50, 155, 3)} for n in (2, 1)]),
     Further("onnxruntime", "onnxruntime/datasets/mul_1.onnx", [{"X": numbers(3, 2)}]),
     Further("onnxruntime", "onnxruntime/datasets/sigmoid.onnx", [{"x": numbers(3, 4, 5)}]),
-]  # fmt: skip
+]
 
 # They convert and run; the first difference is one element that dynamic quantisation finds exactly between two steps,
 # where float32 rounding decides, and everything after it is quantised by another range.
@@ -151,7 +151,7 @@ UNDECIDED = [
     Further(TASHKEEL, "text2tashkeel/models/rawi.int8.onnx", [{"input": ids(30, 2, 9)}], 0.01),
     Further("traceforge-title-model==0.2.0", "traceforge_title_model/data/span/encoder.onnx",
             [{"input_ids": ids(32000, 1, 7), "attention_mask": ones(1, 7)}], 0.02),
-]  # fmt: skip
+]
 
 
 def installed(model: Further) -> Path:

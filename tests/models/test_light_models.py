@@ -20,7 +20,7 @@ DIMS = {
     "bvlc_alexnet": (1, 1000), "densenet121": (1, 1000, 1, 1), "inception_v1": (1, 1000), "inception_v2": (1, 1000),
     "resnet50": (1, 1000), "shufflenet": (1, 1000), "squeezenet": (1, 1000, 1, 1), "vgg19": (1, 1000),
     "zfnet512": (1, 1000),
-}  # fmt: skip
+}
 LARGE = ("bvlc_alexnet", "vgg19", "zfnet512")  # 250 to 570 MB of weights: once is enough
 
 

@@ -59,7 +59,7 @@ class Network:
     def model(
         self, opset: int, inputs: dict[str, Sequence[int | str]], outputs: Sequence[str], *,
         ir_version: int = 3, shuffled: bool = False, listed: bool = True, dtypes: dict[str, int] | None = None,
-    ) -> ModelProto:  # fmt: skip
+    ) -> ModelProto:
         """The model; ``listed``: whether the initializers stand among the inputs; ``dtypes``: of what is not float."""
         given = [helper.make_tensor_value_info(name, (dtypes or {}).get(name, FLOAT), dims) for name, dims in inputs.items()]
         if listed:
@@ -115,9 +115,9 @@ def language_model() -> ModelProto:
     words = net.node("Gather", net.weight(50, 8), "ids", axis=0)
     words = net.node("Transpose", words, perm=[1, 0, 2])
     h = net.node("GRU", words, net.weight(1, 36, 8), net.weight(1, 36, 12), net.weight(1, 72), hidden_size=12,
-                 linear_before_reset=1)  # fmt: skip
+                 linear_before_reset=1)
     y = net.node("LSTM", net.node("Squeeze", h, axes=[1]), net.weight(2, 20, 12), net.weight(2, 20, 5), net.weight(2, 40),
-                 hidden_size=5, direction="bidirectional")  # fmt: skip
+                 hidden_size=5, direction="bidirectional")
     y = net.node("Reshape", net.node("Transpose", y, perm=[2, 0, 1, 3]), net.known(np.array([0, 0, -1], np.int64)))
     scores = net.node("MatMul", y, net.weight(10, 50))
     best = net.node("ArgMax", scores, axis=-1, keepdims=0)

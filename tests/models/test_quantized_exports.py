@@ -36,7 +36,7 @@ DYNAMIC = [(S8, True), (U8, False)]
 FORMS = [
     (QuantFormat.QDQ, U8, S8, True), (QuantFormat.QDQ, S8, S8, False),
     (QuantFormat.QOperator, S8, S8, True), (QuantFormat.QOperator, U8, U8, False),
-]  # fmt: skip
+]
 # each writes other operators for convolutions; for the one product after the LSTM two are enough
 STATIC = {"convolutional": FORMS, "transformer": FORMS[:3], "recurrent": [FORMS[0], FORMS[2]]}
 
@@ -134,11 +134,11 @@ def dynamic(source: Path, weight: QuantType, per_channel: bool) -> dict[Path, fl
 
 
 def static(made: Network, source: Path, form: QuantFormat, activation: QuantType, weight: QuantType,
-           per_channel: bool) -> dict[Path, float]:  # fmt: skip
+           per_channel: bool) -> dict[Path, float]:
     """The model whose ranges are those of the calibration, at its levels."""
     target = source.with_name(f"static-{form.name}-{activation.name}-{weight.name}-{per_channel}.onnx")
     quantize_static(source, target, Calibration(made), quant_format=form, activation_type=activation,
-                    weight_type=weight, per_channel=per_channel, reduce_range=True)  # fmt: skip
+                    weight_type=weight, per_channel=per_channel, reduce_range=True)
     # between quantisers onnxruntime computes in FP32, we in FP64: then a tie may fall to the other side
     return levels(target, 0.03 if form == QuantFormat.QDQ else 1e-6)
 

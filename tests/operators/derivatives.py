@@ -54,7 +54,7 @@ def info(name: str, array: Array, dims: Sequence[Any] | None = None) -> onnx.Val
 def model_of(
     nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], outputs: Sequence[str], opset: int,
     constants: Mapping[str, Array] | None = None, dims: Mapping[str, Sequence[Any]] | None = None,
-) -> onnx.ModelProto:  # fmt: skip
+) -> onnx.ModelProto:
     given = [info(name, array, (dims or {}).get(name)) for name, array in inputs.items()]
     known = [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     results = [helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, None) for name in outputs]
@@ -92,7 +92,7 @@ def weighted(row: Derivative) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
     for i, value in enumerate(values):
         constants[f"w{i}"] = near(*np.shape(value), seed=7 + i)
         nodes += [helper.make_node("Mul", [names[i], f"w{i}"], [f"p{i}"]),
-                  helper.make_node("ReduceSum", [f"p{i}"], [f"s{i}"], keepdims=0)]  # fmt: skip
+                  helper.make_node("ReduceSum", [f"p{i}"], [f"s{i}"], keepdims=0)]
         terms.append(f"s{i}")
     return [*nodes, helper.make_node("Sum", terms, ["y"])], constants
 
@@ -106,7 +106,7 @@ def check_derivative(row: Derivative) -> None:
     feeds = {name: array for name, array in row.inputs.items() if name not in known}
     forward = model_of(nodes, feeds, ["y"], row.opset, {**constants, **known})
     with ScoringFunction(import_model(model_of([*nodes, node], feeds, ["y", *wanted], row.opset,
-                                               {**constants, **known}))) as function:  # fmt: skip
+                                               {**constants, **known}))) as function:
         found = function(feeds)
     for name in xs:
         expected = differences(forward, feeds, name, row.step)

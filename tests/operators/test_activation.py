@@ -144,7 +144,7 @@ CASES = [
              {"x": random(1, 3, 6, 2)}),
     at_sizes(Case("PRelu", 6, {"x": X, "slope": random(3)}, expected=numpy_prelu), {"x": ["n", 3, "w"]},
              {"x": random(1, 3, 6)}),
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
@@ -158,7 +158,7 @@ DERIVATIVES = [
     Derivative("Gelu", {"x": NEAR}, {"approximate": "tanh"}, opset=20),
     Derivative("Erf", {"x": NEAR}, step=2e-3),
     Derivative("Selu", {"x": NEAR}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -198,7 +198,7 @@ TINY = -np.array([0, 1e-7, 1e-9, 3e-12, 1e-14, 2e-17, 1e-30])
         ("Selu", 6, TINY, {"alpha": 1.5, "gamma": 0.5}, 0.75 * np.expm1(TINY)),
         ("Gelu", 20, np.linspace(-14, 0, 57), {}, numpy_gelu(np.linspace(-14, 0, 57))),
     ],
-)  # fmt: skip
+)
 def test_small_results_keep_their_digits(op: str, opset: int, x: Array, attributes: Any, expected: Array) -> None:
     model = case_model(Case(op, opset, {"x": x.astype(np.float32)}, attributes))
     with ScoringFunction(import_model(model)) as function:

@@ -15,7 +15,7 @@ FLOATS = np.concatenate([
     np.array([0, -0.0, 1, -1, 1e-45, -1e-45, 1.1754944e-38, 1.1754942e-38, 3.4028235e38, -3.4028235e38, np.inf, -np.inf,
               np.nan, 0.1, -2.5, 8, 0.99999994, 1.9999999], np.float32),
     np.ldexp(np.random.default_rng(0).standard_normal(200), np.random.default_rng(1).integers(-149, 126, 200))
-    .astype(np.float32)])  # fmt: skip
+    .astype(np.float32)])
 
 
 def bits(dtype: str, *dims: int, seed: int = 0) -> Array:
@@ -96,7 +96,7 @@ CASES = [
                     expected=lambda x, to, target=target: x.view(target)),
                {"x": ["batch", 3, "width"]}, {"x": bits(source, 1, 3, 6)})
       for source, target, number in [("int8", "uint8", 2), ("int32", "uint32", 12)]],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -14,7 +14,7 @@ from tests.operators.derivatives import NEAR, Derivative
 from tests.operators.harness import Array, Case, case_model, check_case, dtype_named, random
 
 FLOATS = np.array([0, 0.5, 1.5, 2.5, -3.5, 0.1, 3.3e-7, -6.1e-5, 65519, 65520, 1e-9, 300, -460, 470, 6e4, np.inf,
-                   -np.inf, np.nan, 248, 5.1e-8, 1e38, 0.001953125, 0.0009765625], np.float32)  # fmt: skip
+                   -np.inf, np.nan, 248, 5.1e-8, 1e38, 0.001953125, 0.0009765625], np.float32)
 SMALL = ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"]
 
 
@@ -66,7 +66,7 @@ def cast(x: Array, to: int, **_: Any) -> Array:
 
 WHOLE = np.array([[0, 1, -1, 127], [128, 200, -200, 70000], [-70000, 2**31 - 1, -(2**31), 255]], np.int64)
 LONG = np.array([2**24 + 1, 2**24 + 3, 2**31 - 1, 2**25 + 1, 2**25 + 2, 2**25 + 3, 2**30 + 32, 123456789, 0, 70000, 257,
-                 65519, 65520, 16777215, 2**31 - 64])  # fmt: skip
+                 65519, 65520, 16777215, 2**31 - 64])
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "bool", "float", "int64"]
 TRUNCATED = np.array([[1.9, -1.9, 0.5], [-0.5, 100.7, -100.7]], np.float32)
 
@@ -94,13 +94,13 @@ CASES = [
     Case("CastLike", 19, {"x": random(2, 3, 2, 2), "like": np.zeros(1, np.int32)},
          symbols={"x": ["batch", "seq", 2, 2]}, sizes=[{"x": random(1, 5, 2, 2)}],
          expected=lambda x, like: x.astype(like.dtype)),
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
     Derivative("Cast", {"x": NEAR}, {"to": 11}),
     Derivative("CastLike", {"x": NEAR, "like": np.zeros(1)}, fixed=["like"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -65,7 +65,7 @@ CASES = [
     at_sizes(contrib("GatedAdd", {"x": X, "y": random(2, 3, 4, seed=2), "gate": random(2, 3, 1, seed=3)}),
              {"x": ["batch", "seq", 4], "y": ["batch", "seq", 4], "gate": ["batch", "seq", 1]},
              {"x": random(3, 5, 4), "y": random(3, 5, 4, seed=2), "gate": random(3, 5, 1, seed=3)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

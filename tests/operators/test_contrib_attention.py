@@ -65,7 +65,7 @@ SIZED = [
              {"x": random(3, 1, 5), "past": random(2, 3, 2, 6, 3)}),
     at_sizes(heads({"q": Q, "k": K, "v": V}), {"q": ["batch", "seq", 6], "k": ["batch", "keys", 6], "v": ["batch", "keys", 8]},
              {"q": random(1, 7, 6), "k": random(1, 3, 6), "v": random(1, 3, 8)}),
-]  # fmt: skip
+]
 CASES = [
     projected(),
     contrib("Attention", {"x": X, "w": WEIGHT}, attributes={"num_heads": 2}, expected=without_bias),
@@ -109,7 +109,7 @@ CASES = [
     contrib("MultiHeadAttention", {"q": Q, "k": random(2, 5, 2, 2, 3, seed=1)}, attributes={"num_heads": 2},
             expected=packed),
     *SIZED,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -125,7 +125,7 @@ def test_case(case: Case) -> None:
     ("MultiHeadAttention", {"q": Q, "k": Q, "v": random(6)}, {"num_heads": 2}, "input 2 has rank 1, it has 3 axes at least"),
     ("RotaryEmbedding", {"x": Q, "i": np.zeros((2, 4), np.int64), "c": random(9, 1), "s": random(9, 1)},
      {"rotary_embedding_dim": 2}, "'num_heads' is 0, it must be positive"),
-])  # fmt: skip
+])
 def test_invalid_heads(name: str, inputs: dict[str, Any], attributes: dict[str, Any], words: str) -> None:
     with pytest.raises(UnsupportedCase, match=words):
         import_model(case_model(contrib(name, inputs, attributes=attributes)))

@@ -21,10 +21,10 @@ def matmul_nbits(bits: int, rows: int, cols: int, block: int, zeros: str, biased
     inputs = {
         "a": random(2, 3, rows), "b": drawn(cols, blocks, block * bits // 8),
         "s": np.abs(random(cols, blocks)) + np.float32(0.1), "z": zero, "g": None, "bias": random(cols) if biased else None,
-    }  # fmt: skip
+    }
     names = [name for name in ("b", "s", "z", "bias") if inputs[name] is not None]
     return row("MatMulNBits", inputs, constants=names, note=f"{bits} {rows} {block} {zeros} {biased}",
-                   attributes={"K": rows, "N": cols, "bits": bits, "block_size": block})  # fmt: skip
+                   attributes={"K": rows, "N": cols, "bits": bits, "block_size": block})
 
 
 def grouped(rows: int, groups: Array) -> Case:
@@ -36,7 +36,7 @@ def gather(table: Array, scales: Array, zeros: Array | None, indices: Array, **a
     inputs = {"w": table, "i": indices, "s": scales, "z": zeros}
     names = [name for name in ("w", "s", "z") if inputs[name] is not None]
     return row("GatherBlockQuantized", inputs, "float", constants=names, note=f"{table.dtype} {attributes}",
-                   attributes={"block_size": 16, **attributes})  # fmt: skip
+                   attributes={"block_size": 16, **attributes})
 
 
 INDICES = [np.array([[1, 2, 9], [0, 9, -1]], np.int64), np.array(3, np.int32)]
@@ -46,7 +46,7 @@ def packed_tables(bits: int) -> list[Case]:
     table, share = drawn(10, 3, 40 * bits // 8), np.abs(random(10, 3, 3)) + np.float32(0.1)
     zeros = drawn(10, 3, -(-3 * bits // 8), seed=4)
     return [gather(table, share, zero, indices, bits=bits, quantize_axis=2)
-            for zero in (None, zeros) for indices in INDICES]  # fmt: skip
+            for zero in (None, zeros) for indices in INDICES]
 
 
 def nibble_tables(dtype: Any) -> list[Case]:
@@ -57,15 +57,15 @@ def nibble_tables(dtype: Any) -> list[Case]:
         dims[second] = -(-dims[second] // 16)
         share, zeros = np.abs(random(*dims)) + np.float32(0.1), (drawn(*dims) % 8).astype(dtype)
         cases += [gather(table, share, zero, INDICES[0], gather_axis=first, quantize_axis=second)
-                  for zero in (None, zeros)]  # fmt: skip
+                  for zero in (None, zeros)]
     return cases
 
 
 def bnb4(kind: int, rows: int, cols: int, block: int) -> Case:
     inputs = {"a": random(2, 3, rows), "b": drawn(-(-rows * cols // 2)),
-              "m": np.abs(random(-(-rows * cols // block))) + np.float32(0.1)}  # fmt: skip
+              "m": np.abs(random(-(-rows * cols // block))) + np.float32(0.1)}
     return row("MatMulBnb4", inputs, constants=["b", "m"], note=f"{kind} {rows} {block}",
-                   attributes={"K": rows, "N": cols, "block_size": block, "quant_type": kind})  # fmt: skip
+                   attributes={"K": rows, "N": cols, "block_size": block, "quant_type": kind})
 
 
 BLOCKS = [
@@ -76,7 +76,7 @@ BLOCKS = [
     *[case for bits in (2, 4, 8) for case in packed_tables(bits)],
     *nibble_tables(int4), *nibble_tables(uint4),
     *[bnb4(kind, rows, cols, block) for kind in (0, 1) for rows, cols, block in [(64, 5, 16), (33, 3, 32)]],
-]  # fmt: skip
+]
 ROWS = {"a": ["n", "seq", 64]}
 SIZED = [
     resized(matmul_nbits(4, 64, 5, 16, "packed", True), ROWS, a=(1, 4, 64)),

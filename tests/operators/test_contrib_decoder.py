@@ -12,11 +12,11 @@ from tests.operators.harness import Array, Case, at_sizes, case_model, check_cas
 HEADS, SIZE = 2, 4
 WIDTH = HEADS * SIZE
 NAMES = ("query", "key", "value", "mask", "attention_bias", "past_key", "past_value", "past_length", "beams", "beam_index",
-         "bias")  # fmt: skip
+         "bias")
 
 
 def decoder(batch: int = 2, past: int = 3, filled: int | None = None, extra: dict[str, Array | None] | None = None,
-            outputs: int = 3, **others: Any) -> Case:  # fmt: skip
+            outputs: int = 3, **others: Any) -> Case:
     """A new token after ``past`` ones, or in a buffer of that length of which ``filled`` are filled."""
     given: dict[str, Array | None] = dict.fromkeys(NAMES)
     given |= {name: random(batch, 1, WIDTH, seed=seed) for seed, name in enumerate(NAMES[:3])}
@@ -37,7 +37,7 @@ def growing(query: Array, key: Array | None, value: Array | None, *others: Array
     if key is None:
         query, key, value = np.split(query, 3, 2)
     inputs = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask, "attention_bias": attention_bias,
-              "past_key": past_key, "past_value": past_value}  # fmt: skip
+              "past_key": past_key, "past_value": past_value}
     model = case_model(contrib("MultiHeadAttention", inputs, attributes=attributes, outputs=3))
     return run_reference(model, {name: array for name, array in inputs.items() if array is not None})
 
@@ -45,7 +45,7 @@ def growing(query: Array, key: Array | None, value: Array | None, *others: Array
 MASK = np.array([[1, 1, 1, 1], [0, 1, 1, 1]], np.int32)
 BIAS = random(3 * WIDTH, seed=6)
 CROSS = {"key": random(2, HEADS, 5, SIZE, seed=7), "value": random(2, HEADS, 5, SIZE, seed=8), "past_key": None,
-         "past_value": None}  # fmt: skip
+         "past_value": None}
 CACHES = ["batch", HEADS, "past", SIZE]
 SYMBOLS = {**{name: ["batch", 1, WIDTH] for name in NAMES[:3]}, "past_key": CACHES, "past_value": CACHES}
 CASES = [
@@ -63,7 +63,7 @@ CASES = [
              {name: array for name, array in decoder(3, 6).inputs.items() if array is not None}),
     at_sizes(decoder(past=6, filled=2), SYMBOLS,
              {name: array for name, array in decoder(3, 8, 5).inputs.items() if array is not None}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

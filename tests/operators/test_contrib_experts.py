@@ -12,7 +12,7 @@ from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, 
 COUNT, WIDTH, INNER = 4, 6, 5
 X, ROUTER = random(7, WIDTH), random(7, COUNT, seed=1)
 FIRST, SECOND, THIRD = (random(COUNT, *dims, seed=seed) for dims, seed in
-                        (((INNER, WIDTH), 2), ((WIDTH, INNER), 3), ((INNER, WIDTH), 4)))  # fmt: skip
+                        (((INNER, WIDTH), 2), ((WIDTH, INNER), 3), ((INNER, WIDTH), 4)))
 BIASES = {"b1": random(COUNT, INNER, seed=5), "b2": random(COUNT, WIDTH, seed=6), "b3": random(COUNT, INNER, seed=7)}
 FUSED, FUSED_BIAS = random(COUNT, 2 * INNER, WIDTH, seed=8), random(COUNT, 2 * INNER, seed=9)
 
@@ -54,7 +54,7 @@ SWIGLU_OF_QUANTIZED = {"activation_type": "swiglu", "swiglu_fusion": 1, "activat
 def quantized(
     bits: int = 4, block: int = 0, zeros: bool = False, fused: int = 1, extra: dict[str, Array] | None = None,
     **attributes: Any,
-) -> Case:  # fmt: skip
+) -> Case:
     """A row of QMoE: tokens of 32 numbers, and as many between the two products."""
     generator = np.random.default_rng(0)
     given: dict[str, Array | None] = dict.fromkeys(QUANTIZED)
@@ -99,7 +99,7 @@ CASES = [
     quantized(extra={"mixing": np.abs(random(7, COUNT, seed=7))}, k=2),
     at_sizes(quantized(k=2), {"x": ["tokens", 32], "router": ["tokens", COUNT]},
              {"x": random(3, 32, seed=10), "router": random(3, COUNT, seed=11)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -42,7 +42,7 @@ CASES = [
     *[at_sizes(contrib(name, {"a": A, "b": B}, expected=product), {"a": ["batch", 3, 4, 2]}, {"a": random(5, 3, 4, 2)})
       for name, product in (("ComplexMul", lambda a, b: parts(whole(a) * whole(b))),
                             ("ComplexMulConj", lambda a, b: parts(whole(a) * whole(b).conj())))],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -14,7 +14,7 @@ BOXES = np.array([[0, 0, 1, 1], [0.1, 0.3, 0.7, 0.6], [-0.2, 0.5, 0.8, 1.3]], dt
 
 def crops(height: int, width: int, **others: Any) -> Case:
     inputs = {"x": random(2, 3, 6, 7), "boxes": BOXES, "which": np.array([0, 1, 1], np.int32),
-              "size": np.array([height, width], np.int32)}  # fmt: skip
+              "size": np.array([height, width], np.int32)}
     return contrib("CropAndResize", inputs, constants=["size"], tolerance=2e-5, **others)
 
 
@@ -43,7 +43,7 @@ CASES = [
              {"x": random(1, 3, 5, 4), "boxes": BOXES[1:], "which": np.array([0, 0], np.int32)}),
     at_sizes(square(2, 3, 3), {"x": ["n", 3, 3]}, {"x": regular(5, 3, 3)}, {"x": regular(1, 3, 3)}),
     at_sizes(square(2, 3, 3), {"x": ["n", "m", "m"]}, {"x": regular(4, 1, 1)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -56,7 +56,7 @@ SIZED = [
              {"x": ["n", 3, "h", "w"], "grid": ["n", "rows", "cols", 2]}, {"x": random(1, 3, 4, 7), "grid": GRID[:1, :2]}),
     at_sizes(contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}), {"a": ["n", 3], "b": ["m", 3]},
              {"a": random(2, 3), "b": random(6, 3, seed=1)}),
-]  # fmt: skip
+]
 CASES = [
     contrib("GatherND", {"x": X, "i": np.array([[0, 1], [1, 2]], np.int64)}),
     contrib("GatherND", {"x": X, "i": np.array([[[0, 1, 3]], [[1, -1, 2]]], np.int32)}),
@@ -109,7 +109,7 @@ CASES = [
              {"indices": ["batch", 2]}, {"indices": np.array([[2, 0], [1, 1], [0, 2]])}),
     contrib("SampleOp", {"x": X}),
     at_sizes(contrib("SampleOp", {"x": X}), {"x": ["batch", 3, 4]}, {"x": random(4, 3, 4)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

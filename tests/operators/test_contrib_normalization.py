@@ -65,7 +65,7 @@ LONGER = {"x": random(1, 5, 4), "skip": random(1, 5, 4, seed=1)}
 IMAGES = {"x": random(2, 4, 5, 6), "gamma": random(6, seed=6), "beta": random(6, seed=7)}
 SKIPS: dict[str, dict[str, Array]] = {"": {}, "whole": {"skip": random(2, 4, 5, 6, seed=8)},
                                       "flat": {"skip": random(2, 6, seed=8)},
-                                      "one": {"skip": random(2, 1, 1, 6, seed=8)}}  # fmt: skip
+                                      "one": {"skip": random(2, 1, 1, 6, seed=8)}}
 
 
 def by_groups(
@@ -85,7 +85,7 @@ def by_groups(
 
 def grouped(op_type: str, inputs: dict[str, Array], outputs: int = 1, **attributes: Any) -> Case:
     return contrib(op_type, {**IMAGES, **inputs}, attributes={"groups": 3, **attributes}, outputs=outputs,
-                   expected=lambda *given, **named: by_groups(*given, **named)[:outputs])  # fmt: skip
+                   expected=lambda *given, **named: by_groups(*given, **named)[:outputs])
 
 
 SIZED = [
@@ -95,7 +95,7 @@ SIZED = [
     at_sizes(embedded(mask=MASK, outputs=2), dict.fromkeys(("ids", "segments", "mask"), ROWS[:2]),
              {"ids": np.tile(IDS[:, :2], (2, 1)), "segments": np.tile(SEGMENTS[:, :2], (2, 1)),
               "mask": np.tile(MASK[:, :2], (2, 1))}),
-]  # fmt: skip
+]
 CASES = [
     *[Case("LayerNormalization", opset, {"x": X, "scale": GAMMA, "bias": BETA}) for opset in (9, 13)],
     Case("LayerNormalization", 13, {"x": random(2, 3, 4, 5), "scale": random(4, 5)}, {"axis": 2}),
@@ -152,7 +152,7 @@ CASES = [
               attributes={"num_branches": 3, "epsilon": 0.1}) for dims in ((12,), (3, 4), (4,))],
     at_sizes(contrib("BranchwiseRMSNorm", {"x": random(2, 5, 12), "scale": GAMMA}, attributes={"num_branches": 3}),
              {"x": ["batch", "seq", 12]}, {"x": random(3, 2, 12)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

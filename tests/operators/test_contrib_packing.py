@@ -39,7 +39,7 @@ def restored(x: Array, places: Array) -> Array:
 
 
 def attended(query: Array, key: Array, value: Array, stops: Array, bias: Array | None = None, scale: float | None = None
-             ) -> Array:  # fmt: skip
+             ) -> Array:
     """Sample for sample and head for head."""
     y = np.zeros_like(value)
     for sample, (start, stop) in enumerate(pairwise(stops)):
@@ -57,7 +57,7 @@ def attended(query: Array, key: Array, value: Array, stops: Array, bias: Array |
 
 def attended_heads(query: Array, key: Array | None, value: Array | None, bias: Array | None, places: Array,
                    stops: Array, attention_bias: Array | None = None, scale: float | None = None, **_: Any
-                   ) -> Array:  # fmt: skip
+                   ) -> Array:
     if key is None or value is None:
         query, key, value = (query[:, :, which].reshape(len(query), -1) for which in range(3))
     parts = [query, key, value]
@@ -69,7 +69,7 @@ def attended_heads(query: Array, key: Array | None, value: Array | None, bias: A
 
 def attended_projections(x: Array, weight: Array, bias: Array, places: Array, stops: Array,
                          attention_bias: Array | None = None, qkv_hidden_sizes: Sequence[int] = (WIDTH,) * 3,
-                         scale: float | None = None, **_: Any) -> Array:  # fmt: skip
+                         scale: float | None = None, **_: Any) -> Array:
     query, key, value = np.split(x @ weight + bias, np.cumsum(qkv_hidden_sizes)[:-1], 1)
     return attended(query, key, value, stops, attention_bias, scale)
 
@@ -90,7 +90,7 @@ def projections(counts: Sequence[int] = COUNTS, length: int = LENGTH, value_size
     """Inputs of PackedAttention."""
     width = 2 * WIDTH + HEADS * value_size
     return {"x": random(sum(counts), 5), "weight": random(5, width, seed=1), "bias": random(width, seed=2),
-            **packed(counts, length)}  # fmt: skip
+            **packed(counts, length)}
 
 
 def remove(counts: Sequence[int] = COUNTS, length: int = LENGTH) -> dict[str, Array]:
@@ -125,7 +125,7 @@ CASES = [
              {name: array for name, array in heads(*OTHER).items() if array is not None}),
     at_sizes(contrib("PackedAttention", projections(), constants=["weight", "bias"], **ONE),
              {"x": ["tokens", 5], "places": ["batch", "seq"], "ends": ["batch_ends"]}, projections(*OTHER)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

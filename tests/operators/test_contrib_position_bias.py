@@ -30,7 +30,7 @@ def biased(table: Array, queries: Array, keys: Array, max_distance: int, is_bidi
 
 
 def gated(query: Array, query_bias: Array, rel_pos: Array, weight: Array, bias: Array, eco_a: Array, num_heads: int
-          ) -> Array:  # fmt: skip
+          ) -> Array:
     batch, length, _ = query.shape
     size, columns = weight.shape
     heads = (query + query_bias).reshape(batch, length, num_heads, size).transpose(0, 2, 1, 3)
@@ -44,7 +44,7 @@ def lengths(queries: int, keys: int) -> dict[str, Array]:
 
 
 GATED = {"query": random(2, 3, 8), "query_bias": random(8, seed=1), "rel_pos": random(1, 2, 3, 3, seed=2),
-         "weight": random(4, 8, seed=3), "bias": random(8, seed=4), "eco_a": random(1, 2, 1, 1, seed=5)}  # fmt: skip
+         "weight": random(4, 8, seed=3), "bias": random(8, seed=4), "eco_a": random(1, 2, 1, 1, seed=5)}
 CASES = [
     *[contrib("RelativePositionBias", {"table": TABLE, **lengths(9, keys)}, expected=biased,
               attributes={"max_distance": farthest, "is_bidirectional": both}, constants=constants)
@@ -56,7 +56,7 @@ CASES = [
     at_sizes(contrib("GatedRelativePositionBias", GATED, attributes={"num_heads": 2}, expected=gated),
              {"query": ["batch", "length", 8], "rel_pos": [1, 2, "length", "length"]},
              {"query": random(1, 5, 8), "rel_pos": random(1, 2, 5, 5, seed=2)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -19,7 +19,7 @@ def matmul(a: tuple[int, ...], b: tuple[int, ...], **attributes: object) -> Case
 
 def gemm(activation: str, **attributes: float) -> Case:
     return contrib("FusedGemm", {"a": random(3, 4), "b": random(4, 5, seed=1), "c": random(5, seed=2)},
-                   attributes={"activation": activation, **attributes})  # fmt: skip
+                   attributes={"activation": activation, **attributes})
 
 
 def fast_gelu_of_sum(x: Array, _: Array, bias: Array) -> Array:
@@ -41,7 +41,7 @@ SIZED = [
                      expected=fast_gelu_of_sum), {"x": ["batch", "seq", 4]}, {"x": random(1, 5, 4)}),
     at_sizes(contrib("FusedConv", {"x": IMAGE, "w": FILTERS, "b": random(4, seed=2)}, attributes={"activation": "Relu"}),
              {"x": ["batch", 3, 7, 6]}, {"x": random(3, 3, 7, 6)}),
-]  # fmt: skip
+]
 CASES = [
     matmul((3, 4), (4, 5)),
     matmul((4, 3), (4, 5), transA=1, alpha=0.5),
@@ -91,7 +91,7 @@ CASES = [
     contrib("FusedConv", {"x": random(2, 4, 9), "w": random(4, 2, 3, seed=1)},
             attributes={"activation": "Sigmoid", "group": 2, "dilations": [2]}),
     *SIZED,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -21,7 +21,7 @@ def binary(op_type: str, dtype: str, scales: tuple[float, float, float], a: Arra
     inputs: dict[str, Array | None] = {
         "a": a, "as": single(a_scale), "az": zeros[0], "b": b, "bs": single(b_scale), "bz": zeros[1],
         "cs": single(c_scale), "cz": zeros[2],
-    }  # fmt: skip
+    }
     return row(op_type, inputs, dtype, note=f"{dtype} {a.shape} {b.shape} {scales}", **more)
 
 
@@ -49,13 +49,13 @@ ELEMENTWISE = [
                         "cs": single(1), "cz": None}, "uint8", expected=expected)
       for op_type, expected in [("QLinearAdd", lambda *x: clipped(x[0] * 0.5 + x[3] * 0.25)),
                                 ("QLinearMul", lambda *x: clipped(x[0] * 0.5 * (x[3] * 0.25)))]],
-]  # fmt: skip
+]
 
 
 def unary(op_type: str, dtype: str, x_scale: float, y_scale: float, x: Array | None = None, **more: Any) -> Case:
     zeros = points(2, dtype, 7)
     inputs = {"x": every(dtype).reshape(4, 8, 8) if x is None else x, "xs": single(x_scale), "xz": zeros[0],
-              "ys": single(y_scale), "yz": zeros[1]}  # fmt: skip
+              "ys": single(y_scale), "yz": zeros[1]}
     return row(op_type, inputs, dtype, note=f"{dtype} {x_scale} {y_scale} {more}", **more)
 
 
@@ -67,12 +67,12 @@ UNARY = [
     replace(unary("QLinearLeakyRelu", "uint8", 0.5, 0.25), constants=(), note="computed"),
     replace(unary("QLinearSigmoid", "uint8", 0.5, 0.25, np.array(200, np.uint8)), note="scalar"),
     row("QLinearLeakyRelu", {"x": every("uint8"), "xs": single(0.1), "xz": None, "ys": single(0.05), "yz": None}),
-]  # fmt: skip
+]
 
 
 def softmax(dtype: str, dims: tuple[int, ...], zero: int, y_scale: float, **attributes: Any) -> Case:
     inputs = {"x": drawn(*dims, dtype=dtype), "xs": single(0.03), "xz": np.array(5, dtype), "ys": single(y_scale),
-              "yz": np.array(np.iinfo(dtype).min + zero, dtype)}  # fmt: skip
+              "yz": np.array(np.iinfo(dtype).min + zero, dtype)}
     return row("QLinearSoftmax", inputs, dtype, attributes=attributes, note=f"{dtype} {zero} {y_scale} {attributes}")
 
 
@@ -83,7 +83,7 @@ SOFTMAX = [
     *[row("QLinearSoftmax", {"x": np.array([[127, 0, 0], [0, 0, 0]], dtype), "xs": single(1.0), "xz": None,
                                  "ys": single(1 / 256), "yz": np.array(np.iinfo(dtype).min, dtype)}, dtype,
               attributes={"opset": 13}, note=f"{dtype} saturates") for dtype in TYPES],
-]  # fmt: skip
+]
 
 
 def where(dtype: str, condition: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...], same: bool) -> Case:
@@ -92,7 +92,7 @@ def where(dtype: str, condition: tuple[int, ...], x: tuple[int, ...], y: tuple[i
         "c": random(*condition, dtype="bool"), "x": drawn(*x, dtype=dtype), "xs": single(0.1), "xz": zeros[0],
         "y": drawn(*y, dtype=dtype, seed=1), "ys": single(0.05), "yz": zeros[1], "zs": single(0.1 if same else 0.07),
         "zz": zeros[0] if same else zeros[2],
-    }  # fmt: skip
+    }
     return row("QLinearWhere", inputs, dtype, note=f"{dtype} {condition} {x} {y} {same}")
 
 
@@ -101,7 +101,7 @@ def concat(dtype: str, axis: int, *shapes: tuple[int, ...]) -> Case:
     for number, (dims, scale) in enumerate(zip(shapes, (0.05, 0.07, 0.14))):
         letter = "abc"[number]
         inputs |= {letter: drawn(*dims, dtype=dtype, seed=number), f"{letter}s": single(scale),
-                   f"{letter}z": np.array(3 + 9 * number * (number - 1), dtype)}  # fmt: skip
+                   f"{letter}z": np.array(3 + 9 * number * (number - 1), dtype)}
     return row("QLinearConcat", inputs, dtype, attributes={"axis": axis}, note=f"{dtype} {axis}")
 
 
@@ -111,7 +111,7 @@ REARRANGED = [
     *[concat(dtype, axis, *shapes) for dtype in TYPES for axis, shapes in [
         (1, [(2, 64, 3), (2, 5, 3), (2, 1, 3)]), (-1, [(8, 8), (8, 9)]), (0, [(4, 3, 2, 5), (2, 3, 2, 5)])]],
     replace(concat("uint8", 0, (5, 7), (3, 7)), constants=(), note="computed"),
-]  # fmt: skip
+]
 
 SIZED = [
     resized(binary("QLinearAdd", "uint8", SCALES[0], drawn(2, 3, 4), drawn(3, 1)), {"a": ["n", 3, 4]}, a=(5, 3, 4)),
@@ -122,7 +122,7 @@ SIZED = [
     resized(softmax("uint8", (2, 3, 8), 0, 1 / 256, opset=13), {"x": ["n", "seq", 8]}, x=(3, 5, 8)),
     resized(where("uint8", (2, 6), (2, 6), (6,), False), {"c": ["n", 6], "x": ["n", 6]}, c=(4, 6), x=(4, 6)),
     resized(concat("uint8", 1, (2, 4, 3), (2, 5, 3)), {"a": ["n", 4, 3], "b": ["n", 5, 3]}, a=(3, 4, 3), b=(3, 5, 3)),
-]  # fmt: skip
+]
 CASES = [*ELEMENTWISE, *UNARY, *SOFTMAX, *REARRANGED, *SIZED]
 
 

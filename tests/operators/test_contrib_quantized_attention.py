@@ -19,19 +19,19 @@ def numbers(dtype: str, *dims: int, seed: int = 0) -> Array:
 def attention(dtype: str, per_column: bool, mask: str, unidirectional: bool, past: bool) -> Case:
     count, length = 3 * HIDDEN if per_column else 1, 4
     masks = {"": None, "lengths": np.array([3, 4], np.int32),
-             "full": (numbers("uint8", 2, length + PAST * past, seed=5) > 40).astype(np.int32)}  # fmt: skip
+             "full": (numbers("uint8", 2, length + PAST * past, seed=5) > 40).astype(np.int32)}
     inputs: dict[str, Array | None] = {
         "x": numbers("uint8", 2, length, HIDDEN), "w": numbers(dtype, HIDDEN, 3 * HIDDEN, seed=1),
         "b": random(3 * HIDDEN), "xs": np.array([0.01], np.float32), "ws": np.full(count, 0.01, np.float32),
         "m": masks[mask], "xz": np.array([128], np.uint8), "wz": np.full(count, 128 if dtype == "uint8" else 0, dtype),
         "p": random(2, 2, HEADS, PAST, HIDDEN // HEADS) if past else None,
-    }  # fmt: skip
+    }
     return Case(
         "QAttention", 1, inputs, {"num_heads": HEADS, "unidirectional": int(unidirectional)}, domain="com.microsoft",
         constants=["w", "b", "xs", "ws", "xz", "wz"], outputs=2 if past else 1, output_dtypes=("float", "float"),
         note=f"{dtype} {per_column} {mask} {unidirectional} {past}",
         tolerance=1e-4,  # masked scores are -10000 and more, of which FP32 holds three decimals
-    )  # fmt: skip
+    )
 
 
 CASES = [
@@ -44,7 +44,7 @@ CASES = [
     at_sizes(attention("int8", True, "", True, True),
              {"x": ["batch", "seq", HIDDEN], "p": [2, "batch", HEADS, "past", HIDDEN // HEADS]},
              {"x": numbers("uint8", 3, 1, HIDDEN, seed=2), "p": random(2, 3, HEADS, 5, HIDDEN // HEADS, seed=3)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

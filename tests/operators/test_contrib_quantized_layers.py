@@ -39,11 +39,11 @@ def lstm(dtype: str, direction: str, batch: int, per_column: bool, **attributes:
         "c": random(ways, batch, hidden, seed=5) if per_column else None, "p": None,
         "ws": np.abs(random(*dims)) * np.float32(0.02) + np.float32(0.001), "wz": zero,
         "rs": np.abs(random(*dims, seed=2)) * np.float32(0.02) + np.float32(0.001), "rz": zero,
-    }  # fmt: skip
+    }
     return on_one_thread(row(
         "DynamicQuantizeLSTM", inputs, constants=["w", "r", "b", "ws", "wz", "rs", "rz"], outputs=3,
         attributes={"hidden_size": hidden, "direction": direction, **attributes}, output_dtypes=["float"] * 3,
-        note=f"{dtype} {direction} {batch} {per_column}"))  # fmt: skip
+        note=f"{dtype} {direction} {batch} {per_column}"))
 
 
 def with_lengths(direction: str, tolerance: float) -> Case:
@@ -65,10 +65,10 @@ def embedding(segments: bool, mask: bool) -> Case:
         "i": random(2, 5, dtype="uint8").astype(np.int32),
         "j": random(2, 5, dtype="bool").astype(np.int32) if segments else None, **tables,
         "m": random(2, 5, dtype="bool", seed=3).astype(np.int32) if mask else None, **scales, **zeros,
-    }  # fmt: skip
+    }
     known = [name for name in (*tables, *scales, *zeros) if inputs[name] is not None]
     return row("QEmbedLayerNormalization", inputs, constants=known, attributes={"epsilon": 1e-5}, outputs=2,
-                   output_dtypes=("float", "int32"), note=f"{segments} {mask}")  # fmt: skip
+                   output_dtypes=("float", "int32"), note=f"{segments} {mask}")
 
 
 LAYERS = [
@@ -77,7 +77,7 @@ LAYERS = [
     lstm("uint8", "forward", 2, False, input_forget=1, clip=0.5),
     with_lengths("forward", 1e-5), with_lengths("reverse", 3e-3), with_lengths("bidirectional", 3e-3),
     *[embedding(segments, mask) for segments in (False, True) for mask in (False, True)],
-]  # fmt: skip
+]
 SIZED = [
     resized(replace(lstm("uint8", "forward", 1, False), expected=None), {"x": ["seq", 1, 7]}, x=(4, 1, 7)),
     resized(embedding(True, True), {name: ["batch", "seq"] for name in "ijm"}, i=(3, 4), j=(3, 4), m=(3, 4)),

@@ -17,7 +17,7 @@ def mean(op_type: str, dtype: str, scales: tuple[float, float], dims: tuple[int,
         dims = (dims[0], *dims[2:], dims[1])
     zeros = points(2, dtype, 13)
     inputs = {"x": drawn(*dims, dtype=dtype), "xs": single(scales[0]), "xz": zeros[0], "ys": single(scales[1]),
-              "yz": zeros[1]}  # fmt: skip
+              "yz": zeros[1]}
     return row(op_type, inputs, dtype, attributes=attributes, note=f"{dtype} {scales} {dims} {attributes}")
 
 
@@ -29,9 +29,9 @@ def reduced(x: Array, *_: Any, axes: list[int], keepdims: int) -> Array:
 
 def reduced_mean(axes: list[int], keepdims: int) -> Case:
     inputs = {"x": drawn(2, 3, 4), "xs": single(0.5), "xz": np.array(4, np.uint8), "ys": single(0.25),
-              "yz": np.array(7, np.uint8)}  # fmt: skip
+              "yz": np.array(7, np.uint8)}
     return row("QLinearReduceMean", inputs, "uint8", attributes={"axes": axes, "keepdims": keepdims},
-                     expected=reduced)  # fmt: skip
+                     expected=reduced)
 
 
 POOLS = [
@@ -54,7 +54,7 @@ MEANS = [
       for dims in [(3, 8, 6, 5), (2, 1, 9), (1, 4, 2, 3, 4)]],
     replace(mean("QLinearGlobalAveragePool", "uint8", (0.1, 0.1), (2, 3, 4, 4), channels_last=0), constants=(),
             note="computed"),
-]  # fmt: skip
+]
 REDUCED = [reduced_mean([-1], 0), reduced_mean([0, 2], 1)]
 SIZED = [
     resized(mean("QLinearAveragePool", "uint8", (0.1, 0.1), (2, 3, 8, 8), kernel_shape=[2, 2], strides=[2, 2]),
@@ -64,7 +64,7 @@ SIZED = [
     resized(mean("QLinearGlobalAveragePool", "uint8", (0.1, 0.1), (2, 3, 8, 8), channels_last=1),
             {"x": ["n", "h", "w", 3]}, x=(3, 4, 5, 3)),
     resized(reduced_mean([-1], 0), {"x": ["n", 3, "m"]}, x=(3, 3, 5)),
-]  # fmt: skip
+]
 CASES = [*MEANS, *REDUCED, *SIZED]
 
 

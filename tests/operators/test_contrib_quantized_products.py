@@ -19,7 +19,7 @@ def float_product(op_type: str, dtype: str, count: int, biased: bool) -> Case:
     inputs: dict[str, Array | None] = {"a": random(2, 5, 16), "b": b, "bs": scale, "bz": zero, "bias": bias}
     if op_type == "MatMulIntegerToFloat":
         inputs = {"a": drawn(2, 5, 16), "b": b, "as": single(0.3), "bs": scale, "az": np.array(7, np.uint8),
-                  "bz": zero, "bias": bias}  # fmt: skip
+                  "bz": zero, "bias": bias}
     return row(op_type, inputs, "float", note=f"{dtype} {count} {biased}")
 
 
@@ -33,10 +33,10 @@ def qgemm(left: str, right: str, count: int, known: bool, quantized: bool, bias:
         "b": weights(*((8, 16) if trans_b else (16, 8)), dtype=right), "bs": scale if count > 1 else np.array(scale[0]),
         "bz": zeros if count > 1 else np.array(zeros[0]), "c": c, "ys": single(100) if quantized else None,
         "yz": np.array(17, left) if quantized else None,
-    }  # fmt: skip
+    }
     names = [name for name in ("as", "az", "b", "bs", "bz", "ys", "yz") if known and inputs[name] is not None]
     return row("QGemm", inputs, left if quantized else "float", constants=names, attributes=attributes,
-                   note=f"{left} {right} {count} {known} {quantized} {bias} {attributes}")  # fmt: skip
+                   note=f"{left} {right} {count} {known} {quantized} {bias} {attributes}")
 
 
 def conv(dtype: str, count: int, dims: tuple[int, ...], filters: tuple[int, ...], **attributes: Any) -> Case:
@@ -46,10 +46,10 @@ def conv(dtype: str, count: int, dims: tuple[int, ...], filters: tuple[int, ...]
         "w": weights(*filters, dtype="int8"), "ws": scale if count > 1 else np.array(scale[0]),
         "wz": zero if count > 1 else np.array(zero[0]), "ys": single(2), "yz": np.array(100, dtype),
         "b": drawn(filters[0]).astype(np.int32) * 5,
-    }  # fmt: skip
+    }
     names = ["xs", "xz", "w", "ws", "wz", "ys", "yz"]
     return row("QLinearConv", inputs, dtype, constants=names, attributes=attributes,
-                   note=f"{dtype} {count} {dims} {attributes}")  # fmt: skip
+                   note=f"{dtype} {count} {dims} {attributes}")
 
 
 PRODUCTS = [
@@ -68,14 +68,14 @@ PRODUCTS = [
           (0, (2, 6, 5, 4), (4, 6, 3, 3), {"pads": [1, 1, 1, 0]}), (1, (2, 5, 4, 6), (4, 6, 3, 3), {"pads": [1, 1, 1, 0]}),
           (1, (1, 5, 6, 4), (4, 1, 3, 3), {"group": 4, "strides": [2, 1]}), (1, (2, 9, 4), (4, 4, 3), {}),
           (1, (1, 5, 6, 4), (4, 4, 1, 1), {"auto_pad": "SAME_UPPER", "kernel_shape": [1, 1]})]],
-]  # fmt: skip
+]
 LINEAR = [
     row("QuantizeLinear", {"x": random(2, 3, 4) * 3, "xs": np.array([0.1, 0.2, 0.3], np.float32),
                                "xz": np.array([1, 2, 3], np.uint8)}, "uint8", note="axis 1"),
     row("QuantizeLinear", {"x": random(2, 3, 4) * 3, "xs": single(0.001), "xz": np.array(5, np.int16)}, "int16"),
     row("DequantizeLinear", {"x": drawn(2, 3, 4), "xs": np.array([0.1, 0.2], np.float32),
                                  "xz": np.array([1, 2], np.uint8)}, "float", attributes={"axis": 0}),
-]  # fmt: skip
+]
 SIZED = [
     resized(conv("uint8", 4, (2, 5, 4, 6), (4, 6, 3, 3), channels_last=1), {"x": ["n", 5, 4, 6]}, x=(3, 5, 4, 6)),
     resized(float_product("DynamicQuantizeMatMul", "uint8", 1, True), {"a": ["n", "seq", 16]}, a=(3, 2, 16)),
@@ -85,13 +85,13 @@ SIZED = [
     resized(qgemm("uint8", "uint8", 8, True, True, 1), {"a": ["n", 16]}, a=(5, 16)),
     resized(LINEAR[0], {"x": ["n", 3, 4]}, x=(5, 3, 4)),
     resized(LINEAR[2], {"x": [2, "n", 4]}, x=(2, 5, 4)),
-]  # fmt: skip
+]
 U8 = random(5, 4, dtype="uint8")
 
 
 def integer_products(a: Array, az: Array | None, b: Array, bz: Array | None = None) -> Array:
     left, right = (factor.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))
-                   for factor, zero in ((a, az), (b, bz)))  # fmt: skip
+                   for factor, zero in ((a, az), (b, bz)))
     return left * right
 
 
@@ -111,7 +111,7 @@ CASES = [
     at_sizes(contrib("ReduceSumInteger", {"x": U8}, attributes={"axes": [1], "keepdims": 1}, output_dtypes=["uint32"],
                      expected=lambda x, **_: x.sum(1, keepdims=True, dtype=np.uint32)),
              {"x": ["batch", 4]}, {"x": random(2, 4, dtype="uint8", seed=5)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -25,30 +25,30 @@ def rotary(x: Array, positions: Array = POSITIONS, width: int = 4, **attributes:
 def grouped(
     length: int, total: int, lengths: list[int], past: int = 0, batch: int = 2, packed: bool = False,
     extra: dict[str, Array | None] | None = None, outputs: int = 3, note: str = "", **attributes: Any,
-) -> Case:  # fmt: skip
+) -> Case:
     """A row of GroupQueryAttention: four heads of queries, two of keys, all of eight or, to be turned, sixteen."""
     size = 16 if "do_rotary" in attributes else 8
     if packed:
         new: dict[str, Array | None] = {"q": random(batch, length, 8 * size), "k": None, "v": None}
     else:
         new = {"q": random(batch, length, 4 * size), "k": random(batch, length, 2 * size, seed=1),
-               "v": random(batch, length, 2 * size, seed=2)}  # fmt: skip
+               "v": random(batch, length, 2 * size, seed=2)}
     caches = {name: random(batch, 2, past, size, seed=3 + seed) if past else None
-              for seed, name in enumerate(["past_key", "past_value"])}  # fmt: skip
+              for seed, name in enumerate(["past_key", "past_value"])}
     counts = {"lengths": np.array(lengths, np.int32), "total": np.array(total, np.int32)}
     turning = {"cos": WIDE_COS, "sin": WIDE_SIN} if attributes.get("do_rotary") else {}
     if extra and not turning:
         turning = {"cos": None, "sin": None}  # type: ignore[dict-item]
     return contrib("GroupQueryAttention", {**new, **caches, **counts, **turning, **(extra or {})},
-                   attributes={"num_heads": 4, "kv_num_heads": 2, **attributes}, outputs=outputs, note=note)  # fmt: skip
+                   attributes={"num_heads": 4, "kv_num_heads": 2, **attributes}, outputs=outputs, note=note)
 
 
 def generation() -> Case:
     """One model serves the prompt, whose cache is new, and the tokens after it, also in a buffer."""
     symbols = {"q": ["batch", "seq", 64], "k": ["batch", "seq", 32], "v": ["batch", "seq", 32], "lengths": ["batch"],
-               "past_key": ["batch", 2, "past", 16], "past_value": ["batch", 2, "past", 16]}  # fmt: skip
+               "past_key": ["batch", 2, "past", 16], "past_value": ["batch", 2, "past", 16]}
     others = [grouped(1, 7, [6, 5, 2], past=6, batch=3, do_rotary=1), grouped(1, 5, [4, 3], past=9, do_rotary=1),
-              grouped(4, 4, [3, 3], past=8, do_rotary=1)]  # fmt: skip
+              grouped(4, 4, [3, 3], past=8, do_rotary=1)]
     sizes = [{name: array for name, array in other.inputs.items() if array is not None} for other in others]
     return at_sizes(grouped(1, 5, [4, 3], past=4, do_rotary=1), symbols, *sizes)
 
@@ -67,14 +67,14 @@ def gemma(batch: int) -> Case:
     return contrib("GemmaRotaryEmbedding", {"angles": random(batch, 4, 8, seed=9), **heads}, outputs=2,
                    expected=lambda angles, q, q_turned, k, k_turned:
                    [x * np.cos(angles)[:, None] + turned * np.sin(angles)[:, None]
-                    for x, turned in ((q, q_turned), (k, k_turned))])  # fmt: skip
+                    for x, turned in ((q, q_turned), (k, k_turned))])
 
 
 SIZED = [
     at_sizes(rotary(random(2, 4, 24)), {"x": ["batch", "seq", 24], "positions": ["batch", "seq"]},
              {"x": random(1, 2, 24), "positions": POSITIONS[:1, :2]}),
     generation(),
-]  # fmt: skip
+]
 CASES = [
     rotary(random(2, 4, 24)),
     rotary(random(2, 4, 24), FIRST),
@@ -118,7 +118,7 @@ CASES = [
     at_sizes(multimodal(random(2, 4, 24), mrope_section=[2, 1, 1], num_heads=3),
              {"x": ["batch", "seq", 24], "positions": [3, "batch", "seq"]},
              {"x": random(1, 2, 24), "positions": STREAMS[:, :1, :2]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -169,7 +169,7 @@ IFS = [
           y = If (c) <then_branch = t () => (float[2,3] a) { a = Exp(x) },
                       else_branch = e () => (float[2,3] b) { b = Neg(x) }>
         }""", [{"c": YES.reshape(1), "x": X}, {"c": NO.reshape(1), "x": X}]),
-]  # fmt: skip
+]
 
 LOOPS = [
     Model("trip count", """
@@ -341,7 +341,7 @@ LOOPS = [
               y3 = Identity(q) z3 = Identity(x) s3 = Concat<axis = 0>(x, q) }>
         }""", [{"go": go, "n": np.array(n, np.int64), "x": X, "q": random(2, 3, seed=1)}
                for go, n in ((YES, 0), (YES, 4), (NO, 2))]),
-]  # fmt: skip
+]
 
 SCANS = [
     Model("sum and running sum", """
@@ -374,7 +374,7 @@ SCANS = [
               s3 = Identity(r0) r3 = Identity(s0) y3 = Identity(x) }>
         }""", [{"go": go, "s0": X, "r0": random(2, 3, seed=1), "x": random(t, 2, 3)}
                for go, t in ((YES, 1), (YES, 4), (NO, 2))]),
-]  # fmt: skip
+]
 
 
 IF, LOOP = Covered("If", (1, 6, 11, 16, 21), symbolic=True), Covered("Loop", (1, 6, 11, 19), symbolic=True)
@@ -458,7 +458,7 @@ def test_by_the_command_line(run: int) -> None:
     ("""g (float[3] s, float[2,3] x) => (float[3] y, float[2,3] z) {
           y, z = Scan <num_scan_inputs = 1, body = b (float[3] v, float[3] w) => (float[3] v2) { v2 = Add(v, w) }> (s, x) }""",
      "body gives 1 values, the node takes 2"),
-])  # fmt: skip
+])
 def test_sub_graphs_that_do_not_fit_their_node(text: str, message: str) -> None:
     with pytest.raises(InvalidModel, match=message):
         import_model(parsed(Model("counts", text, []), 13))

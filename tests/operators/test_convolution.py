@@ -15,7 +15,7 @@ B6 = random(6, seed=5)
 
 
 def _conv(x: Array, w: Array, b: Array | None = None, opset: int = 11, weight_known: bool = True, op: str = "Conv",
-          **attributes: object) -> Case:  # fmt: skip
+          **attributes: object) -> Case:
     inputs = {"x": x, "w": w} | ({} if b is None else {"b": b})
     return Case(op, opset, inputs, attributes, constants=("w", "b") if weight_known else ())
 
@@ -55,7 +55,7 @@ CASES = [
           (None, None, ("w",)), (np.array(3, np.uint8), None, ("w", "xz")),
           (np.array(3, np.uint8), np.array(2, np.uint8), ("w", "xz", "wz")),
           (np.array(3, np.uint8), np.array(2, np.uint8), ())]],
-]  # fmt: skip
+]
 
 CASES += [
     *[_conv(X2, _weight(4, 3, 3, 2), random(3, seed=6), opset, op="ConvTranspose", strides=[2, 3])
@@ -73,7 +73,7 @@ CASES += [
     *[_conv(random(n, 4, 3, 4, 5), _weight(4, 2, 2, 3, 2), random(2 * group, seed=6), op="ConvTranspose",
             group=group, strides=[2, 1, 2], pads=[1, 0, 0, 0, 1, 1], dilations=dilations)
       for n, group, dilations in [(1, 1, [1, 1, 1]), (2, 2, [2, 1, 2])]],
-]  # fmt: skip
+]
 
 CASES += [
     *[at_sizes(_conv(X2, weight, op=op, **attributes), {"x": ["batch", 4, "height", "width"]},
@@ -94,7 +94,7 @@ CASES += [
                                       "w": random(4, 2, 3, 3, seed=2, dtype="uint8"), "xz": np.array(3, np.uint8)},
                   {"pads": [1, 0, 1, 1]}, constants=["w", "xz"]),
              {"x": ["n", 2, "h", "w"]}, {"x": random(1, 2, 4, 7, dtype="uint8")}),
-]  # fmt: skip
+]
 
 
 def _unusual(x: Array) -> Array:
@@ -116,7 +116,7 @@ CASES += [
         (1, 2, 1, (3, 3), [1, 1]), (2, 3, 1, (3, 3), [2, 1]), (2, 3, 2, (5, 5), [1, 1]), (1, 3, 1, (1, 1), [1, 1]),
         (2, 18, 1, (1, 1), [1, 1]), (2, 19, 1, (1, 1), [1, 1]), (1, 7, 1, (1, 3), [1, 1]), (16, 24, 1, (3, 3), [1, 2])]
     for bias in (None, random(channels * copies, seed=5))
-]  # fmt: skip
+]
 
 # each window meets all of an image: one product for all images
 WHOLE = [
@@ -125,12 +125,12 @@ WHOLE = [
     (random(3, 4, 5, 2), (6, 4, 5, 2), {}), (random(3, 4, 5, 1), (6, 4, 5, 3), {"pads": [0, 2, 0, 1]}),
     (random(3, 4, 3, 2), (6, 4, 3, 2), {"dilations": [1, 2], "strides": [1, 2], "pads": [0, 2, 0, 2]}),
     (random(3, 4, 2), (6, 4, 3), {"pads": [1, 1]}), (random(3, 4, 1), (6, 4, 5), {"pads": [4, 4], "strides": [2]}),
-]  # fmt: skip
+]
 CASES += [_conv(change(x).astype(np.float32), _weight(*filters), bias, **attributes)
-          for x, filters, attributes in WHOLE for change, bias in ((np.array, None), (_unusual, B6))]  # fmt: skip
+          for x, filters, attributes in WHOLE for change, bias in ((np.array, None), (_unusual, B6))]
 CASES += [at_sizes(_conv(x, _weight(*filters), B6, **attributes), {"x": ["batch", *x.shape[1:]]},
                    {"x": random(2, *x.shape[1:])}, {"x": random(5, *x.shape[1:])})
-          for x, filters, attributes in WHOLE]  # fmt: skip
+          for x, filters, attributes in WHOLE]
 
 # nearly empty images, of which the engine makes a wrong sparse result
 NEARLY_EMPTY = np.zeros((1, 18, 60, 60), np.float32)
@@ -163,7 +163,7 @@ CASES += [
     at_sizes(_conv(x, _weight(16, 32, 3, 3), B6.repeat(3)[:16], pads=[2] * 4, dilations=[2, 2]),
              {"x": [batch, 32, "height", "width"]}, {"x": random(1, 32, 5, 8)})
     for x, batch in ((random(1, 32, 6, 5), 1), (random(2, 32, 6, 5), "batch"))
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
@@ -176,7 +176,7 @@ DERIVATIVES = [
     *[Derivative("ConvTranspose", {"x": near(*x), "w": near(*w, seed=1), "b": near(2, seed=2)}, attributes)
       for x, w, attributes in [((2, 3, 3, 4), (3, 2, 2, 3), {}),
                                ((1, 3, 3, 2), (3, 2, 3, 3), {"strides": [2, 2], "pads": [1, 0, 0, 1], "output_padding": [1, 0]})]],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -187,7 +187,7 @@ def test_case(case: Case) -> None:
 @pytest.mark.parametrize(("dims", "filters", "is_product"), [
     ((2, 4, 2, 2), (6, 4, 3, 3), True), ((2, 4, 1, 1), (6, 4, 3, 3), True),
     ((2, 4, 3, 3), (6, 4, 3, 3), False),  # zeros for what a window misses would carry NaN to it
-])  # fmt: skip
+])
 def test_whole_images_are_a_product(dims: tuple[int, ...], filters: tuple[int, ...], is_product: bool) -> None:
     text = import_model(case_model(_conv(random(*dims), _weight(*filters), pads=[1] * 4))).text
     assert ("conv2d(" not in text) == is_product

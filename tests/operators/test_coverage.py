@@ -18,10 +18,10 @@ from tests.operators.signatures import signature_changes
 cached_changes = cache(signature_changes)
 HISTORY = onnx.defs.get_all_schemas_with_history()
 MODULES = [importlib.import_module(f"tests.operators.{path.stem}")
-           for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]  # fmt: skip
+           for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]
 
 REGISTERED = {identity: {*operator_generators.get(identity, ()), *expanders.get(identity, ())}
-              for identity in [*operator_generators, *expanders]}  # fmt: skip
+              for identity in [*operator_generators, *expanders]}
 """The operators with a generator or an expander, and the versions from which on each of these serves."""
 
 DOMAINS = ("", "ai.onnx.preview.training")
@@ -107,7 +107,7 @@ def test_every_version_of_every_operator_has_a_case() -> None:
     """At each version of its signature and of what writes it."""
     run = opsets_run()
     missing = [(*identity, start) for identity in REGISTERED for start, end in ranges(identity)
-               if not any(start <= opset < end for opset in run.get(identity, ()))]  # fmt: skip
+               if not any(start <= opset < end for opset in run.get(identity, ()))]
     assert not missing
 
 
@@ -117,20 +117,20 @@ def test_every_operator_by_definition_has_a_case() -> None:
     defined = [identity for identity in identities()
                if identity not in REGISTERED and has_definition(identity) and identity[1] not in NOT_SUPPORTED]
     missing = [(*identity, start) for identity in defined for start, end in ranges(identity)
-               if not any(start <= opset < end for opset in run.get(identity, ()))]  # fmt: skip
+               if not any(start <= opset < end for opset in run.get(identity, ()))]
     assert not missing
 
 
 def test_every_operator_runs_at_several_sizes() -> None:
     missing = [identity for identity in REGISTERED
-               if takes_tensors(identity) and identity not in sized() and identity[1] not in FIXED_DIMS]  # fmt: skip
+               if takes_tensors(identity) and identity not in sized() and identity[1] not in FIXED_DIMS]
     assert not missing
 
 
 def test_what_is_not_supported_is_listed() -> None:
     """Exactly: an operator that is supported now must leave the table."""
     without = {identity[1] for identity in identities() if identity not in REGISTERED
-               and (not has_definition(identity) or identity[1] in NOT_SUPPORTED)}  # fmt: skip
+               and (not has_definition(identity) or identity[1] in NOT_SUPPORTED)}
     assert without == {*NOT_SUPPORTED, *NO_CASE}
 
 

@@ -12,12 +12,12 @@ from tests.operators.harness import Array, Case, at_sizes, by_reference, check_c
 
 
 def attention(opset: int, heads: int = 3, shared: int = 3, query: int = 4, past: int = 0, mask: Array | None = None,
-              outputs: Any = 1, lengths: Array | None = None, **attributes: Any) -> Case:  # fmt: skip
+              outputs: Any = 1, lengths: Array | None = None, **attributes: Any) -> Case:
     """Attention over four axes, with ``shared`` heads of keys and values."""
     inputs: dict[str, Array | None] = {
         "q": random(2, heads, query, 8), "k": random(2, shared, 6, 8, seed=1), "v": random(2, shared, 6, 5, seed=2),
         "mask": mask, "past_k": random(2, shared, past, 8, seed=3) if past else None,
-        "past_v": random(2, shared, past, 5, seed=4) if past else None}  # fmt: skip
+        "past_v": random(2, shared, past, 5, seed=4) if past else None}
     if opset > 23:
         inputs["lengths"] = lengths
     return by_reference(Case("Attention", opset, inputs, attributes, outputs=outputs, note=f"{attributes} {past}"))
@@ -42,7 +42,7 @@ def loss(op_type: str, opset: int, dims: tuple[int, ...], weighted: bool, output
     """A loss of classes in axis 1."""
     labels = np.asarray(random(dims[0], *dims[2:], dtype="int64", seed=1) % dims[1])
     inputs = {"x": -np.abs(random(*dims)), "labels": labels,
-              "weights": np.abs(random(dims[1], seed=2)) if weighted else None}  # fmt: skip
+              "weights": np.abs(random(dims[1], seed=2)) if weighted else None}
     return by_reference(Case(op_type, opset, inputs, attributes, outputs=outputs, note=f"{weighted} {attributes}"))
 
 
@@ -52,7 +52,7 @@ def recurrent_attention(rule: str, queries: int = 2, past: bool = False, steps: 
         "q": random(2, steps, queries * 3), "k": random(2, steps, 6, seed=1) / np.float32(2),
         "v": random(2, steps, 8, seed=2), "past": random(2, 2, 3, 4, seed=3) if past else None,
         "decay": -np.abs(random(2, steps, 6 if wide else 2, seed=4)) if "gated" in rule else None,
-        "beta": np.abs(random(2, steps, 2, seed=5)) if "delta" in rule else None}  # fmt: skip
+        "beta": np.abs(random(2, steps, 2, seed=5)) if "delta" in rule else None}
     attributes = {"update_rule": rule, "q_num_heads": queries, "kv_num_heads": 2}
     return by_reference(Case("LinearAttention", 27, inputs, attributes, outputs=2, note=f"{rule} {queries} {past} {wide}"))
 
@@ -61,7 +61,7 @@ def causal(given: str, length: int = 5, channels: int = 3, width: int = 4, **att
     """CausalConvWithState; ``given`` names the optional inputs: b, p."""
     inputs = {"x": random(2, channels, length), "w": random(channels, 1, width, seed=1),
               "b": random(channels, seed=2) if "b" in given else None,
-              "past": random(2, channels, width - 1, seed=3) if "p" in given else None}  # fmt: skip
+              "past": random(2, channels, width - 1, seed=3) if "p" in given else None}
     return by_reference(Case("CausalConvWithState", 27, inputs, attributes, outputs=2, note=f"{given} {attributes}"))
 
 
@@ -101,12 +101,12 @@ CASES = [
       for dims, attributes in [((2, 3, 4), {}), ((2, 3, 4, 5), {"alpha": 1.5}), ((), {})]],
     at_sizes(by_reference(Case("SwiGLU", 28, {"a": random(2, 3, 4), "b": random(2, 3, 4, seed=1)})),
              {"a": ["batch", "seq", 4], "b": ["batch", "seq", 4]}, {"a": random(1, 5, 4), "b": random(1, 5, 4)}),
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
     Derivative("SoftmaxCrossEntropyLoss", {"x": near(3, 4), "t": index(1, 0, 3)}, fixed=["t"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -12,7 +12,7 @@ from onnx_systemds.inference.registry import gradients
 from tests.operators.derivatives import Derivative, check_derivative
 
 MODULES = [importlib.import_module(f"tests.operators.{path.stem}")
-           for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]  # fmt: skip
+           for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]
 ROWS: list[Derivative] = [row for module in MODULES for row in getattr(module, "DERIVATIVES", ())]
 
 

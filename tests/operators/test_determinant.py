@@ -14,7 +14,7 @@ def det(*dims: int, opset: int = 11) -> Case:
 
 CASES = [det(3, 3), det(0, 0), det(2, 0, 0), det(0, 2, 2), det(1, 1), det(4, 3, 3, opset=22), det(2, 3, 2, 2), det(3, 1, 1),
          at_sizes(det(2, 3, 3), {"x": ["batch", 3, 3]}, {"x": random(4, 3, 3)}),
-         at_sizes(det(2, 3, 3), {"x": ["batch", "size", "size"]}, {"x": random(4, 2, 2)}, {"x": random(3, 1, 1)})]  # fmt: skip
+         at_sizes(det(2, 3, 3), {"x": ["batch", "size", "size"]}, {"x": random(4, 2, 2)}, {"x": random(3, 1, 1)})]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -88,13 +88,13 @@ CASES = [
       for equation in ["bqhd,bkhd->bhqk", "bqhd,bkhd->bqk", "bqhd,bkhd->"]],
     at_sizes(einsum("ii->i", (3, 3)), {"x0": ["i", "i"]}, {"x0": random(5, 5)}),
     at_sizes(einsum("biib->bi", (3, 3, 3, 3)), {"x0": ["b", "i", "i", "b"]}, {"x0": random(5, 5, 5, 5)}),
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
     *[Derivative("Einsum", {"a": near(2, 3, 4), "b": near(*right, seed=1)}, {"equation": equation})
       for right, equation in [((4, 2), "abc,cd->abd"), ((2, 4), "abc,ac->ab"), ((3, 4), "abc,bc->a")]],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -17,7 +17,7 @@ from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5)
 BROADCASTS = [(2, 3, 4, 5), (5,), (4, 5), (3, 1, 1), (1, 3, 1, 1), (2, 1, 1, 1), (2, 3, 1, 1), (1, 1, 4, 1), (2, 1, 4, 5),
-              (1,), (), (2, 1, 1, 5), (1, 3, 1, 5)]  # fmt: skip
+              (1,), (), (2, 1, 1, 5), (1, 3, 1, 5)]
 
 FLOATS = np.array([5.3, -5.3, 0, np.inf, -np.inf, np.nan, 7, -7], np.float32)
 
@@ -79,7 +79,7 @@ VARIADIC = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
 WHOLE = np.round(X)
 FORMS: list[tuple[tuple[int, ...], dict[str, int]]] = [
     ((2, 3, 4, 5), {}), ((3,), {"broadcast": 1, "axis": 1}), ((4, 5), {"broadcast": 1}),
-    ((3, 4), {"broadcast": 1, "axis": -3}), ((1,), {"broadcast": 1})]  # fmt: skip
+    ((3, 4), {"broadcast": 1, "axis": -3}), ((1,), {"broadcast": 1})]
 
 CASES = [
     *[Case(op, 14, {"a": X, "b": random(*dims, seed=1)}) for op in ("Add", "Sub", "Div") for dims in BROADCASTS],
@@ -204,7 +204,7 @@ CASES = [
     *[Case("Where", 16, {"c": np.array(c), "a": random(2, 3, 4), "b": b}, note=str(c)) for c in (True, False)
       for b in (random(4, seed=1), random(2, 3, 4, seed=1), np.array(7, np.float32))],
     Case("Where", 16, {"c": random(2, 1, 4, dtype="bool"), "a": random(3, 1, dtype="int64"), "b": random(2, 3, 4, dtype="int64")}),
-]  # fmt: skip
+]
 
 SIDES = {"a": ["batch", "seq", 4], "b": ["seq", 1]}
 BOOLS = {"a": random(2, 3, 4, dtype="bool"), "b": random(3, 1, dtype="bool", seed=1)}
@@ -233,7 +233,7 @@ CASES += [
              {"c": random(1, 1, 5, 5, dtype="bool"), "a": random(1, 4, 5, 5)}),
     *[at_sizes(Case("Clip", 13, {"x": X, "low": low, "high": np.array(0.5, np.float32)}), {"x": ["n", 3, "h", "w"]},
                {"x": random(1, 3, 6, 2)}) for low in (None, np.array(-0.5, np.float32))],
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
@@ -251,7 +251,7 @@ DERIVATIVES = [
     *[Derivative("Pow", {"a": near(*left, low=0.5, high=2), "b": near(*right, seed=1)}) for left, right in PAIRS[1:4]],
     *[Derivative("Pow", {"a": NEAR, "b": np.array(exponent)}, fixed=["b"]) for exponent in (2.0, 3, 0.0)],
     *[Derivative("Where", {"c": near(*left) > 0, "a": near(2, 3), "b": near(3, seed=1)}, fixed=["c"]) for left in ((2, 3), (2, 1))],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

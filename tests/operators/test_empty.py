@@ -88,7 +88,7 @@ CASES = [
          expected=lambda x, w, r, b, lengths, h, **_: h),
     Case("LSTM", 14, {"x": none(4, 0, 3), **LAYER}, {"hidden_size": 2, "direction": "bidirectional"}, outputs=3,
          expected=gives(none(4, 2, 0, 2), none(2, 0, 2), none(2, 0, 2))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

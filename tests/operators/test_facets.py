@@ -82,7 +82,7 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             "Col2Im GridSample NonZero RandomNormalLike RandomUniformLike Resize Trilu Upsample",
     },
     "layer": {},
-}  # fmt: skip
+}
 """By facet the operators without it, with the reason for each group. Of constants see `test_sizes_fold`."""
 
 

@@ -89,7 +89,7 @@ CASES = [
     any_samples(ml("ArrayFeatureExtractor", np.array([[10, 20, 30]]), np.array([2, 0, 1, 1]), constants=("a",)),
                 b=np.array([1])),
     any_samples(ml("OneHotEncoder", random(4, 3, dtype="int64"), cats_int64s=[0, 1]), a=random(9, 3, dtype="int64")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

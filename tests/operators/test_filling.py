@@ -45,7 +45,7 @@ def ranges(
              names if known else (), expected=lambda start, limit, delta: np.arange(start, limit, delta, dtype),
              note=f"{dtype} {row}")
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def rounded_range(start: Array, limit: Array, delta: Array, **_: int) -> Array:
@@ -58,7 +58,7 @@ SIXTEEN_BITS = [
     Case("Range", 27, {"start": number(0.1, dtype), "limit": number(limit, dtype), "delta": number(0.3, dtype)},
          constants=constants, expected=rounded_range, tolerance=0, note=str(np.dtype(dtype)))
     for dtype, limit in (("float16", 3), (ml_dtypes.bfloat16, 5)) for constants in ((), ("start", "limit", "delta"))
-]  # fmt: skip
+]
 
 SHAPES = [
     *[Case("Shape", version, {"x": X}) for version in (1, 13, 15, 25)],
@@ -71,7 +71,7 @@ SHAPES = [
     Case("ConstantOfShape", 9, {"s": ints(300, 300)}, {"value": filler(7, "int64")}, ("s",)),
     Case("ConstantOfShape", 20, {"s": ints(300, 300)}, {"value": filler(1, "bool")}, ("s",)),
     Case("ConstantOfShape", 9, {"s": ints()}, {"value": filler(2, "int32")}, ("s",)),
-]  # fmt: skip
+]
 
 RANGES = [
     *ranges("float32", (0, 5, 1), (1, 2, 0.25), (10, 4, -2.5), (5, 1, 1), (1, 1, 1), (0, 1, 0.3)),
@@ -89,7 +89,7 @@ MATRICES = [
     Case("Trilu", 14, {"x": np.full((2, 3, 3), np.nan, np.float32)}),
     Case("Trilu", 14, {"x": random(2, 3, 3, dtype="int64"), "k": number(1, "int64")}, {"upper": 0}, ("k",)),
     Case("Trilu", 14, {"x": random(3, 3), "k": number(-9, "int64")}, {"upper": 0}, ("k",)),
-]  # fmt: skip
+]
 
 INDICES = np.array([[0, 2, -1], [4, 7, -5]], np.int64)
 DEPTH, VALUES = number(5, "int64"), np.array([0, 1], np.float32)
@@ -104,7 +104,7 @@ ONE_HOT = [
          expected=one_hot_9, note="rank 0"),
     Case("OneHot", 11, {"i": INDICES.astype(np.float32), "d": number(6), "v": ints(3, -4)}, {}, ("d", "v"),
          expected=lambda i, d, v: one_hot_9(np.where(i < 0, i + d, i), d, v)),
-]  # fmt: skip
+]
 
 
 SYMBOLIC = [
@@ -119,14 +119,14 @@ SYMBOLIC = [
          sizes=[{"i": INDICES.reshape(3, 2)}]),
     *[Case(op, 13, {"x": X}, symbols={"x": ["n", 3, "h", "w"]}, sizes=[{"x": random(1, 3, 2, 2)}])
       for op in ("Shape", "Size")],
-]  # fmt: skip
+]
 
 CASES = SHAPES + SIXTEEN_BITS + RANGES + MATRICES + ONE_HOT + SYMBOLIC
 
 
 DERIVATIVES = [
     Derivative("Trilu", {"x": near(3, 4), "k": np.array(1)}, {"upper": 0}, fixed=["k"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -21,7 +21,7 @@ def ints(*items: int) -> Array:
 
 
 def sliced(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None, *,
-           note: str = "", opset: int = 13) -> Case:  # fmt: skip
+           note: str = "", opset: int = 13) -> Case:
     inputs = {"x": x, "starts": starts, "ends": ends, "axes": axes, "steps": steps}
     return Case("Slice", opset, inputs, constants=["starts", "ends", "axes", "steps"], note=note)
 
@@ -47,7 +47,7 @@ GATHERS = [
     indexed("GatherND", 12, Y, np.array([[[1]], [[-1]]]), False, batch_dims=1),
     indexed("GatherND", 13, Y, random(2, 3, 4, 1, dtype="int64") % 4, False, batch_dims=2),
     indexed("GatherND", 13, BAD, np.array([[0, 1], [2, 2]]), True),
-]  # fmt: skip
+]
 
 SCATTERS = [
     *[Case(op, opset, {"x": X, "i": np.array([[[0, -1, 2, 0, 1]]]), "u": random(1, 1, 5, seed=3)}, {"axis": 0},
@@ -64,7 +64,7 @@ SCATTERS = [
     *[Case("ScatterND", opset, {"x": X, "i": np.array([[2, 1], [0, 0], [2, 1]]), "u": random(3, 5, seed=3)},
            {"reduction": reduction}, note=reduction)
       for opset, reduction in [(16, "add"), (16, "mul"), (18, "max"), (18, "min"), (18, "mul")]],
-]  # fmt: skip
+]
 
 PRIMES = [1999999973, 1999999943, -1999999927, 1999999913, 1999999873, 1999999871]
 CASES = [
@@ -97,7 +97,7 @@ CASES = [
     *[Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1), "w": w},
            {"axis": -2, "mode": mode}, note=mode, expected=lambda x, u, w, axis, mode: cached(x, u, w))
       for mode, w in [("linear", ints(0, 3)), ("circular", ints(5, 1))]],
-]  # fmt: skip
+]
 
 
 def scattered(x: Array, i: Array, u: Array, axis: int) -> Array:
@@ -158,7 +158,7 @@ CASES += [
       for mode, w, more in [("linear", ints(0, 3), ints(5)), ("circular", ints(5, 1), ints(6))]],
     Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1)}, note="without indices",
          expected=lambda x, u: cached(x, u, ints(0, 0))),
-]  # fmt: skip
+]
 
 
 def cached(x: Array, u: Array, w: Array) -> Array:
@@ -176,7 +176,7 @@ DERIVATIVES = [
       for axis in (0, 1, -1) for i in (index(1, 0, 1), index([0, 1], [-1, 0]), np.array(1))],
     Derivative("GatherElements", {"x": near(3, 4), "i": index([0, 0, 2, 1])}, {"axis": 0}, fixed=["i"]),
     Derivative("GatherND", {"x": near(3, 4, 2), "i": index([0, 1], [2, 3], [0, 1])}, fixed=["i"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -194,7 +194,7 @@ def test_index_out_of_range_raises(index: int) -> None:
 
 def test_last_update_wins() -> None:
     case = Case("ScatterElements", 11, {"x": random(4), "i": ints(1, 1, 1), "u": random(3, seed=1)},
-                expected=lambda x, i, u: np.array([x[0], u[2], x[2], x[3]]))  # fmt: skip
+                expected=lambda x, i, u: np.array([x[0], u[2], x[2], x[3]]))
     check_case(case)
 
 

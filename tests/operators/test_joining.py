@@ -61,7 +61,7 @@ CONCAT = [
     Case("Concat", 13, {"a": random(3, dtype="int64"), "b": random(1, dtype="int64")}, {"axis": 0}),
     Case("Concat", 13, {"a": random(1, 1, 3), "b": random(1, 4, 3)}, {"axis": -2}),
     Case("Concat", 13, {"a": X}, {"axis": 2}),
-]  # fmt: skip
+]
 
 SPLIT = [
     Case(
@@ -100,7 +100,7 @@ EXPAND = [
     Case("Expand", 8, {"x": random(), "s": ints()}, {}, ("s",), expected=lambda x, s: x, note="rank 0"),
     Case("Expand", 13, {"x": HOLES[:, :, :1], "s": ints(2, 3, 3, 5)}, {}, ("s",)),
     Case("Expand", 13, {"x": random(2, 1), "s": ints(2, 0)}, {}, ("s",), note="empty"),
-]  # fmt: skip
+]
 
 TILE = [
     *[Case("Tile", 13, {"x": random(*dims), "r": ints(*repeats)}, {}, ("r",), note=f"by {repeats}")
@@ -109,7 +109,7 @@ TILE = [
                             ((2, 3), (0, 2))]],
     Case("Tile", 6, {"x": HOLES, "r": ints(1, 2, 1, 2)}, {}, ("r",)),
     Case("Tile", 1, {"x": random(2, 3), "n": number(3), "axis": number(1)}, {}, ("n", "axis"), expected=tiled_axis),
-]  # fmt: skip
+]
 
 MODES = ["constant", "edge", "reflect", "wrap"]
 PAD = [
@@ -142,7 +142,7 @@ PAD = [
          expected=lambda x, s: padded(x, [-1, 1, 0, -2, 2, 0])),
     Case("CenterCropPad", 18, {"x": random(7, 4, 5), "s": ints(8, 9)}, {"axes": [-1, 0]}, ("s",),
          expected=lambda x, s, axes: padded(x, [1, 0, 1, 1, 0, 2])),
-]  # fmt: skip
+]
 
 
 SYMBOLIC = [
@@ -164,7 +164,7 @@ SYMBOLIC = [
     at_sizes(Case("CenterCropPad", 18, {"x": random(2, 7, 4, 5), "s": ints(9)}, {"axes": [1]}, ("s",),
                   expected=lambda x, s, axes: padded(x, [0, 1, 0, 0, 0, 1, 0, 0])), {"x": ["n", 7, "h", 5]},
              {"x": random(1, 7, 3, 5)}),
-]  # fmt: skip
+]
 
 CASES = CONCAT + SPLIT + EXPAND + TILE + PAD + SYMBOLIC
 
@@ -176,7 +176,7 @@ DERIVATIVES = [
     Derivative("Split", {"x": near(2, 5), "s": index(2, 3)}, {"axis": 1}, fixed=["s"], outputs=2),
     Derivative("Pad", {"x": near(2, 3), "p": index(1, 0, 0, 2)}, fixed=["p"]),
     Derivative("Pad", {"x": near(2, 3), "p": index(1, 2), "v": np.array(1.5), "a": AXIS_1}, fixed=["p", "v", "a"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -207,7 +207,7 @@ def test_parts_of_sizes_of_the_run() -> None:
 
 def test_repetition_that_only_the_run_knows() -> None:
     repeats = [{"x": X[0], "r": ints(*times)}
-               for times in [(2, 1, 3), (1, 2, 2), (1, 1, 1), (0, 2, 1), (2, 0, 3), (1, 1, 0)]]  # fmt: skip
+               for times in [(2, 1, 3), (1, 2, 2), (1, 1, 1), (0, 2, 1), (2, 0, 3), (1, 1, 0)]]
     check_case(Case("Tile", 13, repeats[0], sizes=repeats[1:]))
     check_case(Case("Tile", 6, repeats[0], symbols={"x": ["n", "m", 5]}, sizes=repeats[1:]))
     shapes = [{"x": X[0, :, :1], "s": ints(*shape)} for shape in [(2, 1, 4, 5), (1, 3, 1, 1), (0, 3, 4, 1)]]
@@ -242,7 +242,7 @@ def test_a_repeated_vector_is_joined_as_a_whole(
     nodes.append(helper.make_node("Concat", ["X", "passed" if passing else "repeated"], ["Y"], axis=axis))
     infos = [helper.make_tensor_value_info(name, 1, size) for name, size in (("X", [batch, 4]), ("C", [rows, *dims]))]
     graph = helper.make_graph(nodes, "joined", infos, [helper.make_tensor_value_info("Y", 1, [None, None])],
-                              [numpy_helper.from_array(second, "other")])  # fmt: skip
+                              [numpy_helper.from_array(second, "other")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     feeds = {"X": random(2, 4), "C": random(2 if axis == 1 else 1, *dims)}
     (expected,) = run_reference(model, feeds)
@@ -256,7 +256,7 @@ def test_a_repeated_vector_is_joined_as_a_whole(
     "e = Constant <value = float[1, 3] {1, 1, 1}> () w = MatMul(c, e) y = Concat <axis = 1> (x, w)",
     """e = Constant <value_ints = [1, 30]> () w = Expand(c, e) f = Constant <value_ints = [-1, 3]> ()
        v = Reshape(w, f) y = Concat <axis = 0> (x, v)""",
-])  # fmt: skip
+])
 def test_a_repeated_column_after_another_operand(repeated: str) -> None:
     """The engine would take the two for operands of arithmetic, in which the column is repeated by itself."""
     text = f"g (float[n,3] x, float[n,1] c) => (float[m,k] y) {{ {repeated} }}"

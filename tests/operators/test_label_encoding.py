@@ -19,7 +19,7 @@ FLOATS = np.array([[0.5, -1.5, 2], [np.nan, 0.5, 7]], np.float32)
 def encoder(opset: int, x: Any, dtype: str, expected: Any = None, **attributes: Any) -> Case:
     """A case of LabelEncoder with outputs of an element type."""
     return Case("LabelEncoder", opset, {"x": x}, attributes, domain="ai.onnx.ml", expected=expected,
-                output_dtypes=(dtype,), note=str(list(attributes)))  # fmt: skip
+                output_dtypes=(dtype,), note=str(list(attributes)))
 
 
 def tensor(values: Any, dtype: Any) -> onnx.TensorProto:
@@ -65,7 +65,7 @@ CASES = [
             default_tensor=tensor([9], np.int16)),
     at_sizes(encoder(4, INTS, "int64", keys_int64s=[4, 2], values_int64s=[1, 0]), {"x": ("n", 5)},
              {"x": random(1, 5, dtype="int64")}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -77,7 +77,7 @@ def test_case(case: Case) -> None:
     ({"keys_strings": ["a"], "values_int64s": [3]}, "keys of type string for int64"),
     ({"keys_int64s": [3, 4], "values_int64s": [1]}, "2 keys and 1 values"),
     ({"values_int64s": [1]}, "without keys"),
-])  # fmt: skip
+])
 def test_refused(attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(case_model(encoder(2, INTS, "int64", **attributes)))

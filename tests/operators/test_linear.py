@@ -66,7 +66,7 @@ CASES = [
                     {"transA": ta, "alpha": 0.5, "beta": 2.0}, constants=["b"]),
                {"a": [4, "n"] if ta else ["n", 4]}, {"a": random(*((4, 6) if ta else (6, 4)))})
       for ta, bias in [(0, (5,)), (1, (1, 5)), (0, ())]],
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
@@ -77,7 +77,7 @@ DERIVATIVES = [
            {"transA": ta, "transB": tb, "alpha": 0.5, "beta": 2.0})
       for ta, tb, bias in ((0, 0, (4,)), (0, 1, (2, 1)), (1, 0, (4,)), (1, 1, (2, 4)))],
     Derivative("Gemm", {"a": near(2, 3), "b": near(3, 4)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -30,9 +30,9 @@ def classifier(x: Any, rows: int, labels: list[int], intercepts: list[float] | N
     """A case of LinearClassifier with coefficients in ``rows`` rows."""
     coefficients = more.pop("coefficients", random(rows, 3, seed=2).ravel().tolist())
     attributes = {"coefficients": coefficients, "classlabels_ints": labels,
-                  "intercepts": random(rows, seed=3).tolist() if intercepts is None else intercepts, **more}  # fmt: skip
+                  "intercepts": random(rows, seed=3).tolist() if intercepts is None else intercepts, **more}
     return Case("LinearClassifier", 1, {"x": x}, attributes, outputs=2, domain=ML, tolerance=1e-4,
-                note=f"{rows}-{labels}-{more}", output_dtypes=("int64", "float"))  # fmt: skip
+                note=f"{rows}-{labels}-{more}", output_dtypes=("int64", "float"))
 
 
 CASES = [
@@ -64,7 +64,7 @@ CASES = [
             classifier(X, 3, [4, 8, 1], post_transform="SOFTMAX"),
         )
     ],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -86,7 +86,7 @@ def test_one_of_the_outputs(unused: int) -> None:
     ({"coefficients": [1.0, 2.0]}, "2 features"),
     ({"coefficients": [1.0, 2.0, 3.0], "post_transform": "OTHER"}, "post_transform"),
     ({"coefficients": [1.0, 2.0, 3.0, 4.0], "targets": 3}, "4 coefficients for 3"),
-])  # fmt: skip
+])
 def test_refused(attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(case_model(regressor(X, **attributes)))
@@ -102,7 +102,7 @@ def test_another_number_of_features_ends_the_run_in_words() -> None:
     (classifier(X, 1, [4, 8], post_transform="PROBIT"), "undefined"),
     (classifier(X, 1, [4]), "1 labels for 1 columns"),
     (classifier(X, 3, [4, 5]), "2 labels for 3 columns"),
-])  # fmt: skip
+])
 def test_refused_classifiers(case: Case, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(case_model(case))

@@ -48,7 +48,7 @@ OPERATIONS: dict[str, tuple[Any, Callable[[Array], Array]]] = {
         lambda x, e=exclusive, r=reverse: _products(x, exclusive=e, reverse=r))
         for exclusive in (0, 1) for reverse in (0, 1)},
     "ReduceProd": (helper.make_node("ReduceProd", ["x", "axis"], ["y"], keepdims=0), lambda x: np.prod(x, 0)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("made", [_few, _special], ids=["few", "special"])
@@ -57,7 +57,7 @@ def test_many_cells(name: str, made: Callable[[], Array]) -> None:
     node, function = OPERATIONS[name]
     graph = helper.make_graph([node], "many", [helper.make_tensor_value_info("x", TensorProto.DOUBLE, ["n", COLUMNS])],
                               [helper.make_tensor_value_info("y", TensorProto.DOUBLE, None)],
-                              [numpy_helper.from_array(np.array(0 if "Cum" in name else [0]), "axis")])  # fmt: skip
+                              [numpy_helper.from_array(np.array(0 if "Cum" in name else [0]), "axis")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 26)], ir_version=10)
     x = made()
     with ScoringFunction(import_model(model)) as scored, np.errstate(invalid="ignore"):

@@ -18,7 +18,7 @@ from tests.operators.harness import Array, Covered, compare, random, run_referen
 ML = "ai.onnx.ml"
 COVERED = [Covered(op_type, [1], symbolic=True, domain=ML) for op_type in ("ZipMap", "DictVectorizer", "CastMap")]
 TYPES = {"string": TensorProto.STRING, "int64": TensorProto.INT64, "float": TensorProto.FLOAT,
-         "double": TensorProto.DOUBLE}  # fmt: skip
+         "double": TensorProto.DOUBLE}
 X = random(4, 3)
 
 
@@ -60,7 +60,7 @@ def scored(onnx_model: onnx.ModelProto, inputs: dict[str, Any]) -> Any:
     (X, {"classlabels_strings": ["a", "b", "a"]}),
     (X[:1], {"classlabels_int64s": [0, 1, 2]}),
     (X[0], {"classlabels_int64s": [5, 2, 3]}),
-], ids=str)  # fmt: skip
+], ids=str)
 def test_zip_map(x: Array, attributes: dict[str, Any]) -> None:
     onnx_model = zip_map(x.shape, **attributes)
     assert scored(onnx_model, {"x": x}) == run_reference(onnx_model, {"x": x})[0]
@@ -92,11 +92,11 @@ INTEGERS = {"int64_vocabulary": [2, 7, 3, 0]}
     ("int64", "float", {}, INTEGERS, [0, 0, 0, 0]),
     ("int64", "double", NUMBERS, INTEGERS, [1e10, 0, 1.5, 0.1]),
     ("int64", "string", {3: "x", 7: "y", 5: "1"}, INTEGERS, ["", "y", "x", ""]),
-])  # fmt: skip
+])
 def test_dict_vectorizer(key: str, value: str, given: Any, attributes: Any, expected: Any) -> None:
     onnx_model = on_map("DictVectorizer", key, value, value, **attributes)
     judge = np.array([expected], helper.tensor_dtype_to_np_dtype(TYPES[value])) if expected is not None else (
-        run_reference(onnx_model, {"x": given})[0])  # fmt: skip
+        run_reference(onnx_model, {"x": given})[0])
     compare(scored(onnx_model, {"x": given}), judge, 1e-9, f"{key} {value}")
 
 
@@ -114,7 +114,7 @@ def test_cast_map(form: str, target: str) -> None:
     ("DENSE", "string", ["-2.75", "7", "1.5"]),
     ("SPARSE", "float", [0, -2.75, 7, 1.5, 0]),
     ("SPARSE", "string", ["0.f", "-2.75", "7", "1.5", "0.f"]),
-])  # fmt: skip
+])
 def test_cast_map_of_texts(form: str, target: str, expected: Any) -> None:
     onnx_model = on_map("CastMap", "int64", "string", target, map_form=form, max_map=5, cast_to=f"TO_{target.upper()}")
     judge = np.array([expected], helper.tensor_dtype_to_np_dtype(TYPES[target]))
@@ -129,7 +129,7 @@ def test_cast_map_of_texts(form: str, target: str, expected: Any) -> None:
     (zip_map([2, 3, 1], classlabels_int64s=[1]), "rank 3"),
     (on_map("DictVectorizer", "int64", "float", "float", **VOCABULARY), "without a vocabulary of type int64"),
     (on_map("CastMap", "int64", "float", "float", map_form="ROUND"), "map_form 'ROUND'"),
-])  # fmt: skip
+])
 def test_refused(onnx_model: onnx.ModelProto, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(onnx_model)

@@ -27,7 +27,7 @@ PRODUCERS = {
     "rows multiplied": 'u = GatherND(x, tuples) v = Neg(u) y = ScatterND<reduction = "mul">(x, tuples, v)',
     "reversed": "z = Gather(x, places) t = Transpose(z) o = Mul(places, zero) l = Add(o, one) "
                 "y = ReverseSequence<batch_axis = 1, time_axis = 0>(t, l)",
-}  # fmt: skip
+}
 
 
 def model(producer: str) -> onnx.ModelProto:

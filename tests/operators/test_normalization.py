@@ -13,7 +13,7 @@ from tests.operators.harness import Array, Case, at_sizes, check_case, random
 X = random(2, 4, 3, 5)
 RANKS = [(3, 4), (2, 4, 5), (2, 4, 3, 5), (1, 4, 3, 5), (2, 4, 3, 2, 2)]
 STATISTICS = {"scale": random(4, seed=1), "b": random(4, seed=2), "mean": random(4, seed=3),
-              "var": np.abs(random(4, seed=4))}  # fmt: skip
+              "var": np.abs(random(4, seed=4))}
 
 
 def _per_channel(values: Array, rank: int) -> Array:
@@ -29,7 +29,7 @@ def _trained(x: Array, scale: Array, b: Array, mean: Array, var: Array, momentum
     axes = (0, *range(2, x.ndim))
     own, spread = x.mean(axis=axes), x.var(axis=axes)
     return [_batch(x, scale, b, own, spread), mean * momentum + own * (1 - momentum),
-            var * momentum + spread * (1 - momentum)]  # fmt: skip
+            var * momentum + spread * (1 - momentum)]
 
 
 def _trained_9(x: Array, *statistics: Array, **attributes: Any) -> list[Array]:
@@ -72,7 +72,7 @@ def _lrn(x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: flo
 
 _OLD = {1: {"is_test": 1, "consumed_inputs": [0, 0, 0, 1, 1]}, 6: {"is_test": 1}}
 PIXELS = {name: random(4, 3, 5, seed=seed) for seed, name in enumerate(["scale", "b", "mean"])} | {
-    "var": np.abs(random(4, 3, 5, seed=9))}  # fmt: skip
+    "var": np.abs(random(4, 3, 5, seed=9))}
 S4 = random(4, seed=1)
 
 CASES = [
@@ -131,7 +131,7 @@ CASES = [
                   ("s", "b"), outputs=3), {"x": ["batch", "seq", 5]}, {"x": random(1, 7, 5)}),
     at_sizes(Case("RMSNormalization", 23, {"x": random(2, 3, 4, 5), "s": random(4, 5)}, {"axis": -2}, expected=_rms),
              {"x": ["batch", "seq", 4, 5]}, {"x": random(1, 7, 4, 5)}),
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
@@ -139,7 +139,7 @@ DERIVATIVES = [
     Derivative("BatchNormalization", {"x": near(4, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1},
          {"training_mode": 1}, fixed=["m", "v"]),
     Derivative("LayerNormalization", {"x": near(2, 5), "s": near(5), "b": near(5, seed=1)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

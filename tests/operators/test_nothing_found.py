@@ -58,7 +58,7 @@ TAKING = {
     "ScatterND add": ("n, 3", 'y = ScatterND<reduction = "add">(x, turned, changed)'),
     "Slice": ("k, 2", "y = Slice(taken, one, three, one)"),
     "Softmax": ("k, 3", "y = Softmax<axis = 1>(taken)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", TAKING)

@@ -57,7 +57,7 @@ CASES = [
     *[at_sizes(step(op, 2, (2, 3, 4), (5,)),
                {name: ["rows", 3, "columns"] if name.endswith("0") else ["size"] for name in tensors(op, (), ())},
                tensors(op, (4, 3, 1), (2,), seed=50)) for op in GROUPS],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -101,7 +101,7 @@ CASES = [
     *[Case("ReverseSequence", 10, {"x": random(4, 3, 2), "n": np.array(n)},
            {"time_axis": time, "batch_axis": 1 - time}, note=str(time))
       for time, n in [(0, [4, 1, 3]), (1, [1, 3, 2, 3])]],
-]  # fmt: skip
+]
 
 SMALL, LARGE, SYMBOLS = random(2, 3, 4), random(5, 3, 7), {"x": ["batch", 3, "seq"]}
 CASES += [at_sizes(case, SYMBOLS, {"x": LARGE}) for case in [
@@ -114,7 +114,7 @@ CASES += [at_sizes(case, SYMBOLS, {"x": LARGE}) for case in [
     Case("NonZero", 13, {"x": SMALL}),
     *[Case("Unique", 11, {"x": np.round(SMALL)}, attributes, outputs=4, note=str(attributes))
       for attributes in [{}, {"sorted": 0}, {"axis": 0}, {"axis": -1}]],
-]]  # fmt: skip
+]]
 CASES += [at_sizes(Case("ReverseSequence", 10, {"x": random(4, 3, 2, 2), "n": np.array([4, 1, 3])},
                         {"time_axis": 0, "batch_axis": 1}),
                    {"x": ["time", "batch", 2, 2], "n": ["batch"]}, {"x": random(5, 2, 2, 2), "n": np.array([2, 5])})]
@@ -123,7 +123,7 @@ CASES += [at_sizes(Case("ReverseSequence", 10, {"x": random(4, 3, 2, 2), "n": np
 DERIVATIVES = [
     *[Derivative("CumSum", {"x": near(2, 3), "a": np.array(1)}, {"reverse": reverse, "exclusive": exclusive}, fixed=["a"])
       for reverse, exclusive in ((0, 0), (1, 0), (0, 1), (1, 1))],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

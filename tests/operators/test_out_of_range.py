@@ -65,7 +65,7 @@ def test_a_pad_that_leaves_nothing() -> None:
 
 def test_slopes_larger_than_what_they_are_of() -> None:
     _refused("g (float[2,1] x, float[n] s) => (float[2,n] y) { y = PRelu(x, s) }", {"x": ROWS[:2, :1], "s": ROWS[0]},
-             "axis 0 of the slope is 3, its axis of the input is 1; the script takes them to be equal")  # fmt: skip
+             "axis 0 of the slope is 3, its axis of the input is 1; the script takes them to be equal")
     with pytest.raises(UnsupportedCase, match="axis 0 of the slope is 3"):
         import_model(onnx.parser.parse_model(HEAD + "g (float[2,1] x, float[3] s) => (float[2,3] y) { y = PRelu(x, s) }"))
 
@@ -90,7 +90,7 @@ def test_more_indices_than_rows() -> None:
      'k is 3, axis 1 of "x" is 2'),
     ("g (float[2,2] x, bool[3] c) => (float[n,2] y) { y = Compress <axis = 0> (x, c) }",
      "the number of conditions is 3, that of elements is 2"),
-])  # fmt: skip
+])
 def test_more_than_there_is(text: str, words: str) -> None:
     with pytest.raises(UnsupportedCase, match=words):
         import_model(onnx.parser.parse_model(HEAD + text))
@@ -99,7 +99,7 @@ def test_more_than_there_is(text: str, words: str) -> None:
 def test_a_column_and_a_row_by_sizes_of_two_reshapes() -> None:
     text = "g (float[3,3] x, int64[2] s, int64[2] t) => (float[a,b] y) { p = Reshape(x, s) q = Reshape(x, t) y = Add(p, q) }"
     _refused(text, {"x": ROWS, "s": np.array([9, 1]), "t": np.array([1, 9])},
-             'axis 0 of "p" is 9, axis 0 of "q" is 1; the script takes them to be equal')  # fmt: skip
+             'axis 0 of "p" is 9, axis 0 of "q" is 1; the script takes them to be equal')
 
 
 def test_an_expansion_to_fewer_elements() -> None:
@@ -217,7 +217,7 @@ OF_OTHER_SIZES = {
     "boxes": ("""g (float[1,k,4] b, float[1,1,m] s) => (int64[q,3] y)
                  { o = Constant <value_int = 3> () y = NonMaxSuppression(b, s, o) }""",
               {"b": np.zeros((1, 3, 4), np.float32), "s": np.zeros((1, 1, 2), np.float32)}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OF_OTHER_SIZES)

@@ -72,7 +72,7 @@ CASES = [
           ("GlobalAveragePool", {}, 1), ("GlobalMaxPool", {}, 1), ("GlobalLpPool", {"p": 3}, 1)]],
     *[Case(op, 22, {"x": X1}, {"kernel_shape": [3], "strides": [2]}, symbols={"x": ["batch", 3, "width"]},
            sizes=[{"x": random(1, 3, 6)}]) for op in ("MaxPool", "AveragePool", "LpPool")],
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
@@ -82,7 +82,7 @@ DERIVATIVES = [
       for more in ({}, {"pads": [1, 1, 1, 1]})],
     Derivative("AveragePool", {"x": near(1, 2, 5, 6)}, {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
     Derivative("GlobalMaxPool", {"x": near(2, 3, 2, 2)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -32,7 +32,7 @@ def test_powers_of_zeros(exponent: Any, below: str, known: bool) -> None:
     infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 40])]
     infos += [] if known else [helper.make_tensor_value_info("e", TensorProto.FLOAT, power.shape)]
     graph = helper.make_graph(nodes, "powers", infos, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-                              [numpy_helper.from_array(power, "e")] if known else [])  # fmt: skip
+                              [numpy_helper.from_array(power, "e")] if known else [])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with ScoringFunction(import_model(model)) as function:
         for base in (ZEROS, FEW, MOST):
@@ -50,7 +50,7 @@ def test_a_base_of_zero_before_an_exponent_of_zeros() -> None:
         graph = helper.make_graph([helper.make_node("Pow", ["b", "e"], ["y"])], "powers",
                                   [helper.make_tensor_value_info("e", TensorProto.FLOAT, ["n", 40])],
                                   [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-                                  [numpy_helper.from_array(np.float32(base), "b")])  # fmt: skip
+                                  [numpy_helper.from_array(np.float32(base), "b")])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         with ScoringFunction(import_model(model)) as function:
             for exponent in (ZEROS, FEW, MOST):

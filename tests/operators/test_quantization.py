@@ -54,7 +54,7 @@ def qlinear_matmul(*inputs: Array) -> Array:
 
 
 def qlinear_conv(dims: tuple[int, ...], weight: tuple[int, ...], weight_scale: Array, bias: bool, dtype: str,
-                 **attributes: Any) -> Case:  # fmt: skip
+                 **attributes: Any) -> Case:
     """A QLinearConv whose weights have a zero point of 0, as onnxruntime wants it with scales by filter."""
     zero = np.zeros(weight_scale.shape, "int8") if weight_scale.ndim else np.array(2, "int8")
     inputs = {
@@ -62,7 +62,7 @@ def qlinear_conv(dims: tuple[int, ...], weight: tuple[int, ...], weight_scale: A
         "w": random(*weight, dtype="int8", seed=1), "ws": weight_scale, "wz": zero,
         "ys": scale(0.0517), "yz": np.array(7, dtype),
         "b": random(weight[0], dtype="int32") * 10 if bias else None,
-    }  # fmt: skip
+    }
     return Case("QLinearConv", 10, inputs, attributes, constants=["w", "ws", "wz"], note=f"{dtype} {attributes}")
 
 
@@ -193,7 +193,7 @@ CASES = [
       for op_type, x in [("QuantizeLinear", random(2, 7)), ("DequantizeLinear", random(2, 7, dtype="int8"))]],
     *[Case(op_type, 23, {"x": x, "scale": scale(0.05), "zero": np.array(3, np.uint8)}, note=f"{op_type} {x.shape}")
       for x in (random(2, 3, 4), np.array(0.7, np.float32)) for op_type in ("QuantizeLinear",)],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -21,7 +21,7 @@ LIKE = np.zeros((3, 40, 50), np.float32)
 
 
 def drawn(op_type: str, opset: int, inputs: dict[str, Array], runs: int = 1, symbols: Any = None,
-          **attributes: Any) -> list[Array]:  # fmt: skip
+          **attributes: Any) -> list[Array]:
     """Outputs of a number of runs of two separately prepared scripts: runs of the first, then one of the second."""
     case = Case(op_type, opset, inputs, attributes, symbols=symbols or {})
     outputs = []
@@ -79,7 +79,7 @@ def test_multinomial(opset: int, samples: int) -> None:
     with np.errstate(divide="ignore"):
         logs = np.tile(np.log(chances) + 5, (batch // 2, 1)).astype(np.float32)
     first, _ = drawn("Multinomial", opset, {"x": logs}, sample_size=samples, seed=2.0, dtype=TensorProto.INT64,
-                     symbols={"x": ["batch", 5]})  # fmt: skip
+                     symbols={"x": ["batch", 5]})
     assert first.dtype == np.int64 and first.shape == (batch, samples)
     for row in range(2):
         shares = np.bincount(first[row::2].ravel(), minlength=5) / first[row::2].size
@@ -93,7 +93,7 @@ def test_symbolic_dims(op_type: str) -> None:
     rank = 2 if op_type == "Multinomial" else 3
     attributes = {"sample_size": 6} if op_type == "Multinomial" else {}
     case = Case(op_type, 22, {"x": LIKE[0, :2] if rank == 2 else LIKE}, attributes,
-                symbols={"x": ["batch", "classes", "width"][:rank]})  # fmt: skip
+                symbols={"x": ["batch", "classes", "width"][:rank]})
     with ScoringFunction(import_model(case_model(case))) as function:
         for dims in [(2, 3, 7)[:rank], (5, 2, 1)[:rank]]:
             found = next(iter(function({"x": np.full(dims, 0.5, np.float32)}).values()))

@@ -56,7 +56,7 @@ def layer(
     # onnxruntime has no layout=1
     expected = _by_reference(kind, opset, inputs, every) if batch_first else None
     return Case(kind, opset, inputs, {"hidden_size": H, **attributes}, constants, symbols or {},
-                every if outputs is None else outputs, expected, note=note)  # fmt: skip
+                every if outputs is None else outputs, expected, note=note)
 
 
 def _by_reference(kind: str, opset: int, inputs: Mapping[str, Array | None], outputs: Sequence[str]) -> Any:
@@ -127,7 +127,7 @@ CASES = [
       for kind in GATES for batch_first in (False, True)],
     *[at_sizes(layer(kind, 14, "blh"), {"x": ["t", "n", D], "l": ["n"], "h": [1, "n", H]},
                {"x": random(6, 2, D, seed=9), "l": np.array([6, 2], np.int32), "h": random(1, 2, H)}) for kind in GATES],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

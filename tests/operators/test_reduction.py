@@ -14,7 +14,7 @@ from tests.operators.derivatives import AXIS_1, POSITIVE, Derivative, index, nea
 from tests.operators.harness import Case, check_case, random
 
 OPERATORS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
-             "ReduceLogSumExp", "ReduceSumSquare"]  # fmt: skip
+             "ReduceLogSumExp", "ReduceSumSquare"]
 X = np.abs(random(2, 3, 4, 5)) + np.float32(0.1)
 WORDS = np.random.default_rng(0).integers(0, 2**32, (3, 5, 4)) | 1
 ALL_AXES = [axes for count in (1, 2, 3, 4) for axes in itertools.combinations(range(4), count)]
@@ -31,7 +31,7 @@ def beside_zeros(op: str, size: int) -> Case:
     x = np.abs(random(4, size, 3)) * (1 if op == "ReduceMin" else -1)
     x[:, size // 2] = 0
     return Case(op, 18, {"x": x, "axes": np.array([1], np.int64)}, constants=["axes"], note=f"one of {size} zeros",
-                symbols={"x": ["n", size, 3]}, sizes=[{"x": x[:1]}])  # fmt: skip
+                symbols={"x": ["n", size, 3]}, sizes=[{"x": x[:1]}])
 
 
 CASES = [
@@ -72,7 +72,7 @@ CASES = [
       for op in OPERATORS],
     *[Case(op, 18, {"x": random(2, 3, 4), "axes": np.array([0, 1], np.int64)}, constants=["axes"], note="one row",
            symbols={"x": ["n", "m", 4]}, sizes=[{"x": random(1, 1, 4, seed=1)}]) for op in ("ReduceSumSquare", "ReduceL2")],
-]  # fmt: skip
+]
 
 
 def test_the_sum_of_squares_of_one_row() -> None:
@@ -90,7 +90,7 @@ DERIVATIVES = [
       for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
       for axes, keepdims in [(AXIS_1, 1), (AXIS_1, 0), (index(0, -1), 0)]],
     Derivative("ReduceLogSum", {"x": POSITIVE, "a": AXIS_1}, fixed=["a"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -94,7 +94,7 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
     (Case("Concat", 13, {"a": random(2), "b": np.array([1, 2]), "c": random(2)}, {"axis": 0}), InvalidModel, "is int64, .* is float"),
     (Case("Scaler", 1, {"x": np.array([["a"]], dtype=object)}, {"scale": [1.0], "offset": [0.0]}, domain="ai.onnx.ml",
           output_dtypes=["float"]), InvalidModel, "is string, the operator takes floats or integers"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("case", "kind", "words"), REFUSED, ids=lambda value: str(value) if isinstance(value, Case) else "")
@@ -112,7 +112,7 @@ IN_THE_RUN: list[tuple[Case, str]] = [
           symbols={"x": ["a", "b", "c"]}), 'axis 1 of "x" is 0'),
     (Case("QuantizeLinear", 21, {"x": FOUR, "scale": FOUR[:2]}, {"axis": 0, "block_size": 4}, symbols={"scale": ["n"]}),
      'axis 0 of "scale" is 2, the number of blocks is 1'),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("case", "words"), IN_THE_RUN, ids=str)

@@ -15,7 +15,7 @@ from tests.operators.harness import Array, Case, at_sizes, case_model, check_cas
 
 REGIONS = np.array(
     [[0, 0, 6, 5], [1.3, 2.1, 7.7, 9.9], [-3, -2, 3, 4], [5, 5, 4, 4], [2.2, 1.1, 2.2, 1.1], [-9, -9, 19, 17],
-     [30, 30, 40, 40]], np.float32)  # fmt: skip
+     [30, 30, 40, 40]], np.float32)
 IMAGES = np.array([0, 1, 1, 0, 0, 1, 0])
 WHOLE = np.hstack([IMAGES[:, None].astype(np.float32), REGIONS])
 X = random(2, 3, 8, 9)
@@ -69,7 +69,7 @@ def deform(
         "x": x, "w": w, "offset": 2 * random(len(x), 2 * taps, *outputs, seed=3),
         "bias": random(len(w), seed=4) if bias else None,
         "mask": random(len(x), taps, *outputs, seed=5) if mask else None,
-    }  # fmt: skip
+    }
     return Case("DeformConv", opset, inputs, attributes)
 
 
@@ -139,7 +139,7 @@ CASES = [
     any_align(sampling_ratio=2),
     any_pool(),
     any_deform(),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -30,7 +30,7 @@ def scales(*factors: float) -> Array:
 
 
 def resize(opset: int, x: Array, factors: Array | None, sizes: Array | None = None, roi: Array | None = None,
-           **attributes: object) -> Case:  # fmt: skip
+           **attributes: object) -> Case:
     if opset == 11:  # roi and scales may be empty there, but not left out
         factors = scales() if factors is None else factors
         roi = scales() if roi is None else roi
@@ -86,7 +86,7 @@ CASES = [
     resize(13, with_specials(X, NAN, INF, -INF), None, np.array([1, 2, 13, 8]), mode="linear"),
     resize(13, with_specials(X, NAN), None, np.array([1, 2, 13, 8]), mode="cubic"),
     resize(13, with_specials(X, NAN, INF)[0, 0], None, np.array([13, 8]), mode="linear"),
-]  # fmt: skip
+]
 
 
 def affine(theta: Array, size: Array, align_corners: int) -> Array:
@@ -144,7 +144,7 @@ CASES += [
     *[Case("NonMaxSuppression", 11, {"boxes": np.abs(random(1, 600, 4, seed=10)), "scores": random(1, 2, 600, seed=11),
                                      "n": np.array([most]), "iou": np.array([0.5], np.float32)}, note=f"600 boxes, {most}")
       for most in (20, 600)],
-]  # fmt: skip
+]
 
 NMS = {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]), "iou": np.array([0.3], np.float32)}
 CASES += [
@@ -158,7 +158,7 @@ CASES += [
     *[at_sizes(Case("NonMaxSuppression", 11, NMS, constants=constants), {"boxes": [1, "boxes", 4], "scores": [1, 2, "boxes"]},
                {"boxes": np.abs(random(1, 9, 4, seed=8)), "scores": random(1, 2, 9, seed=9)})
       for constants in ((), ("n", "iou"))],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

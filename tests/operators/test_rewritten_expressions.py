@@ -103,7 +103,7 @@ def normalized(op_type: str, density: float, seed: int) -> Graph:
 
 # each row is one case of a sum; the last ones are finite
 POISON = np.array([[1, INF, 2, -3], [INF, NAN, 1, 0], [NAN, -INF, 0, 1], [INF, 0, -INF, 1], [-INF, 1, 2, 3], [1, 2, 3, 4],
-                   [0, 0, 0, 0]], np.float32)  # fmt: skip
+                   [0, 0, 0, 0]], np.float32)
 
 
 def reduced(op_type: str, axis: int | None, *, keepdims: int = 0) -> Graph:
@@ -115,7 +115,7 @@ def reduced(op_type: str, axis: int | None, *, keepdims: int = 0) -> Graph:
     kept: dict[str, Any] = {"keepdims": keepdims}
     if op_type == "ReduceSum":
         return Graph([node(op_type, "x axes" if axis is not None else "x", **kept)], runs,
-                     {"axes": ints({2: 1, 1: 0, 0: 1}[axis])} if axis is not None else {}, opset=13)  # fmt: skip
+                     {"axes": ints({2: 1, 1: 0, 0: 1}[axis])} if axis is not None else {}, opset=13)
     axes = {} if axis is None else {"axes": [{2: 1, 1: 0, 0: 1}[axis]]}
     return Graph([node(op_type, "x", **axes, **kept)], runs, opset=13)
 
@@ -128,7 +128,7 @@ def beside_filled(op_type: str, number: float, filled: float, *, is_left: bool =
     """A number that is known beside a matrix full of another one, of the sizes of x."""
     value = numpy_helper.from_array(np.array([filled], np.float32))
     nodes = [node("Shape", "x", "s"), node("ConstantOfShape", "s", "c", value=value),
-             node(op_type, "z c" if is_left else "c z", **attributes)]  # fmt: skip
+             node(op_type, "z c" if is_left else "c z", **attributes)]
     return Graph(nodes, [{"x": np.zeros((2, 3), np.float32)}], {"z": np.array(number, np.float32)}, opset=opset)
 
 
@@ -145,7 +145,7 @@ def of_run_length(*nodes: NodeProto, constants: Mapping[str, Array] | None = Non
     """
     four = numpy_helper.from_array(np.array([4], np.float32))
     made = [node("ConstantOfShape", "k", "f", value=four), node("CumSum", "f first", "c"), node("Reshape", "z k", "x"),
-            node("Add", "f x", "a")]  # fmt: skip
+            node("Add", "f x", "a")]
     runs = [{"z": 1 + abs(random(size, 2)), "k": ints(2 * size)} for size in (3, 5)]
     return Graph([*made, *nodes], runs, {"first": np.array(0), **(constants or {})}, opset=opset)
 
@@ -295,7 +295,7 @@ GRAPHS: dict[str, Graph] = {
     "difference of numbers that cancel": chained(node("Sub", "a x", "s"), node("Sub", "s b"), runs=[np.full((2, 3), 1e20, np.float32)],
                                                  a=np.array(1e20, np.float32), b=np.array(1, np.float32)),
     "reversed part of columns": backwards(1, 9, -1000, -1, (2, 20), (2, 10), (2, 7)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GRAPHS)

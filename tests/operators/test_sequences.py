@@ -129,9 +129,9 @@ RUN_TIME = {
 
 OPSETS = (16, 18)
 LISTS = ["SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength", "ConcatFromSequence", "SplitToSequence",
-         "OptionalHasElement", "OptionalGetElement", "Optional"]  # fmt: skip
+         "OptionalHasElement", "OptionalGetElement", "Optional"]
 COVERED = [*[Covered(op_type, OPSETS, symbolic=True) for op_type in LISTS], Covered("SequenceMap", (17,), symbolic=True),
-           *[Covered(op_type, (11, 13, 17)) for op_type in ("SequenceConstruct", "SequenceEmpty")]]  # fmt: skip
+           *[Covered(op_type, (11, 13, 17)) for op_type in ("SequenceConstruct", "SequenceEmpty")]]
 
 
 @pytest.mark.parametrize("opset", OPSETS)
@@ -154,7 +154,7 @@ def test_no_items_and_items_without_elements() -> None:
     ("split_sizes", [2, 2], "SplitToSequence: the sizes of the parts add up to 4, the axis has 5"),
     ("split_sizes", [6, -1], "SplitToSequence: the size of a part is negative"),
     ("split_chunks", 0, "SplitToSequence: parts of size 0"),
-])  # fmt: skip
+])
 def test_parts_that_a_tensor_does_not_have(name: str, sizes: Any, words: str) -> None:
     x = random(5, 3) if name == "split_sizes" else random(2, 5, 3)
     with ScoringFunction(import_model(model_of(RUN_TIME[name][0]))) as function, pytest.raises(EngineError, match=words):
@@ -166,7 +166,7 @@ def test_parts_that_a_tensor_does_not_have(name: str, sizes: Any, words: str) ->
     ("erase", {"p": np.array(-4)}, "SequenceErase: there is no position -4 in a sequence of 3"),
     ("insert", {"p": np.array(4), "x": random(2, 3)}, "SequenceInsert: there is no position 4 in a sequence of 3"),
     ("insert", {"p": np.array(-4), "x": random(2, 3)}, "SequenceInsert: there is no position -4 in a sequence of 3"),
-])  # fmt: skip
+])
 def test_positions_that_a_list_does_not_have(name: str, feeds: dict[str, Any], words: str) -> None:
     with ScoringFunction(import_model(model_of(RUN_TIME[name][0]))) as function, pytest.raises(EngineError, match=words):
         function({"s": ITEMS, **feeds})
@@ -218,7 +218,7 @@ FOUND_BY_THE_RUN = {
         o = If (c) <then_branch = t () => (optional(float[N,3]) a) { a = Optional(x) },
                     else_branch = e () => (optional(float[N,3]) b) { p = Concat <axis = 0> (x, x) b = Optional(p) }>
         y = OptionalGetElement(o) }""", [{"c": np.array(c), "x": random(2, 3)} for c in (True, False)]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FOUND_BY_THE_RUN)

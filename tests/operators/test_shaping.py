@@ -48,7 +48,7 @@ CASES = [
         Case("Identity", 13, {"x": X})]],
     at_sizes(Case("Squeeze", 13, {"x": random(2, 1, 3, 1), "axes": ints(-1, 1)}, constants=["axes"]),
              {"x": ["n", 1, "m", 1]}, {"x": random(5, 1, 6, 1)}),
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
@@ -57,7 +57,7 @@ DERIVATIVES = [
     Derivative("Flatten", {"x": near(2, 3, 2)}),
     Derivative("Squeeze", {"x": near(2, 1, 3), "a": AXIS_1}, fixed=["a"]),
     Derivative("Unsqueeze", {"x": near(2, 3), "a": AXIS_1}, fixed=["a"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -21,7 +21,7 @@ NAN = np.where(X > 1, np.nan, X).astype(np.float32)
 SUPPORT: dict[str, Any] = {
     "coefficients": random(8, seed=1).tolist(), "support_vectors": random(24, seed=2).tolist(), "vectors_per_class": [2, 1, 1],
     "rho": [1.0, 2.0, 3.0], "classlabels_ints": [1, 2, 9], "kernel_params": [0.5, 0.0, 0.0], "kernel_type": "RBF",
-}  # fmt: skip
+}
 
 
 def ml(op_type: str, inputs: str = "x", outputs: str = "t", **attributes: Any) -> NodeProto:
@@ -52,7 +52,7 @@ CHAINS: dict[str, list[NodeProto]] = {
     "probabilities": [ml("SVMClassifier", "x", "label t", prob_a=[-1.0] * 3, prob_b=[0.1, 0.2, 0.3], **SUPPORT)],
     "top": [node("TopK", "x three", "t places")],
     "all sorted": [node("TopK", "x six", "t places")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -62,7 +62,7 @@ def test_slice(name: str) -> None:
     graph = helper.make_graph(
         nodes, "chain", [helper.make_tensor_value_info("x", 1, ["n", 6])], [helper.make_tensor_value_info("y", 1, None)],
         [numpy_helper.from_array(np.array(content), key) for key, content in constants.items()],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid(ML, 3)], ir_version=9)
     x = NAN if name in ("imputer", "imputer by feature", "largest") else X
     with ScoringFunction(import_model(model)) as function:

@@ -26,13 +26,13 @@ CASES = [
            sizes=[{"x": random(1, 5, 4)}]) for op in OPERATORS for opset in (11, 13) for axis in (0, 1, 2)],
     *[Case(op, 13, {"x": X}, {"axis": 1}, symbols={"x": ["n", 3, "h", "w"]}, sizes=[{"x": random(1, 3, 2, 6)}])
       for op in OPERATORS],
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
     *[Derivative(op, {"x": near(2, 3, 4)}, {"axis": axis}, opset) for op in ("Softmax", "LogSoftmax") for opset, axis in
       [(13, 1), (13, -1), (11, 2)]],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

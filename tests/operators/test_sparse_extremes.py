@@ -25,7 +25,7 @@ def scored(nodes: list[onnx.NodeProto], feeds: dict[str, Array]) -> Array:
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in feeds.items()],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(np.float32(value), name) for name, value in BOUNDS.items()],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with ScoringFunction(import_model(model)) as function:
         return function(feeds)["y"]
@@ -46,7 +46,7 @@ def test_bounds_after_bounds(between: list[onnx.NodeProto]) -> None:
         helper.make_node("Relu", ["x"], ["a"]), *between,
         helper.make_node("Clip", ["b" if between else "a", "low"], ["c"]),
         helper.make_node("Min", ["c", "high"], ["d"]), helper.make_node("Clip", ["d", "", "low"], ["y"]),
-    ]  # fmt: skip
+    ]
     x = sparse(0, 24, 16)
     np.testing.assert_array_equal(scored(nodes, {"x": x}), np.full_like(x, 0.5))
 
@@ -62,7 +62,7 @@ def test_bounds_before_a_cast(bounds: list[str]) -> None:
     nodes = [
         helper.make_node("Clip", ["x", *bounds], ["a"]), helper.make_node("Cast", ["a"], ["b"], to=TensorProto.FLOAT16),
         helper.make_node("Cast", ["b"], ["y"], to=TensorProto.FLOAT),
-    ]  # fmt: skip
+    ]
     x = sparse(0, 24, 16)
     expected = np.clip(x, *([0.5, None] if bounds == ["low"] else [None, 0.5])).astype(np.float16).astype(np.float32)
     np.testing.assert_array_equal(scored(nodes, {"x": x}), expected)

@@ -59,7 +59,7 @@ CASES = [
              {"x": random(1, 4, 3, 2)}),
     at_sizes(Case("STFT", 17, {"x": random(2, 32, 1), "step": length(4), "window": HANN}, constants=["step"]),
              {"x": ["batch", "time", 1]}, {"x": random(1, 21, 1)}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -29,7 +29,7 @@ FAR = np.array([[np.inf, 0, -np.inf], [1, np.inf, np.inf], [np.nan, 1, 2], [1, 0
 def regressor(x: Any = X, count: int = 4, **more: Any) -> Case:
     """A case of SVMRegressor with ``count`` support vectors."""
     attributes = {"n_supports": count, "rho": [0.3], "kernel_params": [0.0, 0.0, 0.0],
-                  "coefficients": random(count or 3, seed=1).tolist(), **more}  # fmt: skip
+                  "coefficients": random(count or 3, seed=1).tolist(), **more}
     if count:
         attributes["support_vectors"] = random(count, 3, seed=2).ravel().tolist()
     return Case("SVMRegressor", 1, {"x": x}, attributes, domain=ML, note=str(more), output_dtypes=("float",))
@@ -54,13 +54,13 @@ def classifier(counts: list[int], labels: list[int], x: Any = X, proba: bool = F
 def linear(coefficients: Any, labels: list[int], x: Any = X, **more: Any) -> Case:
     """A case of SVMClassifier without support vectors."""
     attributes = {"coefficients": np.ravel(coefficients).tolist(), "rho": [0.2], "classlabels_ints": labels,
-                  "kernel_params": [0.0, 0.0, 0.0], **more}  # fmt: skip
+                  "kernel_params": [0.0, 0.0, 0.0], **more}
     return _case(x, f"linear-{labels}-{more}", attributes)
 
 
 def _case(x: Any, note: str, attributes: dict[str, Any]) -> Case:
     return Case("SVMClassifier", 1, {"x": x}, attributes, outputs=2, domain=ML, note=note, tolerance=1e-4,
-                output_dtypes=("int64", "float"))  # fmt: skip
+                output_dtypes=("int64", "float"))
 
 
 CASES = [
@@ -102,7 +102,7 @@ CASES = [
             linear(random(2, 3, seed=1), [4, 6]),
         )
     ],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -21,7 +21,7 @@ from tests.operators.harness import Covered
 HEAD = '<ir_version: 10, opset_import: ["" : {opset}]>\n'
 COVERED = [Covered("StringConcat", (20,), symbolic=True), Covered("RegexFullMatch", (20,), symbolic=True),
            Covered("StringSplit", (20,), symbolic=True), Covered("StringNormalizer", (20,), symbolic=True),
-           Covered("TfIdfVectorizer", (20,), symbolic=True)]  # fmt: skip
+           Covered("TfIdfVectorizer", (20,), symbolic=True)]
 OPSET = COVERED[0].opsets[0]
 WORDS = np.array([["red", "", "blue"], ["Größe", "blue", "x\\y \"q\" 'z', 1"]], dtype=object)
 
@@ -57,7 +57,7 @@ MOVED = {
              'd = Constant <value = string[1] {"was blue"}> () y = Where(c, d, x) }',
     "shape": "g (string[N,3] x) => (int64[2] y) { y = Shape(x) }",
     "sequence": "g (string[N,3] x) => (string[N,3] y) { s = SequenceConstruct(x, x) p = Constant <value_int = 1> () y = SequenceAt(s, p) }",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -149,7 +149,7 @@ write(y, "y.csv", format="csv", sep=";")
         max_skip_count = 1, ngram_counts = [0, 2], ngram_indexes = [0, 2, 1], weights = [0.5, 2.0, 3.0],
         pool_strings = ["red", "blue", "red", "blue"]> (x) }""",
      [{"x": WORDS}, {"x": np.array([["red", "red", "blue", "blue"]], dtype=object)}]),
-])  # fmt: skip
+])
 def test_text_operators(text: str, runs: list[dict[str, Any]]) -> None:
     check(text, *runs)
 

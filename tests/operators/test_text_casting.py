@@ -12,7 +12,7 @@ from onnx_systemds.errors import TranspileError
 from tests.operators.harness import Case, at_sizes, case_model, check_case, dtype_named, random
 
 TO = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
-      "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
+      "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
 WORDS = np.array([["b", "a", "é"], ["", "😀", "a"]], object)
 UNSORTED = np.array(["b", "a", "", "\uffee", "😀", "a", "B", "b", "", "zz"], object)
 NUMBERS = np.array([["1", "-2.5", "+3"], ["1e2", " 40", "0.1"]], object)
@@ -48,12 +48,12 @@ FROM_TEXT = [
          lambda x, **_: np.array([np.nan, np.inf, -np.inf, np.inf, 0.01], np.float32)),
     cast(np.array(["1.00390625", "3"], object), "bfloat16", 19,
          lambda x, **_: np.array([1, 3], dtype_named("bfloat16"))),
-]  # fmt: skip
+]
 LIKE = [
     Case("CastLike", 19, {"x": FLOATS, "like": WORDS}, expected=lambda x, like: x.astype(str).astype(object)),
     Case("CastLike", 19, {"x": NUMBERS, "like": np.array([1], np.int32)}, expected=lambda x, like: np.array(
         [[1, -2, 3], [100, 40, 0]], np.int32)),
-]  # fmt: skip
+]
 MOVED = [
     Case("Unique", 11, {"x": UNSORTED}, outputs=4),
     Case("Unique", 11, {"x": UNSORTED}, outputs=1, note="values only"),
@@ -74,7 +74,7 @@ MOVED = [
     Case("TensorScatter", 24, {"cache": WORDS.reshape(1, 2, 3), "new": np.array([[["u", "v", "w"]]], object),
                                "at": np.array([1])},
          expected=lambda cache, new, at: np.concatenate([cache[:, :1], new], axis=1)),
-]  # fmt: skip
+]
 
 
 ROWS = {"x": ("n", 3)}
@@ -84,7 +84,7 @@ SIZED = [
     at_sizes(Case("Unique", 11, {"x": WORDS}, outputs=4), ROWS, {"x": np.array([["zz", "b", "zz"]], object)}),
     at_sizes(Case("Pad", 18, {"x": WORDS, "pads": np.array([1, 0, 0, 2])}, constants=("pads",),
                   expected=lambda x, pads: np.pad(x, ((1, 0), (0, 2)), constant_values="")), ROWS, {"x": WORDS[:1]}),
-]  # fmt: skip
+]
 CASES = [*TO_TEXT, *FROM_TEXT, *LIKE, *MOVED, *SIZED]
 
 

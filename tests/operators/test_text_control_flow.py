@@ -57,7 +57,7 @@ IFS = {
               a = StringConcat(h, x) },
             else_branch = e () => (string[N] b) { b = Identity(x) }>
         z = StringConcat(x, y) }""",
-}  # fmt: skip
+}
 
 LOOPS = {
     "carried and collected": """g (int64 n, string[N] x) => (string[N] y, string[T,N] rows, string[N] z) {
@@ -101,7 +101,7 @@ LOOPS = {
         start = Expand(zero, dims)
         s, y = Loop (n, , x, start) <body = b (int64 i, bool c, string[N] v, int64[N] l) => (bool d, string[N] w, int64[N] h) {
             d = Identity(c) w = StringConcat(v, k) p, h = StringSplit(w) }> }""",
-}  # fmt: skip
+}
 LOOPS["pieces"] = LOOPS["pieces"].replace("zero = ", "one = Constant <value_ints = [1]> () zero = ")
 
 SCANS = {
@@ -109,7 +109,7 @@ SCANS = {
         s, y, z = Scan <num_scan_inputs = 1, body = b (string[1] a, string[2] v) => (string[1] a2, string[2] y2, string z2) {
             p = Constant <value_ints = [0]> () f = Gather(v, p) a2 = StringConcat(a, f) y2 = StringConcat(v, a2)
             r = Constant <value_int = 0> () z2 = Gather(a2, r) }> (s0, x) }""",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", IFS)
@@ -125,7 +125,7 @@ def test_loop(name: str) -> None:
 @pytest.mark.parametrize("name", SCANS)
 def test_scan(name: str) -> None:
     check(SCANS[name], {"s0": texts("<"), "x": texts(["a", "b"], ["c", ""], ["a", "é"])},
-          {"s0": texts(""), "x": texts(["a", "b"])})  # fmt: skip
+          {"s0": texts(""), "x": texts(["a", "b"])})
 
 
 def test_calls_of_a_function() -> None:

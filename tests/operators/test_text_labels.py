@@ -24,7 +24,7 @@ WORDS = np.array([["b", "a", "x"], ["", "c", "a"]], object)
 def ml(op_type: str, opset: int, x: Any, dtype: str, expected: Any = None, **attributes: Any) -> Case:
     """A case of one input; the note tells the rows of an operator apart."""
     return Case(op_type, opset, {"x": x}, attributes, domain=ML, expected=expected, output_dtypes=(dtype,),
-                note=str(list(attributes)))  # fmt: skip
+                note=str(list(attributes)))
 
 
 def named(case: Case) -> Case:
@@ -33,14 +33,14 @@ def named(case: Case) -> Case:
     key = "classlabels_ints" if "classlabels_ints" in attributes else "classlabels_int64s"
     count = len(attributes.pop(key))
     return Case(**{**vars(case), "attributes": {**attributes, "classlabels_strings": NAMES[:count]},
-                   "output_dtypes": ("string", "float"), "note": f"{case.note} texts"})  # fmt: skip
+                   "output_dtypes": ("string", "float"), "note": f"{case.note} texts"})
 
 
 def trees(classes: int, opset: int, **more: Any) -> Case:
     """A case of TreeEnsembleClassifier."""
     attributes = {**listed("class", 3, 3, classes, **more), "classlabels_int64s": list(range(classes))}
     return Case("TreeEnsembleClassifier", opset, {"x": data(20)}, attributes, outputs=2, domain=ML,
-                note=f"{classes}-{list(more)}")  # fmt: skip
+                note=f"{classes}-{list(more)}")
 
 
 def tensor(values: Any, dtype: Any) -> onnx.TensorProto:
@@ -60,7 +60,7 @@ CLASSIFIERS = [named(case) for case in [
     trees(2, 3, only=[0]),
     trees(2, 3, only=[1], positive=True),
     trees(2, 3, complete=False),
-]]  # fmt: skip
+]]
 LOOKED_UP = [
     *[
         case
@@ -102,13 +102,13 @@ LOOKED_UP = [
     ml("OneHotEncoder", 1, WORDS, "float", cats_strings=["c", "a", "q"]),
     ml("OneHotEncoder", 1, WORDS[:, :1], "float", cats_strings=["b", ""], zeros=0),
     ml("OneHotEncoder", 1, WORDS.reshape(1, 2, 3), "float", cats_strings=["a"]),
-]  # fmt: skip
+]
 TAKEN = [
     Case("ArrayFeatureExtractor", 1, {"x": WORDS, "index": np.array([2, 0])}, domain=ML, constants=("index",),
          note="known"),
     Case("ArrayFeatureExtractor", 1, {"x": WORDS, "index": np.array([2, 0, 2])}, domain=ML, note="given"),
     Case("ArrayFeatureExtractor", 1, {"x": np.array(NAMES, object), "index": np.array([4, 1])}, domain=ML, note="row"),
-]  # fmt: skip
+]
 
 
 ROWS = ("n", 3)
@@ -124,7 +124,7 @@ SIZED = [
     at_sizes(named(linear(random(6, 3), 3, [0, 1, 2])), {"x": ROWS}, {"x": random(2, 3, seed=4)}),
     at_sizes(named(machine([2, 2], [0, 1])), {"x": ROWS}, {"x": random(2, 3, seed=4)}),
     at_sizes(named(trees(3, 3)), {"x": ("n", FEATURES)}, {"x": data(5)}),
-]  # fmt: skip
+]
 CASES = [*CLASSIFIERS, *LOOKED_UP, *TAKEN, *SIZED]
 
 
@@ -137,7 +137,7 @@ def test_case(case: Case) -> None:
     ("CategoryMapper", {"cats_strings": ["a"], "cats_int64s": [1, 2]}, "1 texts for 2 integers"),
     ("OneHotEncoder", {"cats_int64s": [1]}, "without categories of the input's type"),
     ("LabelEncoder", {"keys_int64s": [1], "values_int64s": [1]}, "keys of type int64 for string"),
-])  # fmt: skip
+])
 def test_refused(op_type: str, attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(case_model(ml(op_type, 2, WORDS, "int64", **attributes)))

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # What the engine, its formats or its languages give a meaning somewhere.
 HOSTILE = ["a", "", "null", "NA", "NaN", "x·y", "·", "7·1", "a°b", "¶‡", 'q"q', "'", "\\", "a,b", "l\nm", "t\tt", "é", "日本",
            "😀", " lead", "trail ", "1.0", "01", "1", "TRUE", "true", "\r", "\x00z", "\ufeff", "\x1f", "->", "x", "$1", "\\n",
-           "\uffee", "\\u0041", "jaccardSim", "{}", "/* */", "//"]  # fmt: skip
+           "\uffee", "\\u0041", "jaccardSim", "{}", "/* */", "//"]
 KNOWN = np.array([["a"], ["b"], ["null"]], dtype=object)
 
 
@@ -64,7 +64,7 @@ def decoded(codes: Array, dictionary: Array) -> Array:
 
 
 @pytest.mark.parametrize("strings", [hostile(47, 1), hostile(1, 7), hostile(9, 5), hostile(7, 8), texts([""]), texts(["", ""]),
-                                     texts(["x"])], ids=str)  # fmt: skip
+                                     texts(["x"])], ids=str)
 @pytest.mark.parametrize("known", [KNOWN, texts([""]), texts(["x"], [""])], ids=["three", "empty", "two"])
 def test_strings_survive_their_codes(strings: Array, known: Array) -> None:
     got = run("text_codes", "[c, t] = text_codes(F, K)\nG = codes_text(c, t)", "c t G", {"F": strings, "K": known})
@@ -80,14 +80,14 @@ def test_strings_survive_their_codes(strings: Array, known: Array) -> None:
 @pytest.mark.parametrize("cols", [1, 3])
 def test_no_strings(cols: int) -> None:
     got = run("text_codes", "[c, t] = text_codes(F, K)\nG = codes_text(c, t)", "c t G",
-              {"F": np.empty((0, cols), dtype=object), "K": KNOWN})  # fmt: skip
+              {"F": np.empty((0, cols), dtype=object), "K": KNOWN})
     assert got["c"].shape == (0, cols) and got["G"].shape == (0, cols)
     np.testing.assert_array_equal(got["t"], KNOWN)
 
 
 def test_calls_of_several_sizes_do_not_share_them() -> None:
     script = ("[c, t] = text_codes(F, K)\nG = codes_text(c, t)\n[d, t] = text_codes(matrix_of(G), t)\n"
-              "H = codes_text(matrix(c, rows=45, cols=1), t)\n[e, t] = text_codes(H[1:4, ], t)")  # fmt: skip
+              "H = codes_text(matrix(c, rows=45, cols=1), t)\n[e, t] = text_codes(H[1:4, ], t)")
     got = run("text_codes", script.replace("matrix_of(G)", "G[1:3, 2:4]"), "c d e t G H", {"F": hostile(9, 5), "K": KNOWN})
     np.testing.assert_array_equal(got["G"], hostile(9, 5))
     np.testing.assert_array_equal(got["H"], hostile(45, 1))
@@ -115,9 +115,9 @@ def test_a_dictionary_that_grows_under_an_if_and_in_a_loop() -> None:
         [p, m, t] = split_texts(d, t, '"!"', -1)
         H = codes_text(p, t)"""
     functions = ["map_texts", "concat_texts", "split_texts", "map_column", "used_texts", "values_of_codes", "text_codes", "frame_column",
-                 "cell_order", "codes_text", "column_frame", "frame_size"]  # fmt: skip
+                 "cell_order", "codes_text", "column_frame", "frame_size"]
     whole = "\n".join([*map(library_text, functions), 'F = read("./F", data_type="frame")', script,
-                       *(f'write({name}, "./{name}")' for name in "GHtnm")])  # fmt: skip
+                       *(f'write({name}, "./{name}")' for name in "GHtnm")])
     got = prepared(whole, ("F",), tuple("GHtnm"))({"F": texts(["b", "a"], ["", "c"])})
     assert got["G"].tolist() == [["b!b!b!b", "a!a!a!a"], ["!!!", "c!c!c!c"]]
     assert got["H"].tolist() == [["b"] * 4, ["a"] * 4, [""] * 4, ["c"] * 4]
@@ -128,7 +128,7 @@ def test_a_dictionary_that_grows_under_an_if_and_in_a_loop() -> None:
     ("map_texts", "[d, t] = map_texts(c, K, 'x')"), ("concat_texts", "[d, t] = concat_texts(c, c, K)"),
     ("texts_match", "t = K\nd = texts_match(c, K, '\"a\"')"), ("split_texts", "[e, d, t] = split_texts(c, K, '\"a\"', -1)"),
     ("texts_numbers", "t = K\nd = texts_numbers(c, K)"), ("numbers_texts", "[d, t] = numbers_texts(c, K, \"float32\")"),
-    ("text_ranks", "t = K\n[d, e] = text_ranks(c, K)")], ids=lambda value: value.split()[0])  # fmt: skip
+    ("text_ranks", "t = K\n[d, e] = text_ranks(c, K)")], ids=lambda value: value.split()[0])
 def test_functions_of_no_codes(name: str, script: str) -> None:
     got = run(name, script, "d t", {"c": np.zeros((0, 2)), "K": KNOWN})
     assert got["d"].shape == (0, 2) and got["t"][:3].tolist() == KNOWN.tolist()
@@ -143,7 +143,7 @@ def test_null_cells_are_empty_strings() -> None:
 @pytest.mark.parametrize(("java", "python"), [("x.toUpperCase(java.util.Locale.ROOT)", str.upper),
                                               ("x.toLowerCase(java.util.Locale.ROOT)", str.lower),
                                               ('x + "!"', lambda x: x + "!"), ("x.length()", lambda x: str(len(x.encode("utf-16-le")) // 2))],
-                         ids=["upper", "lower", "append", "number"])  # fmt: skip
+                         ids=["upper", "lower", "append", "number"])
 def test_map_texts(java: str, python: Any) -> None:
     got = run("map_texts", f"[c, t] = text_codes(F, K)\n[d, t] = map_texts(c, t, '{java}')", "c d t", {"F": hostile(9, 5), "K": KNOWN})
     np.testing.assert_array_equal(decoded(got["d"], got["t"]), np.vectorize(python, otypes=[object])(hostile(9, 5)))
@@ -167,7 +167,7 @@ PATTERNS = [
     r"", r"[a-z]*", r"\w+", r"\W*", r"\d+|\D", r"\s", r"[\s\w]+", r"[^\s]+", r"a$", r"^a", r".*", r"(?s).*", r"(?i)ab|é",
     r"(?P<name>a)(?P<rest>.*)", r"(?:a|b)+?", r"\x61", r"\\", r"[\\]", r"\bab\b", r"[[:alpha:]]+", r"[^[:alpha:]]+", r"[]\[]",
     r"[&]{2}", r"\Qa-b\E", r"{", r"a{,2}", r"\p{Lu}+", r"[\pL]+", r"\p{Han}+", r"a\.?b", r"[a\-b]+", r"[\w.+-]+@[\w-]+\.[\w.-]+",
-    r"\a|\t.*|\v", r"😀", r"[😀-😂]", "a\nb|l\nm", r"\->", r".->?.?", r"a{1,2}b?", r"[\D]", r"\Bx|x\B"]  # fmt: skip
+    r"\a|\t.*|\v", r"😀", r"[😀-😂]", "a\nb|l\nm", r"\->", r".->?.?", r"a{1,2}b?", r"[\D]", r"\Bx|x\B"]
 
 
 def test_texts_match() -> None:
@@ -186,7 +186,7 @@ def test_texts_match() -> None:
 def _re2_matches(pattern: str, text: str) -> bool:
     """Python's answer, with the syntax and the classes of RE2."""
     for re2, python in {r"[[:alpha:]]": "[A-Za-z]", r"[^[:alpha:]]": "[^A-Za-z]", r"\Qa-b\E": "a-b", r"[\pL]+": "[^\\W\\d_]+",
-                        r"\p{Lu}+": "[A-ZÉ]+", r"\p{Han}+": "[日本]+", r"\v": "\v", r"a{,2}": r"a\{,2}"}.items():  # fmt: skip
+                        r"\p{Lu}+": "[A-ZÉ]+", r"\p{Han}+": "[日本]+", r"\v": "\v", r"a{,2}": r"a\{,2}"}.items():
         pattern = pattern.replace(re2, python)
     pattern = pattern.replace(r"[\s", r"[\t\n\f\r ").replace(r"[^\s", r"[^\t\n\f\r ")
     pattern = re.sub(r"(?<![\[\\])\\s", r"[\\t\\n\\f\\r ]", pattern)
@@ -205,7 +205,7 @@ SPLITS = [("", -1), ("", 0), ("", 1), ("", 2), ("-", -1), ("-", 0), ("-", 1), ("
 
 def test_split_texts() -> None:
     strings = texts(["hello world !", "  hello   world !"], [" hello world   ! ", ""], ["a·b", "a-b-c"], ["--a--", "-"],
-                    [" \u00a0x\u2003y\x85z\x1cq\x1f", "日本\\x"])  # fmt: skip
+                    [" \u00a0x\u2003y\x85z\x1cq\x1f", "日本\\x"])
     calls = ["[c, t] = text_codes(F, K)"]
     for number, (delimiter, most) in enumerate(SPLITS):
         literal = string_literal(java_string_literal(delimiter))
@@ -220,13 +220,13 @@ def test_split_texts() -> None:
 
 def test_split_into_nothing() -> None:
     got = run("split_texts", "[c, t] = text_codes(F, K)\n[p, n, t] = split_texts(c, t, '\"\"', -1)\nw = ncol(p)", "w n",
-              {"F": texts(["", " "]), "K": KNOWN})  # fmt: skip
+              {"F": texts(["", " "]), "K": KNOWN})
     assert got["w"] == 0 and not got["n"].any()
 
 
 def test_texts_numbers() -> None:
     strings = texts(["3.14", " 1 "], ["1e-5", "1E8"], ["INF", "+INF"], ["-inf", "infinity"], ["NaN", "-nan"], [".5", "5."],
-                    ["1e400", "+7"])  # fmt: skip
+                    ["1e400", "+7"])
     got = run("texts_numbers", "[c, t] = text_codes(F, K)\nY = texts_numbers(c, t)", "Y", {"F": strings, "K": KNOWN})
     np.testing.assert_array_equal(got["Y"], strings.astype(float))
 
@@ -243,7 +243,7 @@ def test_numbers_texts(dtype: str) -> None:
     numbers = np.concatenate([
         [0.47892547, 1, 1e-5, 1e-3, np.nan, np.inf, -np.inf, -0.0, 0, 100, 1e20, 3.4e38, 1e-45, 0.1, 5e-324, 1.7e308],
         generator.standard_normal(99), generator.standard_normal(99) * 10.0 ** generator.integers(-30, -5, 99),
-        generator.standard_normal(98) * 10.0 ** generator.integers(20, 30, 98), 2.0 ** np.arange(-120, 0)])  # fmt: skip
+        generator.standard_normal(98) * 10.0 ** generator.integers(20, 30, 98), 2.0 ** np.arange(-120, 0)])
     if dtype in ("int64", "bool"):
         numbers = np.concatenate([[0, 1, -1, 2**53, 10**15, -7], np.arange(-20, 20)])
     with np.errstate(all="ignore"):
@@ -288,7 +288,7 @@ def test_many_strings() -> None:
 
 def test_plain_command_line(tmp_path: Path) -> None:
     names = ["map_texts", "map_column", "used_texts", "values_of_codes", "text_codes", "frame_column", "cell_order", "codes_text", "frame_size",
-             "column_frame"]  # fmt: skip
+             "column_frame"]
     script = f"""
         t = {frame_literal(["a", "", "x·y"])}
         [c, t] = text_codes(cbind(t, t), t)

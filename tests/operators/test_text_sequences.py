@@ -66,7 +66,7 @@ ROWS = {
     "optional sequence": ("""g (optional(seq(string[N])) o) => (seq(string[N]) y, bool h)
                              { y = OptionalGetElement(o) h = OptionalHasElement(o) }""", [{"o": VECTORS}]),
     "optional sequence out": ("g (seq(string[N]) s) => (optional(seq(string[N])) o) { o = Optional(s) }", [{"s": VECTORS}]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -109,7 +109,7 @@ def test_run_command(tmp_path: Path) -> None:
     given: dict[str, Any] = {f"s/{number}": item.astype(str) for number, item in enumerate(ITEMS)}
     np.savez(tmp_path / "in.npz", x=X.astype(str), **given)
     arguments = ["run", str(tmp_path / "model.onnx"), "--inputs", str(tmp_path / "in.npz"),
-                 "--outputs", str(tmp_path / "out.npz")]  # fmt: skip
+                 "--outputs", str(tmp_path / "out.npz")]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert "y/3: string [2, 2]" in result.output

@@ -22,9 +22,9 @@ TABLE = [["a b", "c"], ["d e f", ""]]
 def model(dims: Any, mark: int = 0, mincharnum: int = 1, pad_value: str = "#", **attributes: Any) -> onnx.ModelProto:
     """A model of one Tokenizer."""
     node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", mark=mark, mincharnum=mincharnum,
-                            pad_value=pad_value, **attributes)  # fmt: skip
+                            pad_value=pad_value, **attributes)
     graph = helper.make_graph([node], "tokens", [helper.make_tensor_value_info("x", TensorProto.STRING, dims)],
-                              [helper.make_tensor_value_info("y", TensorProto.STRING, None)])  # fmt: skip
+                              [helper.make_tensor_value_info("y", TensorProto.STRING, None)])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("com.microsoft", 1)], ir_version=10)
 
 
@@ -47,7 +47,7 @@ def model(dims: Any, mark: int = 0, mincharnum: int = 1, pad_value: str = "#", *
     (LINE, {"separators": [""], "mark": 1, "pad_value": "pad's \"value\""}),
     (TABLE, {"tokenexp": "[a-z]"}),
     (TABLE, {"tokenexp": "[a-z]", "mark": 1}),
-], ids=str)  # fmt: skip
+], ids=str)
 def test_tokens(texts: Any, attributes: dict[str, Any]) -> None:
     x = np.array(texts, object)
     onnx_model = model(x.shape, **attributes)
@@ -69,7 +69,7 @@ def test_any_number_of_texts() -> None:
     ([2], {"separators": [""], "mincharnum": 2}, "the tokens are characters"),
     ([2, 2, 1], {"tokenexp": "a"}, "rank 3"),
     ([2], {"tokenexp": "(?=a)"}, "looks around"),
-])  # fmt: skip
+])
 def test_refused(dims: Any, attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(model(dims, **attributes))

@@ -52,12 +52,12 @@ CASES = [
                {"x": ["n", 8, 2, "w"]}, {"x": random(1, 8, 2, 5)}) for mode in ("DCR", "CRD")],
     at_sizes(Case("SpaceToDepth", 13, {"x": random(2, 3, 4, 6)}, {"blocksize": 2}), {"x": ["n", 3, 4, "w"]},
              {"x": random(1, 3, 4, 2)}),
-]  # fmt: skip
+]
 
 
 DERIVATIVES = [
     *[Derivative("Transpose", {"x": near(2, 3, 4)}, attributes) for attributes in ({}, {"perm": [1, 2, 0]})],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

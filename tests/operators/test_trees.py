@@ -47,7 +47,7 @@ def repeated(attributes: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {
         **attributes, **{name: attributes[name] * 2 for name in names},
         f"{prefix}_weights": [*weights, *(weight + 1 for weight in weights)],
-    }  # fmt: skip
+    }
 
 
 REGRESSORS = [
@@ -265,7 +265,7 @@ def _two_trees() -> dict[str, Any]:
         "nodes_truenodeids": yes * 2, "nodes_falsenodeids": no * 2,
         "target_treeids": [0] * 5 + [1] * 5, "target_nodeids": [4, 5, 6, 7, 8] * 2, "target_ids": [0] * 10,
         "target_weights": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0],
-    }  # fmt: skip
+    }
 
 
 def test_tests_are_shared_and_those_that_follow_left_out() -> None:

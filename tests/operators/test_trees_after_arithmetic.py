@@ -67,13 +67,13 @@ PIPELINES = {
     "root": [node("Abs", "x", "t"), node("Sqrt", "t", "u"), node("Reciprocal", "u", "d")],
     "branch": [node("Abs", "x", "e"), *branches([node("Sub", "x a", "t"), node("Div", "t b", "u")], "u", "d")],
     "turns": [node("Sub", "x a", "t"), looped([node("Mul", "s b", "u")], "t", "u", "d")],
-}  # fmt: skip
+}
 
 
 def stumps(features: Array, thresholds: Array) -> onnx.NodeProto:
     """A tree of one branch for each threshold; which way a row goes is a bit of its score."""
     attributes: dict[str, list[Any]] = {f"nodes_{name}": [] for name in (
-        "treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")}  # fmt: skip
+        "treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids")}
     leaves: list[tuple[int, int, int, float]] = []
     for tree, (feature, threshold) in enumerate(zip(features.tolist(), thresholds.tolist())):
         rows = [(tree, 0, feature, "BRANCH_LEQ", threshold, 1, 2), *((tree, leaf, 0, "LEAF", 0.0, 0, 0) for leaf in (1, 2))]
@@ -95,7 +95,7 @@ def model(
         nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
         [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["n", None])],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )  # fmt: skip
+    )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 1), helper.make_opsetid("own", 1)]
     scored = [*(node("Neg", given, f"{given}x") for given in ("x", "xx", "xxx", "xxxx")), node("Identity", "xxxxx", "d"), *trees]
     functions = [helper.make_function("own", "Scored", ["x"], ["y"], scored, imports[:2])] if trees else []
@@ -163,5 +163,5 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 def test_what_is_exact_is_not_rounded() -> None:
     nodes = [node("Transpose", "x", "t"), node("Transpose", "t", "u"), node("Relu", "u", "d"),
-             stumps(np.zeros(1, np.int64), np.zeros(1, np.float32))]  # fmt: skip
+             stumps(np.zeros(1, np.int64), np.zeros(1, np.float32))]
     assert "nearest_float" not in import_model(model(nodes, "y", 80)).text

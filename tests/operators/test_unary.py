@@ -68,7 +68,7 @@ CASES = [
       for x in (random(2, 3, 4, dtype="bool"), np.array(True), np.zeros((0, 2), bool))],
     at_sizes(Case("Not", 1, {"x": random(2, 3, 4, 5, dtype="bool")}), {"x": ["batch", 3, "height", "width"]},
              {"x": random(1, 3, 6, 2, dtype="bool")}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

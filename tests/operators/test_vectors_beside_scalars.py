@@ -50,7 +50,7 @@ def check(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, tuple[Array, Dim
     known = {"number": NUMBER, "minus": np.array(-1, np.float32), "ones": np.ones((3, 1), np.float32)}
     read = {name for node in nodes for name in node.input}
     infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, list(dims))
-             for name, (_, dims) in inputs.items() if name in read]  # fmt: skip
+             for name, (_, dims) in inputs.items() if name in read]
     weights = [onnx.numpy_helper.from_array(content, name) for name, content in known.items() if name in read]
     output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None, None])
     graph = helper.make_graph(list(nodes), "vectors", infos, [output], weights)
@@ -75,6 +75,6 @@ def test_column_and_row_of_zeros(op_type: str, zeros: str, order: str) -> None:
     """The engine counts the nonzero elements of the inputs, and compiles again where there are none."""
     arrays = {"a": COLUMN, "b": ROW}
     inputs = {name: (np.zeros_like(array) if name in zeros else array, dims)
-              for (name, array), dims in zip(arrays.items(), (ONE_COLUMN, ONE_ROW))}  # fmt: skip
+              for (name, array), dims in zip(arrays.items(), (ONE_COLUMN, ONE_ROW))}
     last = [make_node("Cast", ["t"], ["y"], to=helper.np_dtype_to_tensor_dtype(dtype_named("float")))]
     check([make_node(op_type, list(order), ["t"]), *last], inputs, f"{op_type} {zeros}")

@@ -21,7 +21,7 @@ UNARY = (
     "Abs", "Celu", "Ceil", "Elu", "Erf", "Exp", "Floor", "Gelu", "Gelu <approximate = \"tanh\">", "HardSigmoid",
     "HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
     "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
-)  # fmt: skip
+)
 GATES = {
     "gate": "g = Sigmoid(P) Y = Mul(S, g)", "gate in front": "g = Sigmoid(P) Y = Mul(g, S)", "both": "g = Sigmoid(P) Y = Mul(P, g)",
     "power": "two = Constant<value_float = 2.0>() g = Pow(P, two) Y = Mul(S, g)", "quotient": "g = Sqrt(P) Y = Div(S, g)",
@@ -29,7 +29,7 @@ GATES = {
     "loss": "d = Sub(S, P) Y = ReduceSumSquare<keepdims = 0>(d)",
     "weighted loss": "d = Sub(S, P) e = Mul(d, d) f = Mul(S, e) Y = ReduceSum<keepdims = 0>(f)",
     "entropy": "l = Log(P) m = Mul(S, l) Y = ReduceSum<keepdims = 0>(m)",
-}  # fmt: skip
+}
 JOINED = re.compile(r"\b(?:wumm|wsigmoid|wdivmm|wsloss|wcemm)\b")
 
 

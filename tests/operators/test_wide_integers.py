@@ -26,11 +26,11 @@ from tests.operators.harness import Array
 
 LIMIT = 2**53
 SIGNED = [0, 1, -1, 7, -3, 2**31, 2**52 + 1, LIMIT - 1, LIMIT, LIMIT + 1, -LIMIT + 1, -LIMIT, -LIMIT - 1, 2**62, 2**63 - 1,
-          -(2**63)]  # fmt: skip
+          -(2**63)]
 UNSIGNED = [0, 1, 5, 2**32, LIMIT - 1, LIMIT, LIMIT + 1, 2**63, 2**64 - 1]
 NUMBERS = {"int64": SIGNED, "uint64": UNSIGNED}
 KINDS = {"int64": TensorProto.INT64, "uint64": TensorProto.UINT64, "float": TensorProto.FLOAT,
-         "double": TensorProto.DOUBLE, "int32": TensorProto.INT32, "bool": TensorProto.BOOL}  # fmt: skip
+         "double": TensorProto.DOUBLE, "int32": TensorProto.INT32, "bool": TensorProto.BOOL}
 NAMES = {"float": "float32", "double": "float64"}
 
 Judge = Callable[..., Any]
@@ -43,13 +43,13 @@ def node(op_type: str, inputs: str, output: str, **attributes: Any) -> onnx.Node
 def model(
     nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, tuple[str, Any]], result: str,
     constants: Mapping[str, Array] | None = None, opset: int = 21,
-) -> onnx.ModelProto:  # fmt: skip
+) -> onnx.ModelProto:
     """inputs: dtype and dims by name. The output is y."""
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info(name, KINDS[dtype], dims) for name, (dtype, dims) in inputs.items()],
         [helper.make_tensor_value_info("y", KINDS[result], None)],
         [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
@@ -87,14 +87,14 @@ def wrapped(number: int, dtype: str) -> int:
 
 
 ONE: dict[str, Judge] = {"Abs": abs, "Neg": lambda x: -x, "Sign": lambda x: (x > 0) - (x < 0), "Identity": lambda x: x,
-                         "BitwiseNot": lambda x: -1 - x}  # fmt: skip
+                         "BitwiseNot": lambda x: -1 - x}
 TWO: dict[str, Judge] = {
     "Add": lambda x, y: x + y, "Sub": lambda x, y: x - y, "Mul": lambda x, y: x * y, "Div": truncated,
     "Mod": lambda x, y: x % y, "Max": max, "Min": min, "BitwiseAnd": lambda x, y: x & y, "BitwiseOr": lambda x, y: x | y,
     "BitwiseXor": lambda x, y: x ^ y, "PRelu": lambda x, y: x if x >= 0 else x * y,
-}  # fmt: skip
+}
 COMPARISONS: dict[str, Judge] = {"Equal": lambda x, y: x == y, "Less": lambda x, y: x < y, "Greater": lambda x, y: x > y,
-                                 "LessOrEqual": lambda x, y: x <= y}  # fmt: skip
+                                 "LessOrEqual": lambda x, y: x <= y}
 
 
 @pytest.mark.parametrize("after", ["", "Equal", "Cast", "Mod"])
@@ -123,7 +123,7 @@ def test_two_operands(dtype: str, op_type: str, after: str) -> None:
             if after == "Equal":
                 for other in {number, int(float(number)) if small(number) else number, NUMBERS[dtype][8]}:
                     check(score, np.array([number == other]), in_reach and small(other),
-                          **inputs, c=np.array([other], dtype))  # fmt: skip
+                          **inputs, c=np.array([other], dtype))
                 continue
             if after == "Cast":
                 expected: Array = np.array([float(number)])
@@ -176,9 +176,9 @@ MOVES: dict[str, tuple[list[onnx.NodeProto], Judge]] = {
     "Transpose": ([node("Expand", "a shape", "t"), node("Transpose", "t", "y")],
                   lambda a, b: np.broadcast_to(a, (3, 2))),
     "Resize": ([node("Reshape", "a shape1", "t"), node("Tile", "t repeats", "y")], lambda a, b: np.full((1, 2), a)),
-}  # fmt: skip
+}
 PLACES = {"i": np.array([1, 0, 1]), "two": np.array([2]), "j": np.array([1]), "pads": np.array([1, 1]),
-          "one": np.array(1), "shape": np.array([2, 3]), "shape1": np.array([1, 1]), "repeats": np.array([1, 2])}  # fmt: skip
+          "one": np.array(1), "shape": np.array([2, 3]), "shape1": np.array([1, 1]), "repeats": np.array([1, 2])}
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -210,9 +210,9 @@ SUMS: dict[str, tuple[list[onnx.NodeProto], Callable[[list[int]], Any]]] = {
     "sum in front": ([node("ReduceSum", "a", "t", keepdims=0), node("Mod", "t seven", "y")], lambda a: sum(a) % 7),
     "cumulative in front": ([node("CumSum", "a axis", "t"), node("Mod", "t seven", "y")],
                             lambda a: [x % 7 for x in itertools.accumulate(a)]),
-}  # fmt: skip
+}
 ROWS = [[1, 2, 3], [LIMIT, 1, -LIMIT], [LIMIT - 1, 1, -1], [2**62, 1, -(2**62)], [LIMIT // 3] * 3, [3**16, -(3**16), 2],
-        [2**63 - 1, 0, 0], [2**26, 2**26, 2], [2**27, 2**26, 1], [-(2**63), 1, 0], [0, LIMIT - 1, -LIMIT + 1]]  # fmt: skip
+        [2**63 - 1, 0, 0], [2**26, 2**26, 2], [2**27, 2**26, 1], [-(2**63), 1, 0], [0, LIMIT - 1, -LIMIT + 1]]
 
 
 @pytest.mark.parametrize("dims", [[3], ["n"]], ids=["fixed", "open"])
@@ -239,7 +239,7 @@ def test_scaled_sums(alpha: float, beta: float) -> None:
     """The factors of Gemm make results larger."""
     given = {"a": ("int64", [1, 1]), "c": ("int64", [1, 1])}
     script = import_model(model([node("Gemm", "a one c", "y", alpha=alpha, beta=beta)], given, "int64",
-                                {"one": np.array([[1]])}))  # fmt: skip
+                                {"one": np.array([[1]])}))
     with ScoringFunction(script) as score:
         for a, c in itertools.product([3, LIMIT // 4 + 1, -(LIMIT // 16) - 1, LIMIT - 1], repeat=2):
             number = int(alpha) * a + int(beta) * c
@@ -248,7 +248,7 @@ def test_scaled_sums(alpha: float, beta: float) -> None:
 
 
 CASTS = [("int64", "uint64"), ("uint64", "int64"), ("int64", "float"), ("uint64", "double"), ("int64", "int32"),
-         ("uint64", "bool")]  # fmt: skip
+         ("uint64", "bool")]
 
 
 @pytest.mark.parametrize(("source", "target"), CASTS)
@@ -273,7 +273,7 @@ def test_casts_of_floats(after: list[onnx.NodeProto]) -> None:
 def test_casts_of_infinities_that_nobody_chooses(dims: list[Any]) -> None:
     """Relative positions of T5 and MPNet: the logarithm of 0 is cast, summed and limited; then another number is taken."""
     nodes = [node("Log", "a", "logarithm"), node("Cast", "logarithm", "t", to=TensorProto.INT64),
-             node("Add", "t eight", "sum"), node("Min", "sum ten", "limited"), node("Where", "c limited eight", "y")]  # fmt: skip
+             node("Add", "t eight", "sum"), node("Min", "sum ten", "limited"), node("Where", "c limited eight", "y")]
     constants = {"eight": np.array([8]), "ten": np.array([10])}
     given = {"a": ("float", dims), "c": ("bool", dims)}
     with ScoringFunction(import_model(model(nodes, given, "int64", constants))) as score:
@@ -297,7 +297,7 @@ def test_shifts(dtype: str, direction: str) -> None:
 def test_negative_numbers_through_unsigned_ones() -> None:
     """The upper bits of a negative number are ones, which FP64 does not hold."""
     nodes = [node("Cast", "a", "t", to=TensorProto.UINT64), node("BitShift", "t one", "u", direction="RIGHT"),
-             node("Cast", "u", "y", to=TensorProto.INT64)]  # fmt: skip
+             node("Cast", "u", "y", to=TensorProto.INT64)]
     script = import_model(model(nodes, {"a": ("int64", ["n"])}, "int64", {"one": np.array([1], np.uint64)}))
     with ScoringFunction(script) as score:
         np.testing.assert_array_equal(score({"a": np.array([8, 5, LIMIT])})["y"], [4, 2, LIMIT // 2])
@@ -311,9 +311,9 @@ def test_shifts_that_exporters_write_by_unsigned_ones() -> None:
              node("BitwiseOr", "u mask", "m"), node("Cast", "m", "below", to=TensorProto.INT64),
              node("Cast", "u", "above", to=TensorProto.INT64), node("Less", "a zero", "negative"),
              node("Where", "negative below above", "right"), node("Cast", "right", "v", to=TensorProto.UINT64),
-             node("BitShift", "v three", "w", direction="LEFT"), node("Cast", "w", "y", to=TensorProto.INT64)]  # fmt: skip
+             node("BitShift", "v three", "w", direction="LEFT"), node("Cast", "w", "y", to=TensorProto.INT64)]
     constants = {"two": np.array(2, np.uint64), "three": np.array(3, np.uint64), "zero": np.array(0),
-                 "mask": np.array(3 << 62, np.uint64)}  # fmt: skip
+                 "mask": np.array(3 << 62, np.uint64)}
     a = np.array([8, -5, -1, 0, 3, LIMIT, -LIMIT])
     with ScoringFunction(import_model(model(nodes, {"a": ("int64", ["n"])}, "int64", constants, opset=18))) as score:
         np.testing.assert_array_equal(score({"a": a})["y"], a >> 2 << 3)
@@ -336,7 +336,7 @@ def loop(body: list[onnx.NodeProto], trips: int, start: str) -> tuple[list[onnx.
              for name, kind, dims in (("i", KINDS["int64"], []), ("c", KINDS["bool"], []), ("s", KINDS["int64"], [1]))]
     results = [helper.make_tensor_value_info("d", KINDS["bool"], []), helper.make_tensor_value_info("r", KINDS["int64"], [1])]
     graph = helper.make_graph([node("Identity", "c", "d"), *body], "body", infos, results)
-    return [helper.make_node("Loop", ["trips", "", start], ["y"], body=graph)], {"trips": np.array(trips)}  # fmt: skip
+    return [helper.make_node("Loop", ["trips", "", start], ["y"], body=graph)], {"trips": np.array(trips)}
 
 
 def test_loops() -> None:
@@ -360,7 +360,7 @@ def test_loops_that_choose() -> None:
 def branches(then: list[onnx.NodeProto], other: list[onnx.NodeProto]) -> onnx.NodeProto:
     result = [helper.make_tensor_value_info("r", KINDS["int64"], [1])]
     graphs = {f"{name}_branch": helper.make_graph(nodes, name, [], result)
-              for name, nodes in (("then", then), ("else", other))}  # fmt: skip
+              for name, nodes in (("then", then), ("else", other))}
     return helper.make_node("If", ["c"], ["y"], **graphs)
 
 
@@ -404,7 +404,7 @@ TAKEN: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], Judge]] = {
                {"k": np.array([2**62 + 1])}, lambda a: a),
     "filled": ([node("Shape", "a", "t"), node("ConstantOfShape", "t", "u", value=numpy_helper.from_array(np.array([2**63 - 1]))),
                 node("Min", "a u", "y")], {}, lambda a: a),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TAKEN)
@@ -420,7 +420,7 @@ def test_constants_that_are_exact_or_vanish(name: str) -> None:
 def test_sums_of_several_terms(dims: list[Any]) -> None:
     """In another order of the terms they would lose digits on the way."""
     nodes = [node("Cast", "c", "small", to=TensorProto.INT64), node("Cast", "d", "tiny", to=TensorProto.INT64),
-             node("Add", "small tiny", "t"), node("Add", "a t", "u"), node("Mod", "u seven", "y")]  # fmt: skip
+             node("Add", "small tiny", "t"), node("Add", "a t", "u"), node("Mod", "u seven", "y")]
     given = {"a": ("int64", dims), "c": ("int32", dims), "d": ("int32", dims)}
     with ScoringFunction(import_model(model(nodes, given, "int64", {"seven": np.array([7])}))) as score:
         for a, c, d in itertools.product((LIMIT - 1, LIMIT - 2, -LIMIT + 1), (5, -6, 2**31 - 1), (-10, 3, -(2**31))):
@@ -453,7 +453,7 @@ def test_the_place_is_told() -> None:
 def test_lists() -> None:
     sequence = helper.make_tensor_sequence_value_info("a", TensorProto.INT64, [None])
     graph = helper.make_graph([node("SequenceAt", "a i", "y")], "g", [sequence, helper.make_tensor_value_info("i", 7, [])],
-                              [helper.make_tensor_value_info("y", 7, [None])])  # fmt: skip
+                              [helper.make_tensor_value_info("y", 7, [None])])
     script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
     with ScoringFunction(script) as score:
         items = [np.array([1, LIMIT]), np.array([5])]
@@ -465,7 +465,7 @@ def test_lists() -> None:
 def test_sizes_need_no_look() -> None:
     """Places that are made of sizes cannot get beyond 2^53, and their scripts have no checks."""
     nodes = [node("Shape", "a", "t"), node("Squeeze", "t", "n"), node("Range", "zero n one", "u"),
-             node("Mul", "u three", "v"), node("Sub", "v n", "w"), node("Mod", "w seven", "y")]  # fmt: skip
+             node("Mul", "u three", "v"), node("Sub", "v n", "w"), node("Mod", "w seven", "y")]
     constants = {name: np.array(number) for name, number in (("zero", 0), ("one", 1), ("three", 3), ("seven", 7))}
     script = import_model(model(nodes, {"a": ("float", ["n"])}, "int64", constants))
     assert "stop(" not in script.text

@@ -47,16 +47,16 @@ CLASSIFIERS = [
     pipeline.make_pipeline(preprocessing.StandardScaler(), LOGISTIC()),
     pipeline.make_pipeline(preprocessing.MinMaxScaler(), svm.SVC()),
     model_selection.GridSearchCV(LOGISTIC(), {"C": [0.1, 1.0]}, cv=2),
-]  # fmt: skip
+]
 COUNT_CLASSIFIERS = [
     naive_bayes.MultinomialNB(), naive_bayes.ComplementNB(), naive_bayes.CategoricalNB(min_categories=20),
     pipeline.make_pipeline(preprocessing.OneHotEncoder(handle_unknown="ignore"), LOGISTIC()),
-]  # fmt: skip
+]
 ROWS: list[tuple[str, Any]] = [
     *[(data, one) for data in ("binary", "classes") for one in CLASSIFIERS],
     *[("counts", one) for one in COUNT_CLASSIFIERS],
     ("flags", multiclass.OneVsRestClassifier(LOGISTIC())),
-]  # fmt: skip
+]
 
 # parts of the names of rows for which skl2onnx's model is known to compute something else than scikit-learn
 EXPORTED_OTHERWISE = (

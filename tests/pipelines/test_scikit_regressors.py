@@ -34,10 +34,10 @@ LINEAR_REGRESSORS = [
     linear_model.OrthogonalMatchingPursuit(), linear_model.OrthogonalMatchingPursuitCV(),
     linear_model.PassiveAggressiveRegressor(random_state=0), linear_model.RANSACRegressor(random_state=0),
     linear_model.QuantileRegressor(alpha=0.01), svm.LinearSVR(),
-]  # fmt: skip
+]
 SUPPORT_REGRESSORS = [
     *[svm.SVR(kernel=kernel) for kernel in ("linear", "poly", "rbf", "sigmoid")], svm.NuSVR(),
-]  # fmt: skip
+]
 OTHER_REGRESSORS = [
     neural_network.MLPRegressor(hidden_layer_sizes=(8,), random_state=0, max_iter=300),
     neighbors.KNeighborsRegressor(3), neighbors.KNeighborsRegressor(3, weights="distance"),
@@ -49,17 +49,17 @@ OTHER_REGRESSORS = [
     cross_decomposition.PLSRegression(2),
     pipeline.make_pipeline(preprocessing.StandardScaler(), decomposition.PCA(3), linear_model.Ridge()),
     model_selection.GridSearchCV(linear_model.Ridge(), {"alpha": [0.1, 1.0]}, cv=2),
-]  # fmt: skip
+]
 TARGETS_REGRESSORS = [
     linear_model.LinearRegression(), linear_model.MultiTaskLasso(0.05), linear_model.MultiTaskElasticNet(0.05),
     linear_model.MultiTaskLassoCV(), linear_model.MultiTaskElasticNetCV(),
     multioutput.MultiOutputRegressor(linear_model.Ridge()), multioutput.MultiOutputRegressor(svm.SVR()),
     neighbors.KNeighborsRegressor(4), neural_network.MLPRegressor(hidden_layer_sizes=(8,), random_state=0, max_iter=200),
     cross_decomposition.PLSRegression(2),
-]  # fmt: skip
+]
 POSITIVE_REGRESSORS = [
     linear_model.PoissonRegressor(), linear_model.GammaRegressor(), linear_model.TweedieRegressor(power=1.5),
-]  # fmt: skip
+]
 CLUSTERS = [
     cluster.KMeans(3, random_state=0, n_init=1), cluster.MiniBatchKMeans(3, random_state=0, n_init=1),
     mixture.GaussianMixture(2, random_state=0),
@@ -67,12 +67,12 @@ CLUSTERS = [
     mixture.BayesianGaussianMixture(n_components=2, random_state=0),
     svm.OneClassSVM(), linear_model.SGDOneClassSVM(random_state=0),
     neighbors.LocalOutlierFactor(novelty=True),
-]  # fmt: skip
+]
 ROWS: list[tuple[str, Any]] = [
     *[("regression", one) for one in [*LINEAR_REGRESSORS, *SUPPORT_REGRESSORS, *OTHER_REGRESSORS, *CLUSTERS]],
     *[("targets", one) for one in TARGETS_REGRESSORS],
     *[("positive", one) for one in POSITIVE_REGRESSORS],
-]  # fmt: skip
+]
 
 # parts of the names of rows for which skl2onnx's model is known to compute something else than scikit-learn
 EXPORTED_OTHERWISE = ("weights='distance'",)
@@ -88,6 +88,6 @@ def test_agrees(row: tuple[str, Any]) -> None:
 @pytest.mark.parametrize("estimator", [
     linear_model.Ridge(), svm.LinearSVR(), cluster.KMeans(3, random_state=0, n_init=1),
     pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.Ridge()),
-], ids=repr)  # fmt: skip
+], ids=repr)
 def test_other_inputs(estimator: Any, dtype: str) -> None:
     check_estimator("regression", estimator, "predict", dtype=dtype)

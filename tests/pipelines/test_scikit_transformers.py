@@ -39,24 +39,24 @@ TRANSFORMERS = [
     compose.make_column_transformer((preprocessing.StandardScaler(), [0, 2]), (preprocessing.MinMaxScaler(), [3]), remainder="passthrough"),
     neighbors.KNeighborsTransformer(n_neighbors=3),
     pipeline.make_pipeline(preprocessing.StandardScaler(), preprocessing.Normalizer(), decomposition.PCA(2)),
-]  # fmt: skip
+]
 SUPERVISED_TRANSFORMERS = [
     *[getattr(feature_selection, name)() for name in ("SelectFdr", "SelectFpr", "SelectFwe")],
     feature_selection.SelectKBest(k=2), feature_selection.SelectPercentile(percentile=50),
     feature_selection.GenericUnivariateSelect(param=60), feature_selection.SelectFromModel(LOGISTIC()),
     feature_selection.RFE(LOGISTIC(), n_features_to_select=2), feature_selection.RFECV(LOGISTIC(), cv=2),
     neighbors.NeighborhoodComponentsAnalysis(2, random_state=0, max_iter=10),
-]  # fmt: skip
+]
 COUNT_TRANSFORMERS = [
     preprocessing.OneHotEncoder(handle_unknown="ignore", sparse_output=False),
     preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
     feature_selection.SelectKBest(feature_selection.chi2, k=2),
-]  # fmt: skip
+]
 MISSING = [
     impute.SimpleImputer(), impute.SimpleImputer(strategy="median"), impute.SimpleImputer(strategy="most_frequent"),
     impute.SimpleImputer(strategy="constant", fill_value=3.0),
     pipeline.make_pipeline(impute.SimpleImputer(), preprocessing.StandardScaler(), linear_model.Ridge()),
-]  # fmt: skip
+]
 
 ROWS: list[tuple[str, Any]] = [
     *[("regression", one) for one in TRANSFORMERS],
@@ -64,7 +64,7 @@ ROWS: list[tuple[str, Any]] = [
     *[("counts", one) for one in COUNT_TRANSFORMERS],
     ("counts-binary", preprocessing.TargetEncoder(cv=2, random_state=0)),
     *[("missing", one) for one in MISSING],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=called)

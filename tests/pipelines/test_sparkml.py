@@ -56,7 +56,7 @@ def stages() -> dict[str, list[Any]]:
 
 NAMES = ["logistic regression", "random forest", "decision tree", "linear support vectors",
          "linear regression", "forest regression", "boosted regression", "standard scaler", "range scaler", "normalizer",
-         "components"]  # fmt: skip
+         "components"]
 
 
 @pytest.mark.parametrize("name", NAMES)

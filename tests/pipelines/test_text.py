@@ -63,7 +63,7 @@ CLASSIFIERS = [
     discriminant_analysis.LinearDiscriminantAnalysis(),
     multiclass.OneVsRestClassifier(LOGISTIC()), linear_model.SGDClassifier(random_state=0), linear_model.RidgeClassifier(),
     ensemble.VotingClassifier([("a", LOGISTIC()), ("b", naive_bayes.GaussianNB())], flatten_transform=False),
-]  # fmt: skip
+]
 
 
 WITH_ZIPMAP = [LOGISTIC(), tree.DecisionTreeClassifier(random_state=0)]  # it is the same node after all of them
@@ -101,7 +101,7 @@ SIZED = np.column_stack([COLOURS[:, :1], GENERATOR.choice(np.array(["s", "m", "l
     preprocessing.OrdinalEncoder(),
     preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
     impute.SimpleImputer(strategy="most_frequent", missing_values=""),
-], ids=lambda encoder: "".join(repr(encoder).split())[:60])  # fmt: skip
+], ids=lambda encoder: "".join(repr(encoder).split())[:60])
 def test_encoders(encoder: Any) -> None:
     encoder.fit(SIZED[:80])
     model = skl2onnx.to_onnx(encoder, initial_types=[("X", StringTensorType([None, 2]))])
@@ -124,9 +124,9 @@ def test_mixed_columns(estimator: Any, zipmap: bool) -> None:
             ("numbers", pipeline.make_pipeline(impute.SimpleImputer(), preprocessing.StandardScaler()), ["a", "b"]),
         ]),
         estimator,
-    ).fit(frame[:80], labels[:80])  # fmt: skip
+    ).fit(frame[:80], labels[:80])
     types = [("colour", StringTensorType([None, 1])), ("size", StringTensorType([None, 1])),
-             ("a", FloatTensorType([None, 1])), ("b", FloatTensorType([None, 1]))]  # fmt: skip
+             ("a", FloatTensorType([None, 1])), ("b", FloatTensorType([None, 1]))]
     exported = skl2onnx.to_onnx(model, initial_types=types, options={id(estimator): {"zipmap": zipmap}})
     inputs = {name: frame[[name]].to_numpy(copy=True) for name in frame}
     inputs["colour"][-2:] = "unknown"
@@ -141,7 +141,7 @@ def test_mixed_columns(estimator: Any, zipmap: bool) -> None:
 DOCUMENTS = np.array([
     "the cat chases the dog", "A dog ate the homework!", "linear algebra and the cats", "matrices, vectors and algebra",
     "", "dogs are not cats", "Der Hund jagt die Katze.", "the the the", "vector-spaces of matrices", "cat cat dog",
-], object)  # fmt: skip
+], object)
 TOPICS = np.array(["pets", "pets", "maths", "maths", "pets", "pets", "pets", "pets", "maths", "pets"], object)
 WORDS = r"[a-zA-Z0-9_]+"
 PLAIN = {"locale": "C"}  # onnxruntime knows the locales that are installed only
@@ -156,7 +156,7 @@ PLAIN = {"locale": "C"}  # onnxruntime knows the locales that are installed only
     feature_extraction.text.TfidfVectorizer(token_pattern=WORDS),
     feature_extraction.text.TfidfVectorizer(token_pattern=WORDS, ngram_range=(2, 3), norm=None),
     feature_extraction.text.TfidfVectorizer(token_pattern=WORDS, stop_words=["the", "and"], sublinear_tf=True),
-], ids=lambda vectorizer: "".join(repr(vectorizer).split())[:80])  # fmt: skip
+], ids=lambda vectorizer: "".join(repr(vectorizer).split())[:80])
 def test_vectorizers(vectorizer: Any) -> None:
     vectorizer.fit(DOCUMENTS)
     options = {id(vectorizer): {"tokenexp": vectorizer.token_pattern, **PLAIN} if vectorizer.analyzer == "word" else PLAIN}

@@ -96,7 +96,7 @@ def loaded(name: str, rows: int, cols: int) -> list[str]:
         ("Y = t(W)", ["Y"], loaded("Y", 2, 3)),
         ("s = sum(W)\nY = X * s", ["s"], ['s = as.matrix(weights["s"])', "Y = X * s"]),
     ],
-)  # fmt: skip
+)
 def test_constants_are_found(body: str, names: list[str], left: list[str] | None) -> None:
     script = made(body)
     assert names_of(script) == names
@@ -119,7 +119,7 @@ def test_what_is_not_hoisted_is_computed_with_all_that_it_needs() -> None:
 
 
 @pytest.mark.parametrize(("body", "names"), [("V = twice(W)\ns = sum(W)\nY = X %*% V * s", ["V"]),
-                                             ("V = cumsum(W)\nY = X * sum(V)", [])])  # fmt: skip
+                                             ("V = cumsum(W)\nY = X * sum(V)", [])])
 def test_plain_scripts_hoist_what_has_known_sizes(body: str, names: list[str]) -> None:
     assert names_of(made(body, Form())) == names
 
@@ -193,7 +193,7 @@ def test_what_keeps_the_engine_from_mistakes_is_where_the_constants_are_computed
     script = made(guard + "V = max(twice(W), 1)\nV = max(V, t(V))\nY = X %*% V")
     first = [line.split("  #")[0] for line in computing(script)]
     assert first == [*guard.splitlines(), *loaded("W", 3, 2), "V = max(twice(W), 1)",
-                     'if (never) { print("never") }', "V = max(V, t(V))"]  # fmt: skip
+                     'if (never) { print("never") }', "V = max(V, t(V))"]
     assert not any("never" in line for line in computing(made(guard + "V = t(W)\nY = X %*% V")))
 
 
@@ -217,7 +217,7 @@ def test_variables_of_the_script_are_not_taken_for_inputs_of_the_program_that_co
 @pytest.mark.parametrize("check", [
     "if (nrow(X) != 2) { stop(\"rows\") }", "if (n < 4 | ncol(X) > 3) { if (n < 4) { stop(\"n\") } }",
     "m = n %/% 2\nif (min(100, m + 1) != 3) { stop(\"m\") }",
-])  # fmt: skip
+])
 def test_checks_that_sizes_settle_are_gone(check: str) -> None:
     assert not any("stop" in line for line in lines_of(made(f"{check}\nY = X")))
 
@@ -226,7 +226,7 @@ def test_checks_that_sizes_settle_are_gone(check: str) -> None:
     "if (nrow(X) != 3) { stop(\"rows\") }", "if (n < 4 | ncol(X) > 2) { stop(\"columns\") }", "if (sum(X) > 2) { stop(\"sum\") }",
     "if (n < 4) { stop(\"n\") } else { print(\"else\") }",
     "m = 1\nif (sum(X) > 0) { m = 2 }\nif (m != 1) { stop(\"m\") }",
-])  # fmt: skip
+])
 def test_other_checks_stay(check: str) -> None:
     assert any("stop" in line for line in lines_of(made(f"{check}\nY = X")))
 
@@ -236,7 +236,7 @@ def test_other_checks_stay(check: str) -> None:
     ("A = (W + 1) * 3\nV = W + 1\nB = V * 3\nY = X %*% A + X %*% B", True),
     ("V = W + 1\nU = W + 1\nA = exp(V[1:2, ])\nB = exp(U[1:2, ])\nY = X[, 1:2] %*% A + X[, 1:2] %*% B", True),
     ("A = (W + 1) * 3\nV = W + 2\nB = V * 3\nY = X %*% A + X %*% B", False),
-])  # fmt: skip
+])
 def test_equal_constants_are_cut_off_from_their_list(body: str, is_cut: bool) -> None:
     script = specialise(without_number(script_of(body)), {})
     assert script.constants is not None and len(script.constants.names) == 2

@@ -104,7 +104,7 @@ def test_only_matrices_and_numbers() -> None:
     body = "b = max(a, 2)\nc = max(X)\nd = min(c, 3)\ne = exp(X) * a\nY = max(e, b) + min(X, 0) + min(-1, e)"
     assert rewritten_body(body) == [
         *body.splitlines()[:-1], "Y = max(e, b) + flat_min(X, 0, 2, 4) + flat_min(e, -1, 2, 4)"
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

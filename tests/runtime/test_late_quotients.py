@@ -40,7 +40,7 @@ def rewritten_body(body: str) -> str:
     """The statements of a function of X (4 x 5), V (5 x 3), W (5 x 5), B (6 x 5) and a number a."""
     given = {"X": (4, 5), "V": (5, 3), "W": (5, 5), "B": (6, 5), "a": math.nan}
     parameters = ", ".join(f"{'matrix[double]' if isinstance(size, tuple) else 'double'} {name}"
-                           for name, size in given.items())  # fmt: skip
+                           for name, size in given.items())
     script = parse_script(f"f = function({parameters}) return (matrix[double] Y) {{\n{body}\n}}{OTHERS}")
     return print_script(Script(with_late_quotients(script.functions["f"].body, script.functions, given))).strip()
 

@@ -238,7 +238,7 @@ def stacked_layers(hidden: Sequence[int], direction: str) -> ModelProto:
         shapes = {"w": (directions, 4 * size, width), "r": (directions, 4 * size, size), "b": (directions, 8 * size)}
         names = {name: f"{name}{number}" for name in shapes}
         weights += [numpy_helper.from_array(random.normal(size=shape).astype(np.float32) / 4, names[name])
-                    for name, shape in shapes.items()]  # fmt: skip
+                    for name, shape in shapes.items()]
         width = directions * size
         weights.append(numpy_helper.from_array(np.array([0, 0, width], np.int64), f"s{number}"))
         nodes += [

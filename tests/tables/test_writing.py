@@ -72,7 +72,7 @@ def test_arrays(tmp_path: Path) -> None:
 
 def test_arrays_along_other_axes(tmp_path: Path) -> None:
     blocks: Blocks = [{"a": np.ones((3, 2)), "all": np.array([7]), "file": np.array(1.5)},
-                      {"a": np.zeros((3, 1)), "all": np.array([7]), "file": np.array(1.5)}]  # fmt: skip
+                      {"a": np.zeros((3, 1)), "all": np.array([7]), "file": np.array(1.5)}]
     found = np.load(written(tmp_path / "a.npz", blocks, {"a": 1, "all": None, "file": None}))
     np.testing.assert_array_equal(found["a"], [[1, 1, 0]] * 3)
     assert found["all"].tolist() == [7] and found["file"].shape == ()

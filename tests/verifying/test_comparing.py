@@ -79,7 +79,7 @@ def test_types_and_dims_that_differ() -> None:
     ("dtype", "expected", "steps"),
     [(np.float32, 1.0, 3), (np.float32, 1e30, 1), (np.float32, 0.0, 2), (np.float64, -7.5, 4), (np.float16, 100.0, 2),
      (ml_dtypes.bfloat16, 3.0, 1)],
-)  # fmt: skip
+)
 def test_units_in_the_last_place(dtype: Any, expected: float, steps: int) -> None:
     right = np.array([expected, 1.5], dtype)
     found = right.copy()

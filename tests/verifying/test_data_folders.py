@@ -34,7 +34,7 @@ def folder_of(case: str, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("case", ["test_relu", "test_split_equal_parts_1d_opset18",
-                                  "test_strnormalizer_nostopwords_nochangecase", "test_sequence_insert_at_back"])  # fmt: skip
+                                  "test_strnormalizer_nostopwords_nochangecase", "test_sequence_insert_at_back"])
 def test_cases_of_onnx(case: str, tmp_path: Path) -> None:
     """Tensors, several outputs, texts and sequences."""
     report = verify_model(tmp_path / "model.onnx", folder_of(case, tmp_path))
@@ -47,7 +47,7 @@ def test_cases_of_onnx(case: str, tmp_path: Path) -> None:
 def test_optionals(tmp_path: Path) -> None:
     info = helper.make_value_info("X", helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, [2])))
     graph = helper.make_graph([helper.make_node("OptionalGetElement", ["X"], ["Y"])], "net", [info],
-                              [helper.make_tensor_value_info("Y", FLOAT, [2])])  # fmt: skip
+                              [helper.make_tensor_value_info("Y", FLOAT, [2])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     proto = numpy_helper.from_optional(np.array([1, 2], np.float32))
     (tmp_path / "input_0.pb").write_bytes(proto.SerializeToString())

@@ -38,7 +38,7 @@ def test_the_report_is_complete(tmp_path: Path) -> None:
     scale = numpy_helper.from_array(np.zeros(5, np.int8), "unused")
     nodes = [helper.make_node("MatMul", ["X", "W"], ["a"]), helper.make_node("MatMul", ["a", "W"], ["b"]),
              helper.make_node("Bent", ["b"], ["c"], domain="own"), helper.make_node("Constant", [], ["d"], value=scale),
-             helper.make_node("Identity", ["c"], ["Y"])]  # fmt: skip
+             helper.make_node("Identity", ["c"], ["Y"])]
     result = inspect(save(tmp_path / "tiny.onnx", nodes, ["own"], [function]))
     assert result.exit_code == 0
     assert result.output == """\
@@ -68,7 +68,7 @@ def test_json(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["X", "W"], ["a"]), helper.make_node("NoSuch", ["a"], ["Y"])]
     found = json.loads(inspect(save(tmp_path / "tiny.onnx", nodes, []), "--json").output)
     assert [(row["operator"], row["count"], row["imported"][:13]) for row in found["operators"]] == [
-        ("MatMul", 1, "supported"), ("NoSuch", 1, "not supported")]  # fmt: skip
+        ("MatMul", 1, "supported"), ("NoSuch", 1, "not supported")]
     assert found["inputs"] == [{"name": "X", "type": "float [batch, 3]"}] and found["opsets"] == {"": 17}
     assert found["weights"] == {"tensors": 1, "elements": 9, "bytes": 36, "equal_to_others": 0, "engine_bytes": 72}
     assert not found["can_be_converted"] and "NoSuch" in found["reasons"][0] and found["memory"] is None
@@ -85,7 +85,7 @@ def test_json_of_sizes_and_of_a_plan(tmp_path: Path) -> None:
 
 def test_what_is_unsupported_and_why(tmp_path: Path) -> None:
     nodes = [helper.make_node("NoSuch", ["X"], ["a"], name="first"), helper.make_node("Relu", ["a"], ["b"]),
-             helper.make_node("Other", ["b"], ["Y"], name="second", domain="my.domain")]  # fmt: skip
+             helper.make_node("Other", ["b"], ["Y"], name="second", domain="my.domain")]
     result = inspect(save(tmp_path / "bad.onnx", nodes, ["my.domain"]))
     assert result.exit_code == 0
     assert "NoSuch           opset 17  1x  NOT SUPPORTED: ONNX has no such operator in this opset version" in result.output
@@ -108,7 +108,7 @@ def test_memory(tmp_path: Path) -> None:
     """X, a and b are there at once, and Y in the place of the latter two; a view is no further matrix."""
     nodes = [helper.make_node("MatMul", ["X", "W"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
              helper.make_node("Identity", ["b"], ["c"]), helper.make_node("Add", ["c", "X"], ["d"]),
-             helper.make_node("Exp", ["d"], ["Y"])]  # fmt: skip
+             helper.make_node("Exp", ["d"], ["Y"])]
     found = inspect_model(save(tmp_path / "few.onnx", nodes, []), {"batch": 1000}).memory
     assert found is not None and not found.unknown
     matrix = 8 * 1000 * 3
@@ -119,7 +119,7 @@ def test_memory(tmp_path: Path) -> None:
 def test_memory_of_a_convolution() -> None:
     """Beside image and result, the windows of an image for each processor."""
     infos = [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 2, 8, 8]),
-             helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["n", 5, 6, 6])]  # fmt: skip
+             helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["n", 5, 6, 6])]
     weight = numpy_helper.from_array(np.ones((5, 2, 3, 3), np.float32), "W")
     graph = helper.make_graph([helper.make_node("Conv", ["X", "W"], ["Y"])], "g", infos[:1], infos[1:], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -130,7 +130,7 @@ def test_memory_of_a_convolution() -> None:
 
 def test_memory_that_only_the_run_knows(tmp_path: Path) -> None:
     nodes = [helper.make_node("NonZero", ["X"], ["places"]), helper.make_node("Cast", ["places"], ["p"], to=1),
-             helper.make_node("ReduceSum", ["p"], ["s"], keepdims=0), helper.make_node("Add", ["X", "s"], ["Y"])]  # fmt: skip
+             helper.make_node("ReduceSum", ["p"], ["s"], keepdims=0), helper.make_node("Add", ["X", "s"], ["Y"])]
     lines = inspect(save(tmp_path / "few.onnx", nodes, []), "--dim", "batch=4").output
     assert "memory of a call, besides weights: at least 200 bytes at once, in " in lines
     assert "without 2 values whose sizes only the run knows" in lines

@@ -34,14 +34,14 @@ def test_a_report_has_its_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     apart = Comparison("h", "float32", (2,), 1.0, float("inf"), 9.0, (1,), np.float32(2), np.float32("nan"), 1)
     same = Comparison("Y", "float32", (2,))
     report = Report("onnxruntime", ("why",), "random", {"X": "float32 [2]"}, {"n": 2}, (), (same,),
-                    (NodeComparison("#0", "Abs", apart),))  # fmt: skip
+                    (NodeComparison("#0", "Abs", apart),))
     print_report(report, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["passed"] is True and found["first_apart"] == "#0" and found["sizes"] == {"n": 2}
     assert found["outputs"] == [
         {"passed": True, "name": "Y", "dtype": "float32", "dims": [2], "absolute": 0.0, "relative": 0.0, "severity": 0.0,
          "where": None, "actual": None, "expected": None, "failed": 0, "problem": "", "ulps": None}
-    ]  # fmt: skip
+    ]
     assert found["nodes"][0]["passed"] is False and found["nodes"][0]["relative"] == "inf"
     assert found["nodes"][0]["actual"] == 2.0 and found["nodes"][0]["expected"] == "nan"
 

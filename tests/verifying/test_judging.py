@@ -22,9 +22,9 @@ def _judged(op_type: str, inputs: list[str], constants: dict[str, Any], activati
     given = helper.make_tensor_value_info("a", kind, activations.shape)
     node = helper.make_node(op_type, inputs, ["y"])
     graph = helper.make_graph([node], "g", [given], [onnx.ValueInfoProto(name="y")],
-                              [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()])  # fmt: skip
+                              [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()])
     model = onnx.shape_inference.infer_shapes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))  # fmt: skip
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
     judged = judgement(model, {"a": activations})
     assert judged.judge.startswith("onnxruntime")
     return np.asarray(judged.outputs["y"])
@@ -81,10 +81,10 @@ def test_products_in_blocks_that_may_round_activations() -> None:
 
 def test_products_with_weights_of_four_bits() -> None:
     nodes = [helper.make_node("DequantizeLinear", ["codes", "scales", "zeros"], ["w"], axis=0, block_size=32),
-             helper.make_node("MatMul", ["x", "w"], ["y"])]  # fmt: skip
+             helper.make_node("MatMul", ["x", "w"], ["y"])]
     constants = [helper.make_tensor("codes", TensorProto.UINT4, (32, 8), CODES.ravel().tolist()),
                  numpy_helper.from_array(SCALES[None], "scales"),
-                 helper.make_tensor("zeros", TensorProto.UINT4, (1, 8), [8] * 8)]  # fmt: skip
+                 helper.make_tensor("zeros", TensorProto.UINT4, (1, 8), [8] * 8)]
     np.testing.assert_allclose(_four_bits(nodes, constants), PRODUCT, atol=1e-5)
 
 

@@ -76,7 +76,7 @@ REPORT = Report(
     (compare_tensors("Y", np.array([1, 2], np.float32), np.array([1, 3], np.float32)),),
     (node("same", 2, 2), node("near", 2.00001, 2), node("<b>apart</b>", 9, 2), node("never", np.nan, 2)),
     {"the judge": 0.25},
-)  # fmt: skip
+)
 
 
 def test_a_page_has_all_of_a_report() -> None:

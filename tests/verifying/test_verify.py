@@ -44,7 +44,7 @@ def make_model(
 def network(tmp_path: Path) -> Path:
     nodes = [helper.make_node("MatMul", ["X", "W"], ["product"], name="first"),
              helper.make_node("Tanh", ["product"], ["bent"], name="second"),
-             helper.make_node("Exp", ["bent"], ["Y"], name="third")]  # fmt: skip
+             helper.make_node("Exp", ["bent"], ["Y"], name="third")]
     model = make_model(nodes, [("X", FLOAT, ["batch", 3])], [("Y", FLOAT, ["batch", 4])], W=random(3, 4))
     onnx.save(model, tmp_path / "net.onnx")
     return tmp_path / "net.onnx"
@@ -95,7 +95,7 @@ def test_what_cannot_be_converted_is_told_before_who_cannot_run_it(tmp_path: Pat
 @pytest.mark.parametrize(("op_type", "attributes", "shape"), [
     ("Gather", {"axis": 1}, [40]), ("Gather", {"axis": -1}, [40]), ("GatherElements", {"axis": 0}, [7, 2]),
     ("ScatterElements", {"axis": 1}, [7, 2]), ("GatherND", {}, [9, 2]), ("ScatterND", {}, [9, 1]),
-])  # fmt: skip
+])
 def test_random_indices_lie_within_what_is_indexed(op_type: str, attributes: dict[str, int], shape: list[int]) -> None:
     updates = ("U", FLOAT, [9, 2] if op_type == "ScatterND" else shape)
     given = [("X", FLOAT, ["n", 2]), ("I", INT64, shape), *([updates] if op_type.startswith("Scatter") else [])]
@@ -168,7 +168,7 @@ def test_inputs_that_decide_the_script() -> None:
 def test_texts_and_maps() -> None:
     nodes = [helper.make_node("LabelEncoder", ["city"], ["code"], domain="ai.onnx.ml",
                               keys_strings=["Graz", "Wien"], values_floats=[1.0, 2.0]),
-             helper.make_node("ZipMap", ["code"], ["maps"], domain="ai.onnx.ml", classlabels_strings=["a"])]  # fmt: skip
+             helper.make_node("ZipMap", ["code"], ["maps"], domain="ai.onnx.ml", classlabels_strings=["a"])]
     model = make_model(nodes, [("city", STRING, ["n", 1])], [("code", FLOAT, ["n", 1])])
     maps = helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, None))
     model.graph.output.append(helper.make_value_info("maps", helper.make_sequence_type_proto(maps)))
@@ -179,7 +179,7 @@ def test_texts_and_maps() -> None:
 
 def test_lists() -> None:
     nodes = [helper.make_node("SequenceAt", ["items", "position"], ["second"]),
-             helper.make_node("SequenceConstruct", ["second", "second"], ["twice"])]  # fmt: skip
+             helper.make_node("SequenceConstruct", ["second", "second"], ["twice"])]
     model = make_model(nodes, [], [("second", FLOAT, [2, 3])], position=np.array(1))
     items = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [2, 3]))
     model.graph.input.append(helper.make_value_info("items", items))

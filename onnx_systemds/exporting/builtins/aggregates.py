@@ -17,7 +17,7 @@ from onnx_systemds.inference.dims import Dim
 _REDUCTIONS = {
     "Sums": ("ReduceSum", "sum"), "Means": ("ReduceMean", "mean"), "Maxs": ("ReduceMax", "largest element"),
     "Mins": ("ReduceMin", "smallest element"), "Prods": ("ReduceProd", "product"),
-}  # fmt: skip
+}
 
 
 _PARTS = (("col", "column"), ("row", "row"))
@@ -182,6 +182,6 @@ for _axis, (_prefix, _part) in enumerate(_PARTS):
     _register(f"{_prefix}Sds", f"The sample standard deviation of each {_part}.", partial(_deviations, axis=_axis))
 for _name, _what, _largest in (("rowIndexMax", "largest", True), ("rowIndexMin", "smallest", False)):
     _register(_name, f"Where the {_what} element of each row is, counted from 1; of equal ones the last.",
-              partial(_last_index, largest=_largest))  # fmt: skip
+              partial(_last_index, largest=_largest))
 _register("cumsum", "The sums of each column down to each row.", partial(_cumulated, axis=0))
 _register("rowcumsum", "The sums of each row up to each column.", partial(_cumulated, axis=1))

@@ -12,7 +12,7 @@ BY_NAME = frozenset(
         "pf", "pnorm", "pt", "qchisq", "qexp", "qf", "qnorm", "qt", "rand", "Rand", "removeEmpty", "replace",
         "transformapply", "transformencode", "upper.tri"
     )
-)  # fmt: skip
+)
 """Those that pass over what has no name."""
 FILLED = ("matrix", "frame")
 """Those whose first argument, which fills them, may have a name or none, and all others have names or none has."""
@@ -22,7 +22,7 @@ FREE = frozenset(
         "fft_linearized", "ifft", "ifft_linearized", "list", "lstm", "lu", "print", "qr", "read", "remove",
         "stop", "svd", "toString", "unique", "write"
     )
-)  # fmt: skip
+)
 """Those that take any, and those of several results."""
 
 IN_DML = frozenset(("sigmoid",))
@@ -34,7 +34,7 @@ def check_form(name: str, places: int, names: Sequence[str]) -> None:
     if name in BY_NAME:
         if places:
             raise UnsupportedCase(f"the engine takes the arguments of {name} by their names alone",
-                                  hint=f"write {name}(target=..." if name.lower() != "rand" else "")  # fmt: skip
+                                  hint=f"write {name}(target=..." if name.lower() != "rand" else "")
     elif name in FILLED:
         _check_filled(name, places, names)
     elif name not in FREE and names and not places:

@@ -11,7 +11,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
-from onnx_systemds.exporting.values import (  # fmt: skip
+from onnx_systemds.exporting.values import (
     DOUBLE,
     INTEGER,
     KINDS,

@@ -22,7 +22,7 @@ _DENSE = 1 << 12
 def table(
     ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None,
     empty: Value | None = None, /
-) -> Value:  # fmt: skip
+) -> Value:
     """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it.
 
     A pair with NaN, or with the weight NaN, counts nowhere, as in the engine.

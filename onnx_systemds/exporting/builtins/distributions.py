@@ -79,10 +79,10 @@ def fisher_share(ctx: Context, target: Scalar, df1: Value, df2: Value, lower_tai
 def distribution_share(
     ctx: Context, target: Scalar, dist: str, mean: Value = _ZERO, sd: Value = _ONE, rate: Value = _ONE,
     df: Value | None = None, df1: Value | None = None, df2: Value | None = None, lower_tail: bool = True,
-) -> Value:  # fmt: skip
+) -> Value:
     """The share of a distribution (normal, exp, chisq, t, f) below a number."""
     shares = {"normal": (normal_share, mean, sd), "exp": (exponential_share, rate), "chisq": (chi_squared_share, df),
-              "t": (student_share, df), "f": (fisher_share, df1, df2)}  # fmt: skip
+              "t": (student_share, df), "f": (fisher_share, df1, df2)}
     share, *parameters = _given(dist, shares)
     found: Value = share(ctx, target, *parameters, lower_tail)
     return found
@@ -136,11 +136,11 @@ def fisher_quantile(ctx: Context, target: Scalar, df1: Value, df2: Value) -> Val
 def distribution_quantile(
     ctx: Context, target: Scalar, dist: str, mean: Value = _ZERO, sd: Value = _ONE, rate: Value = _ONE,
     df: Value | None = None, df1: Value | None = None, df2: Value | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """The number below which a share of a distribution (normal, exp, chisq, t, f) is."""
     quantiles = {"normal": (normal_quantile, mean, sd), "exp": (exponential_quantile, rate),
                  "chisq": (chi_squared_quantile, df), "t": (student_quantile, df),
-                 "f": (fisher_quantile, df1, df2)}  # fmt: skip
+                 "f": (fisher_quantile, df1, df2)}
     quantile, *parameters = _given(dist, quantiles)
     found: Value = quantile(ctx, target, *parameters)
     return found
@@ -151,7 +151,7 @@ def _given(dist: str, known: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
     found = known.get(dist, (None,))
     if None in found:
         raise UnsupportedCase(f"the distribution {dist}, or its degrees of freedom are not given",
-                              hint="normal, exp, chisq (df), t (df) and f (df1, df2) can be exported")  # fmt: skip
+                              hint="normal, exp, chisq (df), t (df) and f (df1, df2) can be exported")
     return found
 
 

@@ -31,11 +31,11 @@ def _extent(size: Dim, window: int, stride: int, pad: int) -> Dim:
 def conv2d(
     ctx: Context, x: Matrix, w: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes,
     bias: Value | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """Convolution of linearised images."""
     if bias is not None:
         raise UnsupportedCase("the engine takes the argument bias of conv2d, and forgets it",
-                              hint="use bias_add(Y, bias)")  # fmt: skip
+                              hint="use bias_add(Y, bias)")
     windows = _Windows.of(filter_shape[2:], stride, padding)
     images = image(ctx, x, input_shape)
     filters = ctx.viewed(w, tuple(filter_shape))
@@ -105,7 +105,7 @@ def conv2d_backward_data(
     height, width = _known(input_shape[2:], "height and width of the result")
     extents = _known(windows.extents(input_shape), "height and width of the images")
     more = tuple(size - ((extent - 1) * d + k - 2 * p)
-                 for size, extent, k, d, p in zip((height, width), extents, *windows))  # fmt: skip
+                 for size, extent, k, d, p in zip((height, width), extents, *windows))
     images = ctx.viewed(x, (x.rows, filter_shape[0], *extents))
     attributes = windows.attributes | {"output_padding": more}
     dims = (x.rows, filter_shape[1], height, width)
@@ -169,7 +169,7 @@ def avg_pool_backward(
 def batch_norm2d(
     ctx: Context, x: Matrix, gamma: Matrix, beta: Matrix, ema_mean: Matrix, ema_var: Matrix, mode: str, epsilon: float,
     mu: float,
-) -> tuple[Value, ...]:  # fmt: skip
+) -> tuple[Value, ...]:
     """Normalized channels, the new averages, and the mean and inverse deviation that were used."""
     if mode.lower() not in ("train", "test"):
         raise UnsupportedCase(f"the mode of batch_norm2d is train or test, not {mode}")
@@ -214,4 +214,4 @@ def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
 
 
 refuse("batch_norm2d_backward", "lstm_backward", reason="the gradient of this layer is for training",
-       hint="export the function that scores")  # fmt: skip
+       hint="export the function that scores")

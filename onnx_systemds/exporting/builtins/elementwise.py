@@ -171,10 +171,10 @@ def ifelse(ctx: Context, target: Value, yes: Value, no: Value, /) -> Value:
     parts = [pair[1] if pair is not None else None for pair in pairs]
     if any(pair is not None and pair[0] is not model.tensor for pair in pairs):  # one has no view beside the model's
         parts = [ctx.g.reshape(value.tensor, value.dims) if isinstance(value, Matrix) else None
-                 for value in (target, yes, no)]  # fmt: skip
+                 for value in (target, yes, no)]
     condition = ctx.g.truth(parts[0]) if parts[0] is not None else ctx.truth(target)
     sides = [ctx.g.floating(part) if part is not None else ctx.floats(value)
-             for part, value in zip(parts[1:], (yes, no))]  # fmt: skip
+             for part, value in zip(parts[1:], (yes, no))]
     return Matrix(ctx.g.where(condition, *sides), model.rows, model.cols)
 
 

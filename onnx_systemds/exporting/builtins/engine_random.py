@@ -25,7 +25,7 @@ COUNTED = ("cb_uniform", "cb_normal")
 
 def seeded_matrix(
     rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int
-) -> Array:  # fmt: skip
+) -> Array:
     """Return the matrix of ``rand(rows, cols, min=low, max=high, pdf, sparsity, seed)``.
 
     pdf: uniform, normal, cb_uniform or cb_normal. Raises UnsupportedCase for several blocks of the last two.
@@ -51,7 +51,7 @@ def _counted(rows: int, cols: int, pdf: str, seed: int) -> Array:
     if max(rows, cols) > _BLOCK:
         reason = "each thread of the engine counts its own blocks"
         raise UnsupportedCase(f"{rows} x {cols} numbers out of counters: {reason}",
-                              hint=f"{_BLOCK} x {_BLOCK} are possible")  # fmt: skip
+                              hint=f"{_BLOCK} x {_BLOCK} are possible")
     count = rows * cols
     key = next(_block_seeds(seed)) & _BITS_64
     before_first = (1 << 256) - 1

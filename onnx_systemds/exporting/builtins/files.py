@@ -48,7 +48,7 @@ def read(
     if naStrings is not None and (data_type == "frame" or path in ctx.files):
         what = "a frame" if data_type == "frame" else "what this script has written"
         raise UnsupportedCase(f"naStrings says what is missing in {what}, where a model has the texts themselves",
-                              hint="leave out naStrings, and replace them")  # fmt: skip
+                              hint="leave out naStrings, and replace them")
     if path in ctx.files:
         return ctx.files[path]
     types = [part.strip().upper() for part in schema.split(",")]
@@ -62,7 +62,7 @@ def write(
     ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: Value | None = None,
     sparse: bool = False, dataset: Value | None = None, indSep: Value | None = None,
     rows_in_block: Value | None = None, cols_in_block: Value | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """An output of the model, called like the file; of a list one for each item, with its name or number after it.
 
     A file that is written again holds what it got last, as in the engine.
@@ -111,7 +111,7 @@ def _put(ctx: Context, name: str, value: Value, again: bool) -> None:
     branch = ctx.written[-1]
     if branch is None:
         raise UnsupportedCase(f"{quoted(name)} is written in a loop whose trips are not known, or too many",
-                              hint="write it after the loop")  # fmt: skip
+                              hint="write it after the loop")
     if name in branch:
         raise UnsupportedCase(f"{quoted(name)} is written twice")
     branch[name] = value

@@ -51,7 +51,7 @@ def joined(ctx: Context, x: FrameValue) -> Tensor:
     kinds = {part.kind for part in x.parts}
     if TEXT in kinds and len(kinds) > 1:
         raise UnsupportedCase("a frame of texts and numbers, which no tensor can hold",
-                              hint="write its columns of texts and those of numbers one by one")  # fmt: skip
+                              hint="write its columns of texts and those of numbers one by one")
     parts = x.parts if len(kinds) == 1 else tuple(map(ctx.g.floating, x.parts))
     return ctx.g.concat(parts, 1)
 
@@ -93,7 +93,7 @@ def equal_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Return whether texts are the same."""
     if ctx.g.opset < EQUAL_TEXTS:
         raise UnsupportedCase(f"texts are compared, which ONNX does from opset {EQUAL_TEXTS} on",
-                              hint=f"give --opset {EQUAL_TEXTS}")  # fmt: skip
+                              hint=f"give --opset {EQUAL_TEXTS}")
     return a.equals(b)
 
 
@@ -144,5 +144,5 @@ def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValu
 
 
 refuse("transformencode", reason="it learns codes from the data of each run",
-       hint="encode before, bind its meta frame, and export transformapply")  # fmt: skip
+       hint="encode before, bind its meta frame, and export transformapply")
 refuse("detectSchema", "applySchema", "transformdecode", reason="a tensor has one type, whatever its texts look like")

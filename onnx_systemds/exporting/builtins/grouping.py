@@ -21,7 +21,7 @@ _EXTREMES_SINCE = 18
 def aggregate(
     ctx: Context, target: Matrix, groups: Matrix, weights: Value | None = None, fn: str = "sum",
     ngroups: Value | None = None, order: Value | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """The sum, count, mean, variance, minimum, maximum or central moment of each group of rows."""
     g = ctx.g
     count, places = table_size(ctx, groups, ngroups), places_of(ctx, groups)
@@ -64,7 +64,7 @@ def _aggregated(
             return _divided(ctx, moments, sizes - 1.0)
         return moments / sizes
     raise UnsupportedCase(f"{fn} is no aggregate of groups that is exported",
-                          hint="sum, count, mean, variance, min, max, centralmoment of order 2 to 4 are")  # fmt: skip
+                          hint="sum, count, mean, variance, min, max, centralmoment of order 2 to 4 are")
 
 
 def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
@@ -208,4 +208,4 @@ def _distinct_along(ctx: Context, x: Tensor, axis: int) -> Tensor:
 
 
 refuse("countDistinctApprox", "rowCountDistinctApprox", "colCountDistinctApprox", reason="it estimates by hashes",
-       hint="countDistinct and its like count")  # fmt: skip
+       hint="countDistinct and its like count")

@@ -75,7 +75,7 @@ def layer_normalization(
         out = norm * scale + shift
     turned = g.transpose(g.reshape(norm, (count, C)), (1, 0))
     return (Matrix(out, X.rows, X.cols), *(Matrix(g.reshape(one, (1, count)), 1, count) for one in (mean, variance)),
-            ctx.matrix(turned))  # fmt: skip
+            ctx.matrix(turned))
 
 
 _LAYER_NORM_SINCE = 17

@@ -11,13 +11,13 @@ def compressed(ctx: Context, target: Value, bins: Value | None = None) -> Value:
     """The matrix itself: how it is stored is a matter of the engine."""
     if bins is not None:
         raise UnsupportedCase("compress into bins, which it learns from the data of each run",
-                              hint="encode before, and bind its meta frame")  # fmt: skip
+                              hint="encode before, and bind its meta frame")
     return target
 
 
 _ENCODE = "encode the table before, and give the model its numbers"
 refuse("transformcolmap", "transformmeta", "tokenize", "dropInvalidType", "dropInvalidLength", "valueSwap",
-       "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)  # fmt: skip
+       "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)
 refuse("toString", "typeof", reason="it gives a text")
 refuse("quantize_compress", "lineage", "local", "autoDiff", reason="it steers the engine")
 refuse("readMM", "read.csv", "sql", "federated", reason="it gets data from outside", hint="read(...) becomes an input")

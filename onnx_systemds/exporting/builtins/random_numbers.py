@@ -18,14 +18,14 @@ _MOST_DRAWN = 1 << 22
 def rand(
     ctx: Context, rows: Dim = 1, cols: Dim = 1, min: float = 0.0, max: float = 1.0,
     pdf: str = "uniform", sparsity: float = 1.0, seed: int = _UNSEEDED,
-) -> Value:  # fmt: skip
+) -> Value:
     """The numbers that the engine draws for this seed; without one only what leaves nothing to chance."""
     pdf = pdf.lower()
     if pdf == "uniform" and (sparsity == 0.0 or (min == max and sparsity == 1.0)):
         return ctx.matrix(ctx.g.filled(min if sparsity else 0.0, (rows, cols)))
     if seed == _UNSEEDED:
         raise UnsupportedCase("random numbers are drawn anew in every run",
-                              hint="give a seed, or bind the matrix to values")  # fmt: skip
+                              hint="give a seed, or bind the matrix to values")
     if pdf not in ("uniform", "normal", *COUNTED):
         raise UnsupportedCase(f"random numbers of the distribution {pdf}", hint="bind the matrix to values")
     if not 0.0 <= sparsity <= 1.0:
@@ -46,7 +46,7 @@ def sample(ctx: Context, range: int, size: int, replace: Value | None = None, se
         repeated = known_content(replace, bool, "replace", "sample")
     if seed == _UNSEEDED:
         raise UnsupportedCase("sample draws numbers anew in every run",
-                              hint="give a seed, or draw them before and bind them to a variable")  # fmt: skip
+                              hint="give a seed, or draw them before and bind them to a variable")
     if size < 1 or range < (1 if repeated else size):
         raise UnsupportedCase(f"a sample of {size} from {range} numbers")
     if not repeated and range > _MOST_DRAWN:

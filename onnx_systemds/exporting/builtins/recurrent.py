@@ -47,7 +47,7 @@ def lstm(
     else:
         out = ctx.matrix(g.reshape(last, (rows, units)))
     caches = [ctx.matrix(tensor, steps, rows * width)
-              for tensor, width in ((every, units), (cells, units), (gates, 4 * units))]  # fmt: skip
+              for tensor, width in ((every, units), (cells, units), (gates, 4 * units))]
     return out, ctx.matrix(g.reshape(final, (rows, units))), *caches
 
 

@@ -69,7 +69,7 @@ class Builtin:
             elif parameter.kind is parameter.POSITIONAL_ONLY:
                 keywords[parameter.name] = parameter.default
         leading = [keywords.pop(p.name) for p in self.parameters if p.name in keywords
-                   and (p.kind is p.POSITIONAL_ONLY or (variadic and p.kind is p.POSITIONAL_OR_KEYWORD))]  # fmt: skip
+                   and (p.kind is p.POSITIONAL_ONLY or (variadic and p.kind is p.POSITIONAL_OR_KEYWORD))]
         return self.function(context, *leading, *variadic, **keywords)
 
     def _bound(self, positional: Sequence[Value], named: Mapping[str, Value]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Builtin:
             key = f"{key}_" if f"{key}_" in legal else key
             if key not in legal:
                 raise UnsupportedCase(f"{self.name} has no argument {name} that can be exported",
-                                      hint=f"it takes {', '.join(sorted(legal)) or 'none'}")  # fmt: skip
+                                      hint=f"it takes {', '.join(sorted(legal)) or 'none'}")
             if key in found:
                 raise UnsupportedCase(f"{self.name} gets the argument {name} twice")
             found[key] = value
@@ -166,7 +166,7 @@ def known_content(value: Value, wanted: type, name: str, function: str) -> Any:
         known = value.constant.item()
     if known is None:
         raise UnsupportedCase(f"the argument {name} of {function} must be known when the script is exported",
-                              hint="give it as a literal or a bound argument")  # fmt: skip
+                              hint="give it as a literal or a bound argument")
     if isinstance(known, str) != (wanted is str):
         raise UnsupportedCase(f"the argument {name} of {function} must be a {wanted.__name__}")
     return wanted(known)

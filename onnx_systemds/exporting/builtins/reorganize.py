@@ -21,7 +21,7 @@ _NAMED_OPERATORS = {
     "PLUS": "+", "MINUS": "-", "MULT": "*", "DIV": "/", "MODULUS": "%%", "INTDIV": "%/%", "POW": "^", "EQUAL": "==",
     "NOTEQUAL": "!=", "LESS": "<", "LESSEQUAL": "<=", "GREATER": ">", "GREATEREQUAL": ">=", "AND": "&", "OR": "|",
     "&&": "&", "||": "|",
-}  # fmt: skip
+}
 """What the engine calls operators beside their signs, in capitals or not, where a string names one."""
 
 
@@ -29,7 +29,7 @@ _NAMED_OPERATORS = {
 def matrix(
     ctx: Context, data: Value, rows: Dim | None = None, cols: Dim | None = None, byrow: bool = True,
     dims: Value | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """A matrix full of a number, of the numbers in a string, or with the elements of another matrix."""
     data = unfolded(data)
     if dims is not None:
@@ -224,7 +224,7 @@ def append(ctx: Context, target: Value, /, *parts: Value) -> Value:
     # a list of one item is unfolded, as in the engine
     items = [unfolded(part) for part in parts]
     names = [part.names[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else ""
-             for part in parts]  # fmt: skip
+             for part in parts]
     own = target.names or ("",) * len(target.items)
     return ListValue((*target.items, *items), (*own, *names) if any(own) or any(names) else ())
 

@@ -173,11 +173,11 @@ def _asked_size(ctx: Context, function: str, *dims: Dim) -> int:
     """
     if not ctx.iterative:
         raise UnsupportedCase(f"{function} is no operator of ONNX, and takes many steps",
-                              hint="let it be exported by rotations: --iterative, or bind its results")  # fmt: skip
+                              hint="let it be exported by rotations: --iterative, or bind its results")
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) < len(dims):
         raise UnsupportedCase(f"{function} of a matrix of which only the run knows the size",
-                              hint="give its input known sizes")  # fmt: skip
+                              hint="give its input known sizes")
     size = min(sizes)
     if size > LARGEST:
         raise UnsupportedCase(f"{function} of {size} columns, and {LARGEST} are possible", hint="bind its results")

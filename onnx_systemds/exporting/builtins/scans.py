@@ -60,5 +60,5 @@ def _scanned(
         outputs = g.own([made, made])
     body = SubGraph(scope, (before, row), tuple(outputs))
     results = g.nodes("Scan", [g.filled(start, dims), x], [(FLOAT, dims), (FLOAT, (x.dims[0], *dims))],
-                      body=body, num_scan_inputs=1)  # fmt: skip
+                      body=body, num_scan_inputs=1)
     return results[1]

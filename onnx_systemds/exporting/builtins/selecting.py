@@ -44,7 +44,7 @@ def remove_empty(
 def order(
     ctx: Context, target: Matrix, by: Value | None = None, decreasing: Value | None = None,
     index_return: Value | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """The rows sorted by columns, or where they were; equal rows keep their order."""
     g, x = ctx.g, ctx.flat(target)
     down = g.constant(False) if decreasing is None else g.reshape(ctx.truth(decreasing), ())

@@ -16,9 +16,9 @@ from onnx_systemds.exporting.graph.nodes import Tensor
 
 _HART_FAR = 7.07106781186547
 _HART_TOP = (3.52624965998911e-2, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871,
-             221.213596169931, 220.206867912376)  # fmt: skip
+             221.213596169931, 220.206867912376)
 _HART_BOTTOM = (8.83883476483184e-2, 1.75566716318264, 16.064177579207, 86.7807322029461, 296.564248779674,
-                637.333633378831, 793.826512519948, 440.413735824752)  # fmt: skip
+                637.333633378831, 793.826512519948, 440.413735824752)
 # numerators and denominators near the middle, on the sides, and far out
 _WICHURA = (
     ((2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457, 13731.693765509461125,
@@ -33,7 +33,7 @@ _WICHURA = (
       0.29656057182850489123, 1.7848265399172913358, 5.4637849111641143699, 6.6579046435011037772),
      (2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5, 7.868691311456132591e-4,
       0.0148753612908506148525, 0.13692988092273580531, 0.59983220655588793769, 1.0)),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def normal_quantile(share: Tensor) -> Tensor:
     depth = (-smaller.log()).root()
     places = (squared, depth - 1.6, depth - 5.0)
     near, aside, far = (polynomial(place, top) / polynomial(place, bottom)
-                        for place, (top, bottom) in zip(places, _WICHURA))  # fmt: skip
+                        for place, (top, bottom) in zip(places, _WICHURA))
     outside = where(depth <= 5.0, aside, far)
     outside = centered.sign() * outside
     infinite = centered * math.inf

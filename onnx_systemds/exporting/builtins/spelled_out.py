@@ -14,9 +14,9 @@ from onnx_systemds.exporting.graph.nodes import Tensor
 
 # of the Cephes library: atan(x) = x + x^3 P(x^2) / Q(x^2) for |x| <= 0.66
 _ATAN_P = (-8.750608600031904e-1, -1.6157537187333652e1, -7.500855792314705e1, -1.2288666844901361e2,
-           -6.485021904942025e1)  # fmt: skip
+           -6.485021904942025e1)
 _ATAN_Q = (1.0, 2.4858464901423063e1, 1.6502700983169885e2, 4.328810604912903e2, 4.853903996359137e2,
-           1.9455065714826138e2)  # fmt: skip
+           1.9455065714826138e2)
 _ATAN_MIDDLE, _ATAN_FAR = 0.66, 1.0 + math.sqrt(2.0)
 _SINH_FACTORS = tuple(1.0 / (2 * k * (2 * k + 1)) for k in range(9, 0, -1))
 
@@ -76,5 +76,5 @@ def acos(x: Tensor) -> Tensor:
 
 SPELLED_OUT: dict[str, Callable[[Tensor], Tensor]] = {
     "Acos": acos, "Asin": asin, "Atan": atan, "Cosh": cosh, "Sinh": sinh, "Tan": tan,
-}  # fmt: skip
+}
 """By the operator of ONNX."""

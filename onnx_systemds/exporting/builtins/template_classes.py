@@ -49,7 +49,7 @@ def _classifying(node: Node, data: Tensor, weights: Array, offsets: Array) -> Te
     node.attributes = {
         "coefficients": tuple(weights.T.ravel().tolist()), "intercepts": tuple(offsets.tolist()),
         "classlabels_ints": tuple(range(weights.shape[1])), "post_transform": "NONE", "_domain": ML,
-    }  # fmt: skip
+    }
     return label
 
 

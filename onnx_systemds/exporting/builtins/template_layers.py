@@ -37,7 +37,7 @@ def _reference(kind: str, *, bias: bool, linear: bool) -> tree.Function:
     node = helper.make_node(kind, list(shapes), ["Y"], **attributes)
     outputs = [onnx.ValueInfoProto(name="Y")]
     model = helper.make_model(helper.make_graph([node], "layer", inputs, outputs),
-                              opset_imports=[helper.make_opsetid("", 14)], ir_version=8)  # fmt: skip
+                              opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     script = import_model(model, functions="flat", specialised=False)
     functions = parse_script(script.text).functions.values()  # without the spelling of the importer
     return next(_plain(function) for function in functions if function.name == f"{kind.lower()}_layer")
@@ -61,7 +61,7 @@ def lstm_layer(
 def gru_layer(
     ctx: Context, X: Matrix, W: Matrix, R: Matrix, h0: Matrix, backward: int, b: Matrix | None = None,
     b_state: Matrix | None = None,
-) -> Value | tuple[Value, ...] | None:  # fmt: skip
+) -> Value | tuple[Value, ...] | None:
     """All states and the last one."""
     return _layer(ctx, "GRU", (X, W, R, b), [h0], backward, b_state)
 
@@ -77,7 +77,7 @@ def rnn_layer(
 def _layer(
     ctx: Context, kind: str, given: tuple[Matrix, Matrix, Matrix, Matrix | None], states: Sequence[Matrix],
     backward: int, state_bias: Matrix | None = None,
-) -> tuple[Value, ...] | None:  # fmt: skip
+) -> tuple[Value, ...] | None:
     """Return what the operator gives; onnxruntime has it in float32 alone."""
     g, (x, w, r, bias) = ctx.g, given
     rows, units = states[0].dims
@@ -88,7 +88,7 @@ def _layer(
     inputs: list[Tensor | None] = [
         ctx.viewed(x, (steps, rows, x.cols)), *(_turned(ctx, weights, count) for weights in (w, r)),
         None if bias is None else _offsets(ctx, bias, state_bias, count),
-    ]  # fmt: skip
+    ]
     if any(g.filling(ctx.flat(state)) is not g.number(0.0) for state in states):
         inputs += [None, *(ctx.viewed(state, (1, rows, units)) for state in states)]
     while inputs[-1] is None:

@@ -39,7 +39,7 @@ def tested_branches(
 def walked_trees(
     ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, left: Matrix, weights: Matrix, trees: int, depth: int,
     how: str,
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """The sums, least or largest of the leaves to which each row comes."""
     tables = [table.constant for table in (feature, cut, left, weights)]
     known = [table for table in tables if table is not None]

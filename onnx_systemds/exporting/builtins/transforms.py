@@ -28,7 +28,7 @@ _WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z_][\w.-]*')
 @builtin("transformapply")
 def transform_apply(
     ctx: Context, target: Value, spec: str, meta: Value, embedding: Matrix | None = None
-) -> Value:  # fmt: skip
+) -> Value:
     """Texts as the codes that a meta frame gives them, or as the rows of `embedding` that these are the numbers of.
 
     A text without a code is NaN, or zeros as dummies and as an embedding; in a column that is imputed it is missing.
@@ -41,11 +41,11 @@ def transform_apply(
     cells = joined(ctx, known).constant
     if cells is None:
         raise UnsupportedCase("the meta frame must be known when the script is exported",
-                              hint="run transformencode before, and bind its meta frame")  # fmt: skip
+                              hint="run transformencode before, and bind its meta frame")
     if chosen and cells.shape[1] != frame.cols:
         raise UnsupportedCase(f"{frame} is transformed by a meta frame of {cells.shape[1]} columns")
     numbers_of = {place: _imputed(cells, known.missing, place, chosen.get(place, set()))
-                  for place in _imputed_places(content, frame.cols, chosen)}  # fmt: skip
+                  for place in _imputed_places(content, frame.cols, chosen)}
     found: list[Tensor] = []
     place = 0
     while place < frame.cols:
@@ -55,7 +55,7 @@ def transform_apply(
             entries = [str(cell) for cell in cells[:, place].tolist() if cell]
             vectors = embedding if _EMBEDDING in chosen[place] else None
             found.append(_coded(ctx, column, entries, chosen[place], numbers_of.get(place)) if vectors is None else
-                         _embedded(ctx, column, entries, vectors))  # fmt: skip
+                         _embedded(ctx, column, entries, vectors))
         else:
             while place + width < frame.cols and place + width not in chosen:
                 width += 1
@@ -77,7 +77,7 @@ def _content(spec: str, has_embedding: bool) -> dict[str, Any]:
     unknown = [key for key in content if key not in (*_METHODS, _IMPUTE, "ids")]
     if unknown:
         raise UnsupportedCase(f"transformapply with {quoted_list(unknown)} in its spec",
-                              hint=f"it is exported with {', '.join((*_METHODS, _IMPUTE))}")  # fmt: skip
+                              hint=f"it is exported with {', '.join((*_METHODS, _IMPUTE))}")
     return content
 
 
@@ -99,7 +99,7 @@ def _imputed_places(content: dict[str, Any], cols: int, chosen: dict[int, set[st
         method = item.get("method") if isinstance(item, dict) else None
         if method not in _IMPUTED_BY:
             raise UnsupportedCase(f"column {place + 1} is imputed by {quoted(str(method))}",
-                                  hint=f"the engine has {', '.join(_IMPUTED_BY)}")  # fmt: skip
+                                  hint=f"the engine has {', '.join(_IMPUTED_BY)}")
         if places and place <= places[-1]:
             raise UnsupportedCase(
                 "columns are imputed in another order than that of the frame: the engine mixes up their methods",
@@ -111,7 +111,7 @@ def _imputed_places(content: dict[str, Any], cols: int, chosen: dict[int, set[st
         if "bin" in chosen.get(place, ()):
             what = f"column {place + 1} is imputed and put into bins"
             raise UnsupportedCase(f"{what}: the engine gives the number itself for a missing one, and not its bin",
-                                  hint="impute it before, by replace")  # fmt: skip
+                                  hint="impute it before, by replace")
         places.append(place)
     return places
 
@@ -121,7 +121,7 @@ def _imputed(cells: Array, missing: tuple[str, ...], place: int, methods: set[st
     text = missing[place] if place < len(missing) else ""
     if not text:
         raise UnsupportedCase(f"the meta frame does not say what missing cells of column {place + 1} become",
-                              hint="bind the file that the engine wrote, with its .mtd")  # fmt: skip
+                              hint="bind the file that the engine wrote, with its .mtd")
     pairs = dict(str(cell).rpartition(_BETWEEN)[::2] for cell in cells[:, place].tolist() if cell)
     try:
         return float(pairs[text] if "recode" in methods else text)
@@ -201,7 +201,7 @@ def _recoded(ctx: Context, column: Tensor, entries: list[str], other: int = 0) -
     pairs = [entry.rpartition(_BETWEEN)[::2] for entry in entries]
     codes = tuple(int(code) for _, code in pairs)
     found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain=ML, default_int64=other,
-                       keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)  # fmt: skip
+                       keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)
     return found, max(codes, default=0)
 
 

@@ -47,7 +47,7 @@ class Ensemble:
             "nodes_modes": modes, "nodes_truenodeids": left, "nodes_falsenodeids": right,
             "target_treeids": of_trees, "target_nodeids": of_nodes, "target_ids": ids, "target_weights": weights,
             "n_targets": targets, **more,
-        }  # fmt: skip
+        }
         if any(self.missing.values()):
             flags = tuple(self.missing.get(place, 0) for place in range(len(self.nodes)))
             attributes["nodes_missing_value_tracks_true"] = flags
@@ -69,7 +69,7 @@ def _bound(mode: str, value: float) -> float:
 def decision_tree(
     ctx: Context, X: Matrix, ctypes: Value, M: Matrix, y: Value | None = None, strategy: str = "TT",
     verbose: bool = False,
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """The label of the leaf that each row comes to."""
     ensemble = Ensemble()
     if M.constant is None or ctx.g.dtype == "float64" or strategy != "TT" or X.cols == 0 or M.rows != 1:

@@ -33,7 +33,7 @@ def check_names(call: tree.Call, function: tree.Function | None) -> None:
 def bound(
     evaluator: Evaluator, function: tree.Function, module: Module, positional: Sequence[Value],
     named: Mapping[str, Value], *, of_list: bool,
-) -> dict[str, Value]:  # fmt: skip
+) -> dict[str, Value]:
     """Return the arguments of a call by parameter, without those for which a default serves that reads no variable.
 
     of_list: they are the items of a list, beside which the engine puts defaults that are literals.
@@ -45,7 +45,7 @@ def bound(
     for name, value in named.items():
         if name not in names:
             raise UnsupportedCase(f"{function.name} has no parameter {quoted(name)}",
-                                  hint=f"its parameters are {', '.join(names)}")  # fmt: skip
+                                  hint=f"its parameters are {', '.join(names)}")
         if name in given:
             raise UnsupportedCase(f"{function.name} gets the argument {name} twice")
         given[name] = value
@@ -69,12 +69,12 @@ def _check_left_out(
             raise UnsupportedCase(f"{function.name} needs the argument {parameter.name}")
         if of_list and not isinstance(parameter.default, _LITERALS):
             raise UnsupportedCase(f"the list for {function.name} lacks {parameter.name}, whose default is no literal",
-                                  hint="the engine fills in literals alone")  # fmt: skip
+                                  hint="the engine fills in literals alone")
     if of_list:
         return
     if by_place:
         raise UnsupportedCase(f"{function.name} gets its arguments by their places, but not {missing}",
-                              hint="the engine fills in defaults only where all arguments have names")  # fmt: skip
+                              hint="the engine fills in defaults only where all arguments have names")
     if not module.script.file.startswith(JAR_PREFIX) and _is_inlined(function, module):
         hint = "the engine fills in no default of a function that it inlines, as those of assignments alone"
         raise UnsupportedCase(f"{function.name} does not get {missing}", hint=hint)
@@ -86,4 +86,4 @@ def _is_inlined(function: tree.Function, module: Module) -> bool:
         return False
     called = {name for statement in function.body for name in scopes.called_in(statement)}
     return all(name in BUILTINS and name not in module.functions and name not in IN_DML and name != "read"
-               for name in called)  # fmt: skip
+               for name in called)

@@ -80,7 +80,7 @@ def of_all_rows(
             raise UnsupportedCase("the trips of this loop do not write ranges of whole rows")
         writes.append((len(found) - 1, (made[0].part, made[0].rows, state.dims[0])))
     for (place, _), whole in zip(writes, all_rows(graph, batching.scope, batching.trip, batching.trips,
-                                                  [write for _, write in writes])):  # fmt: skip
+                                                  [write for _, write in writes])):
         found[place] = whole
     return found
 
@@ -290,4 +290,4 @@ class Collected:
     def matrices(self, made: Sequence[Tensor], initial: Sequence[Tensor]) -> dict[int, Tensor]:
         """Return the states after the loop, by their place, from what it has collected."""
         return {place: _with_blocks(self.graph, self.batching, initial[place], write, block, Batched(tensor))
-                for (place, (write, block)), tensor in zip(self.blocks.items(), made)}  # fmt: skip
+                for (place, (write, block)), tensor in zip(self.blocks.items(), made)}

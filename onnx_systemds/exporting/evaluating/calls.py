@@ -46,7 +46,7 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     with evaluator.at(node):
         if any(argument.name is not None for argument in node.arguments[: len(positional)]):
             raise UnsupportedCase(f"an argument of {node.function} without a name stands after one that has a name",
-                                  hint="name all of them, or none")  # fmt: skip
+                                  hint="name all of them, or none")
         if own or node.function in IN_DML:
             check_names(node, None if found is None else found[0])
         elif not node.namespace and BUILTINS[node.function].is_ours:
@@ -80,7 +80,7 @@ def _dispatched(
     if found is None:
         near = get_close_matches(node.function, [*evaluator.frame.module.functions, *BUILTINS], 1, 0.8)
         raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported",
-                              hint=f"is {near[0]} meant?" if near else "")  # fmt: skip
+                              hint=f"is {near[0]} meant?" if near else "")
     given = bound(evaluator, *found, positional, named, of_list=of_list)
     if evaluator.outline:
         return outlined(evaluator, node, *found, given)

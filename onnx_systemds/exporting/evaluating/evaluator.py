@@ -63,7 +63,7 @@ class Evaluator:
     def __init__(
         self, rules: Rules, graph: Operators, modules: Modules, module: Module, arguments: Mapping[str, Any],
         interface: Interface, outline: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`arguments` are the values of ``$name``; `interface` gives what is read and takes what is written.
 
         outline: whether functions of the script become functions of the model.

@@ -19,7 +19,7 @@ _AS_NUMBER = "as.integer makes a number of a truth"
 
 def literal(
     _: Evaluator, node: tree.IntLiteral | tree.DoubleLiteral | tree.StringLiteral | tree.BooleanLiteral
-) -> Scalar:  # fmt: skip
+) -> Scalar:
     """Return a number, text or truth as it is written."""
     return known_scalar(node.value)
 
@@ -39,7 +39,7 @@ def argument(evaluator: Evaluator, node: tree.Argument) -> Scalar:
     if node.name not in evaluator.arguments:
         with evaluator.at(node):
             raise UnsupportedCase(f"the argument ${node.name} is not given",
-                                  hint=f"give it: --arg {node.name}=VALUE")  # fmt: skip
+                                  hint=f"give it: --arg {node.name}=VALUE")
     evaluator.context.asked.add(node.name)
     return _argument_value(evaluator.arguments[node.name])
 
@@ -113,7 +113,7 @@ def _is_never(node: tree.Binary) -> bool:
     """Whether an expression is ``time() < 0``, by which scripts hide from the engine that a branch is never taken."""
     clock, bound = node.left, node.right
     return (node.operator == "<" and isinstance(clock, tree.Call) and clock.function == "time"
-            and isinstance(bound, tree.IntLiteral) and bound.value == 0)  # fmt: skip
+            and isinstance(bound, tree.IntLiteral) and bound.value == 0)
 
 
 def _argument_value(content: Any) -> Scalar:

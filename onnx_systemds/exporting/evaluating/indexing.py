@@ -28,7 +28,7 @@ def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
         if isinstance(whole, FrameValue):
             chosen = column_part(evaluator.context, whole, cols.start, cols.size)
             return FrameValue(tuple(evaluator.graph.slice(part, 0, rows.start, rows.stop, size=rows.size)
-                                    for part in chosen.parts))  # fmt: skip
+                                    for part in chosen.parts))
         if (rows, cols) == (Range(0, whole.rows), Range(0, whole.cols)):
             return whole
         if cols == Range(0, whole.cols) and whole.tensor.rank > 2 and whole.tensor.dims[0] == whole.rows:
@@ -142,7 +142,7 @@ def _with_item(evaluator: Evaluator, target: tree.Indexed, whole: ListValue, val
     replaced = dict(zip(positions, given))
     names = dict(zip(positions, value.names)) if isinstance(value, ListValue) and whole.names else {}
     return ListValue(tuple(replaced.get(i, item) for i, item in enumerate(whole.items)),
-                     tuple(names.get(i, name) for i, name in enumerate(whole.names)))  # fmt: skip
+                     tuple(names.get(i, name) for i, name in enumerate(whole.names)))
 
 
 def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tensor:

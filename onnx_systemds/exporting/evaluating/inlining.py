@@ -46,7 +46,7 @@ def inline(
     evaluator.step(node if node.position.line else function)
     place, target = evaluator.graph.place, evaluator.target
     evaluator.frame = Frame(module, caller=node.position if node.position.line else caller.caller,
-                            depth=caller.depth + 1)  # fmt: skip
+                            depth=caller.depth + 1)
     evaluator.enter_line(function)
     try:
         for parameter in function.parameters:

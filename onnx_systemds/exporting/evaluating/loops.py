@@ -82,7 +82,7 @@ def _tells(evaluator: Evaluator, statement: tree.For, live: Live) -> bool:
     read = live()
     found = (evaluator.frame.variables.get(name) for name in scopes.assigned(statement.body) if name in read)
     return any(isinstance(value, (Poison, ListValue)) or (isinstance(value, Scalar) and value.known is not None)
-               for value in found)  # fmt: skip
+               for value in found)
 
 
 def _roll_up(
@@ -179,7 +179,7 @@ class _Loop:
             return False
         name = self.statement.variable
         return (name in live and name in self.variables and name not in self.names
-                and compared_sizes(">=", self.trips, 1) is not True)  # fmt: skip
+                and compared_sizes(">=", self.trips, 1) is not True)
 
     def run(self) -> None:
         forms: dict[str, merging.Template] = {}
@@ -213,7 +213,7 @@ class _Loop:
             counter = graph.state(INT, (), "trip")
             going = graph.state(BOOL, (), "going")
             kept = {name: value for name, value in before.items()
-                    if name not in self.names or isinstance(value, Poison)}  # fmt: skip
+                    if name not in self.names or isinstance(value, Poison)}
             variables = kept | self.poisons
             states: list[Tensor] = []
             for name, form in forms.items():

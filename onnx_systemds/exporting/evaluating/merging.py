@@ -183,7 +183,7 @@ def _general(name: str, value: Value) -> Template:
         return Template(name, dims=list(value.dims), cells=_cells(name, value))
     if isinstance(value, ListValue):
         items = [Template(f"{name}_{i + 1}", fixed=item) if _fixable(item) else _general(f"{name}_{i + 1}", item)
-                 for i, item in enumerate(value.items)]  # fmt: skip
+                 for i, item in enumerate(value.items)]
         return Template(name, items=items, names=value.names)
     if isinstance(value, Scalar) and value.type != STRING:
         return Template(name, type=value.type)

@@ -139,23 +139,23 @@ class _Call:
         shown = {lone_symbol(dim) for tensor in computed for dim in tensor.dims}
         needed = symbols(dim for value in values for dim in sizes_in(value))
         return [name for name in needed if name in unit.sources and name not in shown and unit.sources[name][0].node
-                and unit.sources[name][0] not in [*dict(self.inputs), *unit.asked.values()]]  # fmt: skip
+                and unit.sources[name][0] not in [*dict(self.inputs), *unit.asked.values()]]
 
     def node(self, unit: Unit, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Write the call with all that the body uses; return its outputs."""
         graph = self.graph
         used = captured(SubGraph(unit.scope, (), outputs))
         pairs = [*self.inputs, *((seen, graph.size_tensor(symbol(name))) for name, seen in unit.asked.items()),
-                 *((tensor, tensor) for tensor in (*graph.inputs, *graph.stored_weights.values()))]  # fmt: skip
+                 *((tensor, tensor) for tensor in (*graph.inputs, *graph.stored_weights.values()))]
         pairs = [pair for pair in pairs if pair[0] in used]
         if not pairs:
             raise UnsupportedCase("it has no inputs")
         domain, name = _names(self.function, self.module)
         position = self.function.position
         body = FunctionBody(unit.scope, tuple(seen for seen, _ in pairs), outputs,
-                            domain, name, f"{position.file}:{position.line}")  # fmt: skip
+                            domain, name, f"{position.file}:{position.line}")
         made = graph.nodes(f"{domain}::{name}", [given for _, given in pairs],
-                           [(tensor.kind, tensor.dims) for tensor in outputs], body=body)  # fmt: skip
+                           [(tensor.kind, tensor.dims) for tensor in outputs], body=body)
         for tensor in made:
             graph.bind_dims(tensor)
         return made

@@ -82,7 +82,7 @@ class Writes:
             if _inside(write.rows, earlier.rows) and _inside(write.cols, earlier.cols):
                 source = earlier.part
                 rows, cols = (Range(own.start - whole.start, own.size)
-                              for own, whole in ((rows, earlier.rows), (cols, earlier.cols)))  # fmt: skip
+                              for own, whole in ((rows, earlier.rows), (cols, earlier.cols)))
                 break
             if not _apart(write.rows, earlier.rows) and not _apart(write.cols, earlier.cols):
                 return None

@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.graph.folding import fold
-from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
+from onnx_systemds.exporting.graph.nodes import (
     BOOL,
     FLOAT,
     INT,
@@ -108,7 +108,7 @@ class GraphBuilder:
         """Count elements that are about to be calculated. Raises UnsupportedCase where they are too many."""
         if self._calculated + elements > MOST_ELEMENTS:
             raise UnsupportedCase(f"{elements} elements would be calculated here and stored in the model, "
-                                  f"and {MOST_ELEMENTS} are possible in all")  # fmt: skip
+                                  f"and {MOST_ELEMENTS} are possible in all")
         self._calculated += elements
 
     def stored(self, weight: StoredMatrix, dims: Dims, hint: str) -> Tensor:
@@ -171,7 +171,7 @@ class GraphBuilder:
         found = self.constant(result, outputs[0][0])
         if not found.hint:
             found.hint = next((t.hint for t in inputs if t is not None and t.hint and t.constant is not None
-                               and t.constant.size == result.size), "")  # fmt: skip
+                               and t.constant.size == result.size), "")
         return (found,)
 
     # Sizes

@@ -39,7 +39,7 @@ class Tensor:
     """
 
     __slots__ = ("constant", "counts", "dims", "entries", "graph", "hint", "kind", "node", "replaced", "row_choice",
-                 "stored")  # fmt: skip
+                 "stored")
 
     def __init__(
         self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None, graph: Any = None

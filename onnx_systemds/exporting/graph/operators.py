@@ -120,7 +120,7 @@ class Operators(GraphBuilder):
             if isinstance(dim, int):
                 target.append(dim)
             elif axis < x.rank and x.dims[axis] == dim and all(isinstance(d, int) or d == e
-                                                               for d, e in zip(dims[:axis], x.dims)):  # fmt: skip
+                                                               for d, e in zip(dims[:axis], x.dims)):
                 target.append(0)
             else:
                 target.append(-1)

@@ -125,7 +125,7 @@ class Batching:
         may_fail = self.may_fail(node)
         kept = self._kept(node)
         inputs = [None if tensor is None else kept or self._of(tensor) if place == 0 else self._of(tensor)
-                  for place, tensor in enumerate(node.inputs)]  # fmt: skip
+                  for place, tensor in enumerate(node.inputs)]
         if all(found is None or found.same for found in inputs) and not may_fail:
             self._make_once(node, inputs)
         else:
@@ -228,7 +228,7 @@ class Batching:
         if node.subgraphs():
             raise UnsupportedCase(f"{node.op} is not moved out of a loop")
         made = self.graph.nodes(node.op, [None if found is None else found.tensor for found in inputs],
-                                [(tensor.kind, tensor.dims) for tensor in node.outputs], **node.attributes)  # fmt: skip
+                                [(tensor.kind, tensor.dims) for tensor in node.outputs], **node.attributes)
         for old, new in zip(node.outputs, made):
             self.found[old] = Batched(new, same=True)
 

@@ -50,7 +50,7 @@ def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None
         return found
     result = node.outputs[0]
     operands = [None if tensor is None or one is None else batching.stacked(one, tensor.dims, result.rank)
-                for tensor, one in zip(node.inputs, inputs)]  # fmt: skip
+                for tensor, one in zip(node.inputs, inputs)]
     dims = (batching.trips, *result.dims)
     return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
 
@@ -146,7 +146,7 @@ def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
         return Batched(graph.concat([batching.repeated(found, tensor.dims) for tensor, found in pairs], axis + 1))
     parts = [batching.in_place(found, tensor.dims, place) if not found.same else
              graph.expand(found.tensor, tuple(trips if i == place else dim for i, dim in enumerate(tensor.dims)))
-             for tensor, found in pairs]  # fmt: skip
+             for tensor, found in pairs]
     return Batched(graph.concat(parts, axis), axis=place)
 
 
@@ -160,7 +160,7 @@ def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None])
         return found
     stacked = _stacked_first(batching, node, inputs)
     return Batched(batching.graph.node(node.op, [stacked, batching.graph.constant(along + 1)], stacked.dims,
-                                       source.kind, **node.attributes))  # fmt: skip
+                                       source.kind, **node.attributes))
 
 
 def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
@@ -215,7 +215,7 @@ def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batche
     turned, inner = graph.transpose(stacked, order), places.tensor.dims[1:]
     rest = turned.dims[2:]
     chosen = graph.node("GatherND", [turned, graph.reshape(places.tensor, (*places.tensor.dims, 1))],
-                        (trips, *inner, *rest), source.kind, batch_dims=1)  # fmt: skip
+                        (trips, *inner, *rest), source.kind, batch_dims=1)
     count = len(inner)
     back = (0, *range(count + 1, count + 1 + axis), *range(1, count + 1), *range(count + 1 + axis, chosen.rank))
     return Batched(graph.transpose(chosen, back))
@@ -252,4 +252,4 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
     "Concat": _concat, "CumSum": _cumulated, "Expand": _expand, "Gather": _gather, "MatMul": _matmul, "Pad": _pad,
     "Reshape": _reshape, "Shape": _shape, "Slice": _slice, "TopK": _top, "Transpose": _transpose,
-}  # fmt: skip
+}

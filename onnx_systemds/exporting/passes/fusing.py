@@ -46,7 +46,7 @@ class Fusing:
     def inserted(
         self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor,
         attributes: Mapping[str, Attribute] = MappingProxyType({}),
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Put a new node in front of another one; returns its output."""
         output.node = Node(op, tuple(inputs), (output,), attributes, place.place, self.scope)
         self.insert(place, output.node)

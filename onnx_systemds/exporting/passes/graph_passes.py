@@ -60,7 +60,7 @@ def gemm(fusing: Fusing, node: Node) -> bool:
             continue
         if product.dims != node.outputs[0].dims or (bias.rank == 2 and bias.dims not in (
             (1, product.dims[1]), (product.dims[0], 1), product.dims, (1, 1)
-        )):  # fmt: skip
+        )):
             continue
         turned = [_transposed(operand) for operand in made.inputs]
         flags: dict[str, Any] = {n: 1 for n, (_, flag) in zip(("transA", "transB"), turned) if flag}
@@ -117,7 +117,7 @@ def chosen(fusing: Fusing, node: Node) -> bool:
     if not any(may_be_negative(end) for end in map(builder.size_of, (start, stop)) if end is not None):
         return False
     ends = [builder.constant(end.constant.item()) if end.constant is not None else fusing.viewed(end, (), node)
-            for end in (start, stop)]  # fmt: skip
+            for end in (start, stop)]
     places = fusing.inserted(node, "Range", [*ends, builder.constant(1)], Tensor(INT, (size,)))
     return found(fusing.inserted(node, "Mod", [places, builder.constant([BEYOND])], Tensor(INT, (size,))))
 
@@ -215,5 +215,5 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Max": (simplifications.clipped, activations.leaky),
     "ReduceSum": (simplifications.summed,),
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (convolution_joins.padded,)),
-}  # fmt: skip
+}
 """By the last node of their patterns."""

@@ -64,7 +64,7 @@ def batch_normalization(fusing: Fusing, node: Node) -> bool:
             if (deviation <= 0).any() or (np.abs(mean) > _FARTHEST_MEAN * deviation).any():
                 continue
             stored = [fusing.builder.constant(row, FLOAT, hint) for row, hint in
-                      zip((*known[:3], deviation**2), ("scale", "shift", "mean", "variance"))]  # fmt: skip
+                      zip((*known[:3], deviation**2), ("scale", "shift", "mean", "variance"))]
             return fusing.become(node, "BatchNormalization", [x, *stored], epsilon=0.0)
     return False
 
@@ -161,7 +161,7 @@ def missing_replaced(fusing: Fusing, node: Node) -> bool:
     if test is None or x is not kept.inputs[0] or test.inputs[0] is not x:
         return False
     if any(tensor is not None and tensor.node is not None and tensor.node.scope is then.scope
-           for tensor in chosen.inputs):  # fmt: skip
+           for tensor in chosen.inputs):
         return False
     return _counted(node.inputs[0], gaps) and fusing.become(node, "Where", list(chosen.inputs))
 

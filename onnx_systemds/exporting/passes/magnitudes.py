@@ -167,7 +167,7 @@ def _matrix_product(node: Node, given: Sequence[Magnitude]) -> Magnitude:
 
 
 _MOVES = ("Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice",
-          "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze")  # fmt: skip
+          "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze")
 RULES: Mapping[str, _Rule] = {
     **dict.fromkeys((*_MOVES, "Abs", "Neg", "ReduceMax", "ReduceMin", "Relu"), lambda _, given: given[0]),
     **dict.fromkeys(("Concat", "Max", "Min", "Pad", "ScatterElements", "ScatterND", "Where"), _any_of),
@@ -184,5 +184,5 @@ RULES: Mapping[str, _Rule] = {
     "Pow": _power,
     "Sign": lambda _, __: Magnitude(1.0),
     "Sub": _difference,
-}  # fmt: skip
+}
 """How the magnitude of a result follows from those of the inputs."""

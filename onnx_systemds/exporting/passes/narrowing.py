@@ -60,7 +60,7 @@ def _allows(builder: GraphBuilder, op: str) -> bool:
     """Whether a branch or loop may hand on the 16 bits: bfloat16 since opset 16 alone."""
     schema = defs.get_schema(op, builder.opset, "")
     return all(_type_name(builder) in each.allowed_type_strs for each in schema.type_constraints
-               if each.type_param_str == "V")  # fmt: skip
+               if each.type_param_str == "V")
 
 
 def _type_name(builder: GraphBuilder) -> str:
@@ -97,7 +97,7 @@ class _Narrowing(Retyping):
         results = [schema.outputs[min(place, len(schema.outputs) - 1)].type_str for place in range(len(node.outputs))]
         fixed = [type_ not in allowed for type_ in formal]
         floats = [(tensor, type_) for tensor, type_ in zip((*node.inputs, *node.outputs), (*formal, *results))
-                  if tensor is not None and tensor.kind in _FLOATS and type_ in allowed]  # fmt: skip
+                  if tensor is not None and tensor.kind in _FLOATS and type_ in allowed]
         adds = node.attributes.get("reduction", "none") != "none"  # for which onnxruntime 1.31 has no kernel in 16 bits
         possible = not adds and any(tensor.kind == NARROW for tensor, _ in floats)
         for tensor, type_ in floats:
@@ -113,7 +113,7 @@ class _Narrowing(Retyping):
         with np.errstate(over="ignore", under="ignore"):
             held: Array = content.astype(self.dtype).astype(np.float64)
         return bool((np.isfinite(held) == np.isfinite(content)).all() and ((held == 0) == (content == 0)).all()
-                    and (not _is_whole(content) or (held == content).all()))  # fmt: skip
+                    and (not _is_whole(content) or (held == content).all()))
 
 
 def _is_whole(content: Array) -> bool:

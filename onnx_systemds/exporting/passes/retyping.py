@@ -50,7 +50,7 @@ class Retyping(ABC):
             made: dict[Tensor, Tensor] = {}
             body.outputs = (*body.outputs[:first],
                             *(self._as_result(tensor, to.kind, node, body, made)
-                              for tensor, to in zip(body.outputs[first:], node.outputs)))  # fmt: skip
+                              for tensor, to in zip(body.outputs[first:], node.outputs)))
 
     def _as_result(self, tensor: Tensor, kind: str, node: Node, body: SubGraph, made: dict[Tensor, Tensor]) -> Tensor:
         found = self._of_kind(tensor, kind, node, body.scope, made)
@@ -72,10 +72,10 @@ class Retyping(ABC):
             tensor if tensor is None or tensor.kind not in self.kinds
             else self._of_kind(tensor, FLOAT if fixed[place] else kind, node, scope, known)
             for place, tensor in enumerate(node.inputs)
-        )  # fmt: skip
+        )
         results = node.outputs
         node.outputs = tuple(_in_kind(tensor, kind) if tensor.kind in self.kinds and tensor.kind != kind else tensor
-                             for tensor in results)  # fmt: skip
+                             for tensor in results)
         scope.nodes.append(node)
         for tensor, result in zip(node.outputs, results):
             if tensor is not result:

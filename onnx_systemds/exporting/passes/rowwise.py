@@ -115,7 +115,7 @@ class Rowwise:
             return False
         if op in ELEMENTWISE:
             return all(tensor.rank == result.rank for tensor in rows) and all(
-                tensor.rank < result.rank or tensor.dims[0] == 1 for tensor in others)  # fmt: skip
+                tensor.rank < result.rank or tensor.dims[0] == 1 for tensor in others)
         if op in _ALONG_AXIS:
             alone = not others or (op == "Gather" and node.inputs[0] in rows and len(rows) == 1)
             return node.integer("axis") % rows[0].rank != 0 and alone

@@ -45,13 +45,13 @@ def chosen_truths(fusing: Fusing, node: Node) -> bool:
     fusing.uses[condition] += 1
     otherwise = fusing.inserted(node, "Not", (condition,), Tensor(BOOL, condition.dims))
     ways = (("And", condition, yes, no, False), ("And", otherwise, no, yes, False), ("Or", condition, no, yes, True),
-            ("Or", otherwise, yes, no, True))  # fmt: skip
+            ("Or", otherwise, yes, no, True))
     for operator, test, side, other, end in ways:
         known = other.constant
         if known is not None and (known == end).all() and broadcast(test.dims, side.dims) == node.outputs[0].dims:
             return fusing.become(node, operator, [test, side])
     sides = [fusing.inserted(node, "And", (test, side), Tensor(BOOL, broadcast(test.dims, side.dims)))
-             for test, side in ((condition, yes), (otherwise, no))]  # fmt: skip
+             for test, side in ((condition, yes), (otherwise, no))]
     return fusing.become(node, "Or", sides)
 
 

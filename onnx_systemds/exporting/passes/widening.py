@@ -16,7 +16,7 @@ from onnx import TensorProto
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by
 from onnx_systemds.exporting.passes.dataflow import Edge, all_nodes, edges_of, fed_back, reached
-from onnx_systemds.exporting.passes.magnitudes import (  # fmt: skip
+from onnx_systemds.exporting.passes.magnitudes import (
     RULES,
     Magnitude,
     magnitudes,
@@ -53,7 +53,7 @@ def widen(builder: GraphBuilder) -> None:
         before = len(wide)
         touched = reached(edges, wide | words, (FLOAT,))
         compared = (node for node in nodes if node.op in _COMPARING
-                    or (node.op in ("Add", "Sub") and any(tensor in wide for tensor in node.inputs)))  # fmt: skip
+                    or (node.op in ("Add", "Sub") and any(tensor in wide for tensor in node.inputs)))
         _demand(edges, touched, compared, wide)
     builder.notes += _notes(builder, nodes, {tensor for tensor in touched if _is_beyond(tensor, sizes)})
     if wide:
@@ -71,7 +71,7 @@ def _divides_whole(node: Node) -> bool:
     if node.op == "Cast" and node.outputs[0].kind == INT:
         return made_by(node.inputs[0], "Clip") is not None
     return node.op == "Mod" or whole_quotient(node) is not None or (
-        node.op == "Sub" and remainder_divisor(node) is not None)  # fmt: skip
+        node.op == "Sub" and remainder_divisor(node) is not None)
 
 
 def _is_beyond(tensor: Tensor, sizes: Mapping[Tensor, Magnitude]) -> bool:
@@ -83,7 +83,7 @@ def _beyond(nodes: Iterable[Node], edges: Sequence[Edge], sizes: Mapping[Tensor,
     """Return the floats in whose calculation a whole number beyond 2^24 has a part."""
     found = {tensor for node in nodes for tensor in node.outputs
              if (node.op in _GROWING and _is_beyond(tensor, sizes))
-             or (node.op == "Div" and node.inputs[1] is not None and _is_beyond(node.inputs[1], sizes))}  # fmt: skip
+             or (node.op == "Div" and node.inputs[1] is not None and _is_beyond(node.inputs[1], sizes))}
     return reached(edges, found, (FLOAT,))
 
 

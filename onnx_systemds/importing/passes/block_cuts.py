@@ -174,7 +174,7 @@ class _Block:
             return COMPARED_CUT  # x * (x > 0) becomes max(x, 0), (x > 0) - (x < 0) becomes sign(x)
         beside = [left_operands(node.right)[0] for node in binaries if node.operator in _BESIDE]
         beside += [call.arguments[1].value for call in calls
-                   if call.function in ("min", "max") and len(call.arguments) == 2]  # fmt: skip
+                   if call.function in ("min", "max") and len(call.arguments) == 2]
         if any(self._name_kind(operand) == "shifted" for operand in beside):
             return SHIFTED_CUT  # of rev(x) / (abs(x) + 1), where x holds zeros only, 0 / matrix(1, ..) and then -1
         if "t" in kinds and any(node.operator == "%*%" and self._is_transposed_product(node) for node in binaries):

@@ -28,7 +28,7 @@ ShapeOf = Callable[[tree.Expression], Shape | None]
 def with_checked_sizes(script: Script) -> Script:
     """The script whose main function stops where an input has other sizes; specialised is the script as it was."""
     views = {parameter.name: split_view(port.dims, 1) for port, parameter in zip(script.inputs, script.main.parameters)
-             if parameter.type.kind in ("matrix", "frame") and port.dims}  # fmt: skip
+             if parameter.type.kind in ("matrix", "frame") and port.dims}
     if not any(isinstance(size, int) for view in views.values() for size in (view.rows, view.cols)):
         return script
     functions = {it.name: it for it in (*script.library, *script.functions)}
@@ -46,7 +46,7 @@ def with_checked_sizes(script: Script) -> Script:
         return script
     first = min(places)
     written = under_one_condition([size_check(function, name, str(size)) for function, name, size in checks],
-                                  [f"{function}({name}) != {size}" for function, name, size in checks])  # fmt: skip
+                                  [f"{function}({name}) != {size}" for function, name, size in checks])
     return with_main(script, replace(script.main, body=(*body[:first], *parsed(written), *body[first:])))
 
 

@@ -50,7 +50,7 @@ class FollowedValues(ABC, Generic[Known]):
         if any(argument.name is not None for argument in node.arguments):
             return None
         given = {parameter.name: value for parameter, argument in zip(function.parameters, node.arguments)
-                 if (value := self.of(argument.value)) is not None}  # fmt: skip
+                 if (value := self.of(argument.value)) is not None}
         inner = type(self)(self.functions, given, self.depth + 1)
         inner.run(function.body)
         return inner.known.get(function.results[0].name)

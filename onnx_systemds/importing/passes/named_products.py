@@ -75,7 +75,7 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
         return node if value is node.value else replace(node, value=value)
 
     body = tuple(rewritten(statement, in_assignment) if _has_product(statement) else statement
-                 for statement in _with_gathered_columns(function, named))  # fmt: skip
+                 for statement in _with_gathered_columns(function, named))
     is_same = all(new is old for new, old in zip(body, function.body))
     return function if is_same else replace(function, body=body)
 

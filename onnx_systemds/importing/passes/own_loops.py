@@ -58,7 +58,7 @@ def _function(
     if not {parameter.name for parameter in given}.isdisjoint(kinds):
         return None
     starts = [tree.Assign(tree.Name(name), tree.Name(parameter.name), origin=loop.origin)
-              for name, parameter in zip(results, given)]  # fmt: skip
+              for name, parameter in zip(results, given)]
     parameters = (*given, *(tree.Parameter(name, kinds[name]) for name in read))
     returned = tuple(tree.Parameter(name, kinds[name]) for name in results)
     comments = tree.Comments(before=(_WHY,))

@@ -28,7 +28,7 @@ def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[V
     if contents is None:
         is_large = any(output.dims is not None and not is_small(output) for output in outputs)
         notes.left(RULE, node, f"its result has more than {MOST_ELEMENTS} elements" if is_large
-                   else "its rule leaves these inputs to the engine")  # fmt: skip
+                   else "its rule leaves these inputs to the engine")
         return None
     notes.fired(RULE, node, "its inputs are known")
     return tuple(output if array is None else constant_value(array) for array, output in zip(contents, outputs))

@@ -44,7 +44,7 @@ def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
     if product is not None and product.is_close(product.number, math.sqrt(0.5)):
         is_shared = editor.is_shared(erf.inputs[0]) or editor.is_shared(erf.outputs[0])
         notes.left(RULE, erf, "other nodes read what is in between, too" if is_shared
-                   else "its sum with 1 is not multiplied by the same value and 0.5 next")  # fmt: skip
+                   else "its sum with 1 is not multiplied by the same value and 0.5 next")
 
 
 def _approximation(product: Product, x: str, other: str) -> str | None:

@@ -41,7 +41,7 @@ def _note_left(editor: GraphEditor, clip: Node, notes: Notes) -> None:
         return
     is_shared = editor.is_shared(clip.inputs[0]) or editor.is_shared(clip.outputs[0])
     notes.left(RULE, clip, "other nodes read what is in between, too" if is_shared
-               else "it is not multiplied by the same value and divided by 6 next")  # fmt: skip
+               else "it is not multiplied by the same value and divided by 6 next")
 
 
 def _clipped_sum(editor: GraphEditor, x: str, name: str) -> tuple[int, int] | None:

@@ -43,7 +43,7 @@ def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...]
     made = [replace(node, op_type="CDist", domain=CONTRIB, version=1, inputs=(x, rows), outputs=(distances,),
                     attributes=attributes),
             replace(node, op_type="Transpose", version=13, inputs=(distances,), outputs=node.outputs[1:],
-                    attributes={"perm": (1, 0)})]  # fmt: skip
+                    attributes={"perm": (1, 0)})]
     if node.outputs[0]:
         made.append(replace(node, op_type="Identity", version=13, inputs=(x,), outputs=node.outputs[:1], attributes={}))
     facts.context.notes.fired(RULE, node, "all distances at once")

@@ -23,7 +23,7 @@ NEEDS = ("Transpose",)
 _ACTIVATIONS = (
     "Celu", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Selu", "Softplus",
     "Softsign", "ThresholdedRelu",
-)  # fmt: skip
+)
 _OF_ELEMENTS = frozenset((*ELEMENTWISE, *_ACTIVATIONS, *QUANTIZING, "Sum", "Mean"))
 
 

@@ -54,7 +54,7 @@ def transpose_in_product(facts: InferenceFacts, before: Sequence[Node]) -> tuple
     nodes.append(
         replace(node, op_type="FusedMatMul", domain=CONTRIB, version=1, inputs=(node.inputs[0], right),
                 attributes={"transB": 1, "alpha": 1.0})
-    )  # fmt: skip
+    )
     facts.context.notes.fired(RULE, node, "with the Transpose before it")
     return tuple(nodes)
 

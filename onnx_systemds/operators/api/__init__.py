@@ -9,4 +9,4 @@ from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 
 __all__ = ["SCALAR", "Backward", "Expansion", "Fragment", "NodeFacts", "NodeView", "Value", "View", "split_view",
-           "unknown_size"]  # fmt: skip
+           "unknown_size"]

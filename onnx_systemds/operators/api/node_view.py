@@ -336,7 +336,7 @@ class NodeView(NodeFacts):
             output, axis = next(
                 (output, axis) for output, value in enumerate(self.node.outputs) if value
                 for axis, size in enumerate(self.values[value].dims or ()) if size == symbol(name)
-            )  # fmt: skip
+            )
             found.append((self._scope.sizes.name(name), output, axis))
         return found
 

@@ -19,7 +19,7 @@ _NF4 = [
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
     -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
     0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
-]  # fmt: skip
+]
 _CODES = ([*_FP4, *(-code for code in _FP4)], _NF4)  # by quant_type
 
 
@@ -101,7 +101,7 @@ def gather_block_quantized(node: Expansion) -> None:
     """Slices of a quantised table, dequantised: with their own scales, or after it where the axes are the same."""
     rank = node.rank("data")
     gather, quantized = (node.normalize_axis(int(node.attribute(name)), rank) for name in
-                         ("gather_axis", "quantize_axis"))  # fmt: skip
+                         ("gather_axis", "quantize_axis"))
     (block,) = _required(node, "block_size")
     table, zeros = _table(node)
     if gather == quantized:
@@ -109,7 +109,7 @@ def gather_block_quantized(node: Expansion) -> None:
         node.emit("Gather", whole, node.input("indices"), to=node.output(), axis=gather)
         return
     parts = [node.emit("Gather", name, node.input("indices"), axis=gather) if name else "" for name in
-             (table, node.input("scales"), zeros)]  # fmt: skip
+             (table, node.input("scales"), zeros)]
     axis = quantized if quantized < gather else quantized + node.rank("indices") - 1
     node.emit("DequantizeLinear", *parts, to=node.output(), axis=axis, block_size=block)
 

@@ -32,7 +32,7 @@ def decoder_masked_multi_head_attention(node: Expansion) -> None:
     node.emit_several(
         "MultiHeadAttention", outputs, *parts, node.input("bias"), node.input("mask_index"),
         node.input("attention_bias"), node.input("past_key"), node.input("past_value"), domain=CONTRIB, **attributes,
-    )  # fmt: skip
+    )
 
 
 def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | float]) -> None:

@@ -20,7 +20,7 @@ def real_transform(node: Expansion) -> None:
     """The last axis of a real signal to one side of its spectrum, then the other axes to whole ones."""
     count = _signal_axes(node)
     y = node.emit("DFT", node.unsqueeze(node.input("X"), -1), "", node.known(-2), onesided=1,
-                  to=node.output() if count == 1 else "")  # fmt: skip
+                  to=node.output() if count == 1 else "")
     for axis in range(2, count + 1):
         y = node.emit("DFT", y, "", node.known(-1 - axis), to=node.output() if axis == count else "")
 
@@ -51,7 +51,7 @@ def _product(node: Expansion, real: str, imaginary: str) -> None:
     """The real part is a sum or difference of products of like parts, the imaginary one of unlike parts."""
     (a, b), (c, d) = ([_part(node, position, which) for which in (0, 1)] for position in (0, 1))
     parts = (node.emit(real, node.emit("Mul", a, c), node.emit("Mul", b, d)),
-             node.emit(imaginary, node.emit("Mul", b, c), node.emit("Mul", a, d)))  # fmt: skip
+             node.emit(imaginary, node.emit("Mul", b, c), node.emit("Mul", a, d)))
     node.emit("Concat", *parts, axis=-1, to=node.output())
 
 

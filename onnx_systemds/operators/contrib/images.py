@@ -51,9 +51,9 @@ def crop_and_resize(node: Expansion) -> None:
     columns, column_inside = _places(node, 1, width, 3)
     shape = node.known([1, height, width])
     grid = [node.unsqueeze(node.emit("Expand", node.unsqueeze(part, axis), shape), 3)
-            for part, axis in ((columns, 1), (rows, 2))]  # fmt: skip
+            for part, axis in ((columns, 1), (rows, 2))]
     sampled = node.emit("GridSample", images, node.emit("Concat", *grid, axis=3), mode="linear",
-                        padding_mode="border", align_corners=1)  # fmt: skip
+                        padding_mode="border", align_corners=1)
     inside = node.emit("And", node.unsqueeze(row_inside, 1, 3), node.unsqueeze(column_inside, 1, 2))
     outside = node.known(float(node.attribute("extrapolation_value")), node.dtype("X"))
     node.emit("Where", inside, sampled, outside, to=node.output())

@@ -94,7 +94,7 @@ def grid_sample(node: Expansion) -> None:
     """ONNX's GridSample under older names of its modes."""
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
     attributes = {"mode": mode, "padding_mode": node.attribute("padding_mode"),
-                  "align_corners": node.attribute("align_corners")}  # fmt: skip
+                  "align_corners": node.attribute("align_corners")}
     node.emit("GridSample", node.input("X"), node.input("Grid"), to=node.output(), **attributes)
 
 

@@ -51,7 +51,7 @@ def skip_layer_normalization(node: Expansion) -> None:
     node.emit_several(
         "LayerNormalization", outputs, total, node.input("gamma"), node.input("beta"),
         axis=-1, epsilon=node.attribute("epsilon"),
-    )  # fmt: skip
+    )
 
 
 @expander("SkipSimplifiedLayerNormalization", domain=CONTRIB)
@@ -87,7 +87,7 @@ def embed_layer_normalization(node: Expansion) -> None:
     node.emit(
         "LayerNormalization", total, node.input("gamma"), node.input("beta"),
         to=node.output() or node.fresh("normalized"), axis=-1, epsilon=node.attribute("epsilon"),
-    )  # fmt: skip
+    )
     if node.output(1) and node.has("mask"):
         ones = node.cast(node.emit("Equal", node.input("mask"), node.known(1, "int32")), "int32")
         node.emit("ReduceSum", ones, node.known([1]), to=node.output(1), keepdims=0)
@@ -110,7 +110,7 @@ def _by_groups(node: Expansion, x: str, rank: int) -> None:
     if last:
         x = node.channels_first(x, rank)
     y = node.emit("GroupNormalization", x, node.input("gamma"), node.input("beta"),
-                  num_groups=int(node.attribute("groups")), epsilon=node.attribute("epsilon"))  # fmt: skip
+                  num_groups=int(node.attribute("groups")), epsilon=node.attribute("epsilon"))
     if node.attribute("activation"):
         y = node.emit("Mul", y, node.emit("Sigmoid", y))
     if wide != dtype:

@@ -39,7 +39,7 @@ def restore_padding(node: Expansion) -> None:
     offsets = node.input("token_offset")
     places = _token_places(node, node.input("input"), offsets)
     size = node.emit("Concat", node.emit("Shape", node.reshape(offsets, -1)),
-                     node.emit("Shape", node.input("input"), start=1), axis=0)  # fmt: skip
+                     node.emit("Shape", node.input("input"), start=1), axis=0)
     zeros = node.emit("Expand", node.known(0.0, node.dtype("input")), size)
     filled = node.emit("ScatterND", zeros, node.unsqueeze(places, 1), node.input("input"))
     shape = node.emit("Concat", node.emit("Shape", offsets), node.emit("Shape", node.input("input"), start=1), axis=0)
@@ -68,7 +68,7 @@ def packed_multi_head_attention(node: Expansion) -> None:
     parts = [node.input(position) for position in range(3)]
     if not node.has("key"):  # [tokens, heads, 3, size]
         parts = [node.emit("Flatten", node.emit("Gather", node.input("query"), node.known(which), axis=2), axis=1)
-                 for which in range(3)]  # fmt: skip
+                 for which in range(3)]
     if node.has("bias"):
         widths = node.emit("Concat", *(node.emit("Shape", part, start=1) for part in parts), axis=0)
         biases = node.split(node.input("bias"), ("bias0", "bias1", "bias2"), widths, axis=0)
@@ -84,5 +84,5 @@ def _attend(node: Expansion, parts: list[str], offsets: int) -> None:
     counts = node.emit("Sub", node.slice(ends, 0, 1, 1 << 62), node.slice(ends, 0, 0, -1))
     given = {key: value for key in ("scale", "mask_filter_value") if (value := node.attribute(key)) is not None}
     y = node.emit("MultiHeadAttention", *padded, "", counts, node.input(offsets + 2), domain=CONTRIB,
-                  num_heads=node.positive("num_heads"), **given)  # fmt: skip
+                  num_heads=node.positive("num_heads"), **given)
     node.emit("Gather", node.emit("Flatten", y, axis=2), places, to=node.output(), axis=0)

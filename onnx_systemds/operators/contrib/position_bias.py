@@ -28,7 +28,7 @@ def relative_position_bias(node: Expansion) -> None:
     ahead = node.emit("Sub", node.unsqueeze(keys, 0), node.unsqueeze(queries, 1))
     if both_ways:
         second_half = node.emit("Mul", node.cast(node.emit("Greater", ahead, node.known(0)), "int64"),
-                                node.known(buckets // 2))  # fmt: skip
+                                node.known(buckets // 2))
         distance = node.emit("Abs", ahead)
     else:  # all keys after a query share the first bucket
         distance = node.emit("Max", node.emit("Neg", ahead), node.known(0))

@@ -136,7 +136,7 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
     "Relu": (), "Tanh": (), "Sigmoid": (), "Softplus": (), "Softsign": (), "LeakyRelu": ("alpha",), "Elu": ("alpha",),
     "Celu": ("alpha",), "ThresholdedRelu": ("alpha",), "Selu": ("alpha", "gamma"), "HardSigmoid": ("alpha", "beta"),
     "Clip": (), "ScaledTanh": (),
-}  # fmt: skip
+}
 
 
 def _named_parameters(node: Expansion, name: str) -> list[float | None]:

@@ -95,7 +95,7 @@ def multimodal_rotary_embedding(node: Expansion) -> None:
     streams = node.known(_streams(sections, bool(node.attribute("mrope_layout")))[:, None, None, :])
     cosines, sines = (_of_streams(node, cache, streams, 1 if by_head else 2) for cache in (2, 3))
     y = rotated(node, x, size, 2 * width, (cosines, sines), interleaved=bool(node.attribute("interleaved")),
-                to=node.output() if by_head else "")  # fmt: skip
+                to=node.output() if by_head else "")
     if not by_head:
         node.reshape(y, 0, 0, hidden, to=node.output())
 

@@ -111,7 +111,7 @@ def _looked_up(node: NodeView, given: Array, results: Array, otherwise: Any, *, 
     text = gather_rows_text(
         node, node.constant_matrix(entries, "values"), f"{place} + 1", len(entries), size, 1,
         finite=bool(np.isfinite(entries).all()),
-    )  # fmt: skip
+    )
     return node.result(text, View(size, 1), before=[f"{place} = {_place_text(node, x, keys)}"])
 
 

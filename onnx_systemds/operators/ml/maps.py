@@ -79,7 +79,7 @@ def _columns(node: NodeView, missing: str, *, as_text: bool) -> tuple[list[str],
     if "string" in (key, value):
         stays = (key == "string", value == "string" and as_text)
         texts = [text if is_code else node.call("texts_numbers", text, node.texts.dictionary())
-                 for text, is_code in zip(texts, stays)]  # fmt: skip
+                 for text, is_code in zip(texts, stays)]
     before = [f"{name} = rbind({row}, {given})", f"{keys} = {texts[0]}", f"{values} = {texts[1]}"]
     return before, keys, values
 

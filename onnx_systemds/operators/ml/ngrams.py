@@ -45,7 +45,7 @@ def tf_idf_9(node: NodeView) -> Fragment:
     counts = node.call(
         "ngram_counts", tokens, node.constant_matrix(nodes, "ngrams"), len(pool) + 1,
         int(node.attribute("max_skip_count")) + 1, int(node.attribute("min_gram_length")), cols,
-    )  # fmt: skip
+    )
     return node.result(_weighted(node, counts, cols), form)
 
 

@@ -65,7 +65,7 @@ def _statement(node: NodeView) -> str:
         if least > 1:
             raise UnsupportedCase(f"mincharnum is {least}, but the tokens are characters")
         return ("for (int k = 0; k < x.length(); k = x.offsetByCodePoints(k, 1)) "
-                "{ p.add(x.substring(k, x.offsetByCodePoints(k, 1))); }")  # fmt: skip
+                "{ p.add(x.substring(k, x.offsetByCodePoints(k, 1))); }")
     if separators is None:
         return _matches(str(expression), least)
     return "p.add(x); " + " ".join(_split(str(separator), least) for separator in separators)
@@ -77,7 +77,7 @@ _PATTERN = "java.util.regex.Pattern"
 def _matcher(expression: str, text: str) -> str:
     literal = java_string_literal(java_regex(expression))
     return (f"java.util.regex.Matcher m = {_PATTERN}.compile({literal}, {_PATTERN}.UNIX_LINES).matcher({text}); "
-            "m.useTransparentBounds(true); m.useAnchoringBounds(false);")  # fmt: skip
+            "m.useTransparentBounds(true); m.useAnchoringBounds(false);")
 
 
 def _next(expression: str, text: str) -> str:
@@ -86,7 +86,7 @@ def _next(expression: str, text: str) -> str:
     if _GREEDY.fullmatch(expression):
         return found
     return (f"{found} for (int k = {text}.length(); k > e; k--) "
-            f"{{ if (m.region(s, k).matches()) {{ e = k; break; }} }}")  # fmt: skip
+            f"{{ if (m.region(s, k).matches()) {{ e = k; break; }} }}")
 
 
 def _after(text: str) -> str:
@@ -99,7 +99,7 @@ def _matches(expression: str, least: int) -> str:
     return (f"{_matcher(expression, 'x')} int from = 0; "
             f"while (from <= x.length() && m.find(from)) {{ {_next(expression, 'x')} "
             f"if (e > s && x.codePointCount(s, e) >= {least}) {{ p.add(x.substring(s, e)); }} "
-            f"from = {_after('x')}; }}")  # fmt: skip
+            f"from = {_after('x')}; }}")
 
 
 def _split(separator: str, least: int) -> str:
@@ -110,4 +110,4 @@ def _split(separator: str, least: int) -> str:
             f"if (s > from && y.codePointCount(from, s) >= {least}) {{ q.add(y.substring(from, s)); }} "
             f"from = {_after('y')}; }} "
             f"if (from < y.length() && y.codePointCount(from, y.length()) >= {least}) {{ q.add(y.substring(from)); }} "
-            "} p = q; }")  # fmt: skip
+            "} p = q; }")

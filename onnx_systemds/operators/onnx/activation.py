@@ -37,7 +37,7 @@ from onnx_systemds.operators.support.integer_rules import computed, span_of_prod
 _OF_ONE_INPUT = (
     "Asinh", "Acosh", "Atanh", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu",
     "Selu", "Shrink", "Sigmoid", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
-)  # fmt: skip
+)
 shape_rule(*_OF_ONE_INPUT)(same_dims)
 batch_rule(*_OF_ONE_INPUT, "PRelu")(mixes_unless_aligned)
 nn_layer("Relu")(as_layer("relu"))
@@ -55,7 +55,7 @@ def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:
 
 
 for _name, _version, _function in (("Acosh", 9, "area_cosh"), ("Asinh", 9, "area_sinh"), ("Atanh", 9, "area_tanh"),
-                                   ("Erf", 9, "erf"), ("Softplus", 1, "softplus")):  # fmt: skip
+                                   ("Erf", 9, "erf"), ("Softplus", 1, "softplus")):
     generator(_name, _version)(partial(by_function, function=_function))
 
 

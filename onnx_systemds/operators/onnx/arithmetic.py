@@ -49,7 +49,7 @@ integer_rule("Mul")(computed(lambda node, s: span_of_products(s[0], s[1])))
 
 _NEUTRAL: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "+": (0, (1, 0)), "-": (0, (1,)), "*": (1, (1, 0)), "/": (1, (1,)),
-}  # fmt: skip
+}
 """By operator: a number, and the positions at which it changes nothing: zeros have no sign in the engine."""
 
 
@@ -241,7 +241,7 @@ def _div_gradient(n: Backward) -> Sequence[str]:
     return n.fitted([
         lambda: n.emit("Div", n.grad, divisor),
         lambda: n.emit("Neg", n.emit("Div", n.times(n.grad, n.out), divisor)),
-    ])  # fmt: skip
+    ])
 
 
 @gradient("Pow")

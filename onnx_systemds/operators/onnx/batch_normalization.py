@@ -202,4 +202,4 @@ def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
         lambda: channel_sum(n, weighted, rank),
         lambda: channel_sum(n, n.grad, rank),
         *([] if trains else of_statistics),
-    ])  # fmt: skip
+    ])

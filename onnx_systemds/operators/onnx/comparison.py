@@ -122,7 +122,7 @@ def _where_gradient(n: Backward) -> Sequence[str]:
         lambda: "",
         lambda: n.emit("Where", condition, n.grad, zero),
         lambda: n.emit("Where", condition, zero, n.grad),
-    ])  # fmt: skip
+    ])
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def if_1(node: NodeView) -> Fragment:
     wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
     targets = {position: node.target(position) for position in wanted}
     branches = [_branch(node, name, targets) if name in node.bodies else ([f"stop({impossible(node, name)})"], False)
-                for name in BRANCHES]  # fmt: skip
+                for name in BRANCHES]
     then, otherwise = ([f"  {line}" for line in branch] for branch in _with_texts(branches))
     lines = [f"if ({node.scalar('cond')} != 0) {{", *then, "} else {", *otherwise, "}"]
     return node.results(targets, ["\n".join(lines)])
@@ -106,7 +106,7 @@ def _with_texts(branches: Sequence[_Branch]) -> list[list[str]]:
     """The branches; where one makes strings, all give the dictionary: as it is where a branch makes none."""
     is_extended = any(extends for _, extends in branches)
     return [[*lines, f"{NEW_TEXTS} = {OLD_TEXTS}"] if is_extended and not extends else lines
-            for lines, extends in branches]  # fmt: skip
+            for lines, extends in branches]
 
 
 def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:

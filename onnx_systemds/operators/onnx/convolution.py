@@ -212,7 +212,7 @@ def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tupl
                 layer.group, layer.batch, planes, *sizes, count, *window.extents, *window.strides, *padding,
                 product(window.outputs),
             ))
-        )  # fmt: skip
+        )
         return statements, layer.biased(node.reshape(call, layer.output_view)), layer.output_view
     width = planes * product(sizes)
     parts = []
@@ -255,7 +255,7 @@ def _deep(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[li
     slabs = x(View(rows, product(planar.sizes)))
     name = node.temporary("slabs")
     sizes = (layer.batch, layer.channels, window.sizes[0], taps, outputs, depth.strides[0], depth.dilations[0],
-             depth.before[0])  # fmt: skip
+             depth.before[0])
     gathered = node.call("depth_windows", slabs, *map(node.dim, sizes))
     images = layer.batch * outputs
     view = View(images, layer.channels * taps * product(planar.sizes))
@@ -284,4 +284,4 @@ def _conv_gradient(n: Backward) -> Sequence[str]:
         lambda: n.emit("ConvTranspose", n.grad, weights, group=group, output_padding=grid.rest, **grid.attributes),
         lambda: filter_gradient(n, n.x, n.grad, group, grid),
         lambda: channel_sum(n, n.grad, n.rank(0)),
-    ])  # fmt: skip
+    ])

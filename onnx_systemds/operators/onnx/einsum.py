@@ -90,7 +90,7 @@ def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
     equation = equation_of(node)
     words: dict[str, str] = {}  # by label the words for an axis that has its size
     axes = [(label, position, axis) for position, labels in enumerate(equation.operands)
-            for axis, label in enumerate(labels)]  # fmt: skip
+            for axis, label in enumerate(labels)]
     for label, position, axis in axes:
         if node.dims(position)[axis] == equation.sizes[label]:
             words.setdefault(label, node.axis_words(position, axis))

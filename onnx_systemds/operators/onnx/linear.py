@@ -107,7 +107,7 @@ def _matmul_gradient(n: Backward) -> Sequence[str]:
     return n.needed([
         lambda: _batch_sum(n, n.emit("MatMul", grad, _turned(n, right, max(ranks[1], 2))), batch, 0),
         lambda: _batch_sum(n, n.emit("MatMul", _turned(n, left, max(ranks[0], 2)), grad), batch, 1),
-    ])  # fmt: skip
+    ])
 
 
 def _turned(n: Backward, name: str, rank: int) -> str:
@@ -294,7 +294,7 @@ def _gemm_gradient(n: Backward) -> Sequence[str]:
         lambda: product_(*by_left),
         lambda: product_(*by_right),
         lambda: n.fit(n.grad if beta == 1 else n.times(n.grad, beta), 2),
-    ])  # fmt: skip
+    ])
 
 
 def added_operand(node: NodeView, rows: Dim, cols: Dim) -> str:

@@ -31,7 +31,7 @@ def lstm_layer(node: NodeView) -> Fragment | None:
         bias = node.constant_matrix(_gates(total[:, None], hidden).T, "bias")
     states = View(shape.batch, hidden)
     start, cells = (node.view(name, states) if node.has(name) else node.filled(0, states)
-                    for name in ("initial_h", "initial_c"))  # fmt: skip
+                    for name in ("initial_h", "initial_c"))
     before, x = _sequences(node, shape)
     every = node.wants(0)
     call = node.layer("lstm", x, weight, bias, node.dim(steps), node.dim(inputs), every, start, cells)

@@ -101,7 +101,7 @@ def _two_axes(node: NodeView, image: Image, window: Windows, builtin: str) -> Im
 def _builtin(
     node: NodeView, builtin: str, x: str, shape: Dims, kernel: Sequence[int], strides: Sequence[int],
     padding: Sequence[int] = (0, 0),
-) -> str:  # fmt: skip
+) -> str:
     return (
         f"{builtin}({x}, input_shape={shape_list(node, shape)}, pool_size={shape_list(node, kernel)}, "
         f"stride={shape_list(node, strides)}, padding={shape_list(node, padding)})"

@@ -18,7 +18,7 @@ from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, V
 from onnx_systemds.operators.support.batch_rules import mixes_all
 
 batch_rule("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-           draws=True)(mixes_all)  # fmt: skip
+           draws=True)(mixes_all)
 gradient("RandomNormalLike", "RandomUniformLike")(flat)
 
 _NO_SEED = -1  # the engine's word for a seed of its own choice

@@ -87,7 +87,7 @@ def _check_weights(node: NodeFacts, shape: Shape) -> None:
     written = node.attribute("hidden_size")
     node.assume_equal(written or shape.hidden, shape.hidden, "hidden_size", f"the last axis of {quoted(node.name(_R))}")
     sizes = {_W: (shape.directions, rows, shape.inputs), _R: (shape.directions, rows, shape.hidden),
-             _B: (shape.directions, 2 * rows)}  # fmt: skip
+             _B: (shape.directions, 2 * rows)}
     words = ("the number of directions", "that of hidden units and their gates", "that of inputs")
     for position, wanted in sizes.items():
         for axis, size in enumerate(wanted if node.has(position) else ()):
@@ -269,7 +269,7 @@ class Layer:
                 text if shape.batch == 1
                 else _swapped(node, text, shape.steps, shape.batch, shape.hidden, finite=False)
                 for text in directions
-            ]  # fmt: skip
+            ]
             return _joined("cbind", texts), View(rows, shape.directions * shape.hidden)
         if shape.directions == 1 or shape.joined:
             return _joined("cbind", directions), View(rows, shape.directions * shape.hidden)

@@ -99,7 +99,7 @@ class Variant:
         setup, scaling, rescaling = self._scaled() if self._is_scaled() else (as_given, [], [])
         if self.has_lens:
             message = ('"the lengths of sequences are " + min(lens) + " to " + max(lens) + ", the axis is " + steps'
-                       ' + "; the script takes them to be within"')  # fmt: skip
+                       ' + "; the script takes them to be within"')
             setup = [f"if (min(lens) < 0 | max(lens) > steps) {{\n    stop({message})\n  }}", *setup]
         parts = {
             "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],

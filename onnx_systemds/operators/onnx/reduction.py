@@ -32,7 +32,7 @@ from onnx_systemds.operators.support.integer_rules import chosen, computed, span
 from onnx_systemds.operators.support.movement import where_elements
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-           "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)  # fmt: skip
+           "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)
 fold("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")(by_reference)
 integer_rule("ReduceProd")(computed(span_of_many_factors))
 

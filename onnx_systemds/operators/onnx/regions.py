@@ -63,7 +63,7 @@ def roi_align(node: NodeView) -> Fragment:
         *map(node.dim, (batch, height, width)), literal(float(node.attribute("spatial_scale"))),
         "0.5" if centred else "0.0", rows, cols, int(node.attribute("sampling_ratio")), _rounds_to_single(node),
         f'"{mode}"',
-    )  # fmt: skip
+    )
     return node.result(call, View(regions * channels, rows * cols))
 
 
@@ -93,7 +93,7 @@ def max_roi_pool(node: NodeView) -> Fragment:
         "max_roi_pool", node.view("X", View(batch * channels, height * width)), node.view("rois", View(regions, 5)),
         *map(node.dim, (batch, height, width)), literal(float(node.attribute("spatial_scale"))), rows, cols,
         _rounds_to_single(node),
-    )  # fmt: skip
+    )
     return node.result(call, View(regions * channels, rows * cols))
 
 
@@ -139,12 +139,12 @@ def _columns(node: NodeView, window: Windows, batch: Dim, blocks: int, offset_gr
     fields: list[tuple[Dims, str]] = [
         (window.sizes, "sizes"), (window.outputs, "outputs"), (window.kernel, "kernel"), (window.strides, "strides"),
         (window.before, "pads"), (window.dilations, "dilations"),
-    ]  # fmt: skip
+    ]
     return node.call(
         "deformed_columns", node.view("X", View(batch * dims[1], product(window.sizes))),
         node.view("offset", View(lanes, window.rank * places)), mask, node.dim(batch), blocks, offset_group,
         *map(node.dim, (places, taps, product(window.sizes))), *(size_row(node, row, hint) for row, hint in fields),
-    )  # fmt: skip
+    )
 
 
 def _block_weight(node: NodeView, window: Windows, group: int, blocks: int) -> tuple[str, list[str]]:

@@ -21,7 +21,7 @@ from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand
 
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

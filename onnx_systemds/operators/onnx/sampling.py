@@ -94,7 +94,7 @@ def grid_sample(node: NodeView) -> Fragment:
     call = node.call(
         "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{mode}"',
         f'"{node.attribute("padding_mode")}"', bool(node.attribute("align_corners")),
-    )  # fmt: skip
+    )
     return node.result(call, View(dims[0] * dims[1], places))
 
 
@@ -124,7 +124,7 @@ def non_max_suppression(node: NodeView) -> Fragment:
         "non_max_suppression",
         node.view("boxes", View(batch * boxes, 4)), node.view("scores", View(batch * classes, boxes)),
         node.dim(classes), most, overlap, lowest, bool(node.attribute("center_point_box")),
-    )  # fmt: skip
+    )
     fragment = node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])
     given = product((batch, classes, boxes))
     return unless_empty(node, fragment, given, [count])

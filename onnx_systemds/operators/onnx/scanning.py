@@ -93,7 +93,7 @@ def scan_9(node: NodeView) -> Fragment:
         for i, (axis, backward) in enumerate(
             zip(axes, _options(node, "scan_input_directions", len(axes)))
         )
-    ]  # fmt: skip
+    ]
     output_axes = _options(node, "scan_output_axes", len(results) - first)
     output_directions = _options(node, "scan_output_directions", len(results) - first)
     writes: list[str] = []
@@ -111,7 +111,7 @@ def scan_9(node: NodeView) -> Fragment:
     inner = [node.value(position) for position in range(first)], [typed.values[name] for name in typed.inputs]
     carried = {target: changes_of(*values) for target, *values in zip(states, *inner)}
     starts = [line for position, target in enumerate(states)
-              for line in started(target, start_text(node, position), carried[target])]  # fmt: skip
+              for line in started(target, start_text(node, position), carried[target])]
     called = iteration(node, function, [*states, *given], [*states, *slices], carried)
     body = [*blocks.bounds, called.call, *writes, *called.after]
     loop = [*called.before, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
@@ -225,7 +225,7 @@ def scan_8(node: NodeView) -> Fragment:
         start.append(f"{state} = {rows.read(1 + i, (batch,), dims, entry)}")
         end += rows.write(i, f"last{i}", state, results[i], (batch,), entry) if node.wants(i) else []
     given = [rows.read(first + i, (batch, steps), node.dims(first + i)[2:], back if directions[i] else row)
-             for i in range(count)]  # fmt: skip
+             for i in range(count)]
     slices, writes = [], []
     for position in wanted:
         slices.append(node.temporary(f"slice{position}"))

@@ -26,7 +26,7 @@ def updated(node: NodeFacts) -> IntegerUse:
     if reduction == "mul":
         return Computes(lambda spans: UNBOUNDED, read=(1,))
     return Sums(lambda: Terms((2,), node.size(2)), read=(1,),
-                  total=lambda added, s: Span(s[0].low - added.reach, s[0].high + added.reach))  # fmt: skip
+                  total=lambda added, s: Span(s[0].low - added.reach, s[0].high + added.reach))
 
 
 NARROW = frozenset(["int8", "int16", "int32", "uint8", "uint16", "uint32"])

@@ -17,7 +17,7 @@ from onnx_systemds.operators.api.layout import LIST, item_form
 takes_text(
     "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
     "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence",
-)  # fmt: skip
+)
 gives_boundary_form("OptionalGetElement", "SequenceAt")
 
 # --- made of known items -----------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def concat_from_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
     else:
         dims[axis] = unknown_size(node, 0, axis)
     return (node.tensor([unknown_size(node, 0, at) if is_varying(size) else size for at, size in enumerate(dims)],
-                        element.dtype),)  # fmt: skip
+                        element.dtype),)
 
 
 @generator("ConcatFromSequence", since=11)

@@ -139,7 +139,7 @@ def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
     firsts = [
         line * (i * window.dilations[0]) + j * window.dilations[1]
         for i in range(window.kernel[0]) for j in range(window.kernel[1])
-    ]  # fmt: skip
+    ]
     return [f"{node.dim(first + 1)}:{node.dim(first + span)}" for first in firsts]
 
 

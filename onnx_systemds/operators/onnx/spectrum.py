@@ -79,7 +79,7 @@ LARGEST_TRANSFORM = 1 << 21  # elements of a transform's matrix that is stored w
 def _transform(
     node: NodeView, used: Dim, length: Dim, wanted: Dim, parts: int, inverse: bool,
     window: np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """The transform's matrix: an identifier where it is stored like a weight, a known window in it; else a call.
 
     It is calculated at run time where it is large, or its size only known then.
@@ -87,7 +87,7 @@ def _transform(
     if (
         isinstance(used, int) and isinstance(length, int) and isinstance(wanted, int)
         and used * parts * wanted * 2 <= LARGEST_TRANSFORM
-    ):  # fmt: skip
+    ):
         matrix = dft_matrix(used, length, wanted, parts, inverse)
         if window is not None:
             matrix = matrix * np.repeat(window.astype(np.float64).ravel(), parts).reshape(-1, 1)

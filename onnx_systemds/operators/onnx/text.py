@@ -93,7 +93,7 @@ def string_split_20(node: NodeView) -> Fragment:
     else:  # the width shows in the pieces only
         rows = node.dim(product(dims[:1]))
         first = node.result(f"matrix({pieces}, rows={rows}, cols=length({pieces}) / {node.factor(product(dims[:1]))})",
-                            split_view(dims, 1), 0, before=before)  # fmt: skip
+                            split_view(dims, 1), 0, before=before)
     return first + node.result(counts, View(count, 1), 1)
 
 

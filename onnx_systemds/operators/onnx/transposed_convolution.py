@@ -130,7 +130,7 @@ def conv2d_transpose_layer(node: NodeView) -> Fragment | None:
     bias = node.view("B", column) if node.has("B") else node.filled(0, column)
     rests = [axis.output + 2 * axis.before - axis.whole for axis in axes]
     sizes = [channels, *(axis.size for axis in axes), *kernel, *(axis.stride for axis in axes),
-             *(axis.builtin_padding for axis in axes), *rests]  # fmt: skip
+             *(axis.builtin_padding for axis in axes), *rests]
     call = node.layer("conv2d_transpose", x, weight, bias, *map(node.dim, sizes))
     return node.layer_result(call, View(batch, planes * product(axis.output for axis in axes)), ["height", "width"])
 
@@ -236,4 +236,4 @@ def _conv_transpose_gradient(n: Backward) -> Sequence[str]:
         lambda: n.emit("Conv", n.grad, n.node.inputs[1], group=group, **grid.attributes),
         lambda: filter_gradient(n, n.grad, n.x, group, grid),
         lambda: channel_sum(n, n.grad, n.rank(0)),
-    ])  # fmt: skip
+    ])

@@ -58,7 +58,7 @@ class Scope:
         self.captured: dict[str, None] = {}
         # sizes are read from the boundary form before there is another one
         self.at_boundary = {name for position, node in enumerate(graph.nodes) for name in node.outputs
-                            if node.identity in boundary_operators or (position, BODY) in graph.bodies}  # fmt: skip
+                            if node.identity in boundary_operators or (position, BODY) in graph.bodies}
         self.returned: dict[str, None] = {}  # sizes that no result's rows and columns show: the node gives them, too
         self.uses_texts = False
 
@@ -173,7 +173,7 @@ class Scope:
             return []
         node = self.graph.nodes[position]
         factors = [(self.demand(name, self.forms.first(name)), self.forms.first(name))
-                   for name in (node.inputs[place] for place in terms.positions)]  # fmt: skip
+                   for name in (node.inputs[place] for place in terms.positions)]
         count = "" if terms.number == 1 else self.sizes.factor(terms.number)
         return [sum_check(next(name for name in node.outputs if name), factors, count)]
 

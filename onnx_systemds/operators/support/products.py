@@ -37,7 +37,7 @@ def _written_out(node: NodeView, count: int, rows: Dim, y_rows: Dim, *, transpos
     return node.own_function(
         f"products_of_{count}", f"{count} {left[0]} {right[0]} {transposed}",
         lambda name: node.render("batch_product", name=name, **names)[0],
-    )  # fmt: skip
+    )
 
 
 def _spans(name: str, count: int, length: Dim, before: list[str]) -> list[str]:

@@ -84,7 +84,7 @@ class Windows:
         return Windows(
             ones + self.sizes, ones + self.kernel, ones + self.strides, ones + self.dilations, zeros + self.before,
             zeros + self.after, zeros + self.declared_after, ones + self.outputs,
-        )  # fmt: skip
+        )
 
     def without_padding(self) -> Windows:
         """The same windows on the padded input."""

@@ -90,7 +90,7 @@ def _with_blocks(script: Script) -> Script | None:
     if not repeats:
         return None
     inner = {name for repeat in repeats for instance in repeat.instances for place in instance
-             for name in assigned((body[place],))}  # fmt: skip
+             for name in assigned((body[place],))}
     shapes = {name: shape for name, shape in shapes_in(main, functions).items() if inner.isdisjoint(_names_in(shape))}
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
@@ -245,7 +245,7 @@ class _Block:
     def _inner_names(self) -> dict[str, str]:
         """The names within the function of what the first instance assigns."""
         return {name: self._names.fresh(self._local(name, 0))
-                for place in self.repeat.instances[0] for name in assigned((self.body[place],))}  # fmt: skip
+                for place in self.repeat.instances[0] for name in assigned((self.body[place],))}
 
     def _local(self, name: str, number: int) -> str:
         place = self._made_of.get(name)

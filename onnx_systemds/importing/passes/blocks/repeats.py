@@ -121,7 +121,7 @@ class _Finder:
         self.counts = assignment_counts(body) + Counter(given)
         numbers: dict[Hashable, int] = {}
         self.shapes = [numbers.setdefault(_shape(statement), len(numbers)) if self._is_plain(statement) else None
-                       for statement in body]  # fmt: skip
+                       for statement in body]
         self.uses: dict[str, list[int]] = {name: [len(body)] for name in results}  # places where variables are read
         for place, statement in enumerate(body):
             for name in reads(statement):
@@ -215,7 +215,7 @@ class _Finder:
         starts = range(run.start, run.start + min(run.later, run.period - 1) + 1)
         end = run.start + run.length
         tried = [replace(run, start=start, length=end - earlier - start if run.length < run.period else run.length)
-                 for start in starts for earlier in range(run.earlier + 1)]  # fmt: skip
+                 for start in starts for earlier in range(run.earlier + 1)]
         handed = [sum(live[place] + live[place + it.length] for place in it.places()) for it in tried]
         least = min(handed)
         quiet = [it for it, count in zip(tried, handed) if count == least][:_MOST_TRIED]
@@ -246,7 +246,7 @@ class _Finder:
         parameters = tuple(dict.fromkeys(zip(*(outer for _, outer in wirings))))
         targets = [self._targets(instance) for instance in instances]
         given = {number for instance, names in zip(instances, targets) for number, name in enumerate(names)
-                 if not set(self.uses.get(name, ())) <= set(instance)}  # fmt: skip
+                 if not set(self.uses.get(name, ())) <= set(instance)}
         results = tuple(tuple(names[number] for names in targets) for number in sorted(given))
         return Repeat(tuple(instances), parameters, results) if results else None
 

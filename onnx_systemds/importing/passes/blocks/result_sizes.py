@@ -43,7 +43,7 @@ def _sizes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -
     matrices = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
     others = [parameter.name for parameter in function.parameters if parameter.type.kind == "scalar"]
     known: dict[str, Sized] = {name: (call("nrow", tree.Name(name)), call("ncol", tree.Name(name)))
-                               for name in matrices}  # fmt: skip
+                               for name in matrices}
     known |= {name: tree.Name(name) for name in others}
     sizes = _Sizes(functions, known)
     sizes.run(function.body)
@@ -143,4 +143,4 @@ _RULES: dict[str, Callable[[Sequence[Sized | None]], Sized | None]] = {
     **dict.fromkeys(("rowMaxs", "rowMeans", "rowMins", "rowSums"), _of_one(lambda shape: (shape[0], _ONE))),
     **dict.fromkeys(("colMaxs", "colMeans", "colMins", "colSums"), _of_one(lambda shape: (_ONE, shape[1]))),
     "t": _of_one(lambda shape: (shape[1], shape[0])),
-}  # fmt: skip
+}

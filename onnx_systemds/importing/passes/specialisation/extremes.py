@@ -36,7 +36,7 @@ def has_elements(rows: int, cols: int) -> bool:
 def with_flat_extremes(
     body: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known],
     is_wanted: Callable[[int, int], bool],
-) -> tree.Block:  # fmt: skip
+) -> tree.Block:
     """The statements of a function with library functions for `max` and `min` of a matrix and a literal number.
 
     functions: of the script, by name. given: sizes of parameters. is_wanted: whether to change it for a matrix of these

@@ -25,7 +25,7 @@ _NEVER_CONSTANT = {
     "rand", "sample", "time", "read", "write", "print", "stop", "assert", "eval", "list", "as.list", "as.frame",
     "append", "remove", "paramserv", "transformencode", "transformapply", "transformdecode", "transformcolmap",
     "transformmeta",
-}  # fmt: skip
+}
 
 MOST_HOISTED = 200
 """Constants that are hoisted; each costs a call some 10 microseconds."""
@@ -209,7 +209,7 @@ def _is_worth_hoisting(statement: tree.Statement, numbers: Mapping[str, int]) ->
 def _reads_matrices(node: tree.Node, numbers: Mapping[str, int]) -> bool:
     """Whether there is a call, an index or a variable that may be a matrix below a part of a script."""
     below = [found for part in tree.children(node) if not (isinstance(node, tree.Assign) and part is node.target)
-             for found in tree.walk(part)]  # fmt: skip
+             for found in tree.walk(part)]
     return any(
         isinstance(found, (tree.Call, tree.Indexed)) or (isinstance(found, tree.Name) and found.name not in numbers)
         for found in below

@@ -43,7 +43,7 @@ def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function
         node.function for node in tree.walk(main) if isinstance(node, tree.Call) and node.function in functions
     )
     return frozenset(name for name, count in places.items() if count > 1 and _is_short(functions[name])
-                     and has_loop(functions[name]))  # fmt: skip
+                     and has_loop(functions[name]))
 
 
 def with_bodies(main: tree.Function, functions: Collection[tree.Function]) -> tree.Function:
@@ -98,7 +98,7 @@ class _Copies:
         self._copied = {
             name for name, count in ways.items()
             if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in self._below(name)
-        }  # fmt: skip
+        }
         self._counts: Counter[str] = Counter()
 
     def made(self) -> tuple[tree.Function, dict[str, tree.Function]]:

@@ -21,7 +21,7 @@ Known: TypeAlias = int | float | Shape
 _NUMBER = math.nan
 
 _BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "exp", "floor", "log", "replace", "round", "rev",
-               "sign", "sqrt"}  # fmt: skip
+               "sign", "sqrt"}
 
 
 def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
@@ -102,7 +102,7 @@ class _Sizes(FollowedValues[Known]):
         if node.columns is None:
             return None
         counts = [self._span(span, whole[axis] if isinstance(whole, tuple) else None)
-                  for axis, span in enumerate((node.rows, node.columns))]  # fmt: skip
+                  for axis, span in enumerate((node.rows, node.columns))]
         rows, cols = counts
         return None if rows is None or cols is None else (rows, cols)
 

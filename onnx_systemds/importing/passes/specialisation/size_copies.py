@@ -39,7 +39,7 @@ def with_copy_per_size(
     loops.
     """
     signatures = [_signatures(statement, size_of, functions, names)
-                  for statement, size_of in followed(main.body, functions, given)]  # fmt: skip
+                  for statement, size_of in followed(main.body, functions, given)]
     found: dict[str, dict[Signature, None]] = {}
     for each in signatures:
         for call, signature in each.items():
@@ -49,9 +49,9 @@ def with_copy_per_size(
         (name, signature): name if number == 0 else copies.copy(name)
         for name, sizes in found.items() if len(sizes) * _length(functions[name]) <= LONGEST
         for number, signature in enumerate(sizes)
-    }  # fmt: skip
+    }
     body = [_renamed(statement, {call: named.get((call.function, size), call.function) for call, size in each.items()})
-            for statement, each in zip(main.body, signatures)]  # fmt: skip
+            for statement, each in zip(main.body, signatures)]
     return replace(main, body=tuple(body)), copies.functions
 
 
@@ -125,7 +125,7 @@ class _Copies:
         new = self._name(name)
         self.functions[new] = function  # the name is taken
         inner = [called for called in dict.fromkeys(called_in(function))
-                 if called in self.functions and called != name and has_loop(self.functions[called])]  # fmt: skip
+                 if called in self.functions and called != name and has_loop(self.functions[called])]
         names = {called: self.copy(called) for called in inner}
 
         def change(node: tree.Node) -> tree.Node:
