@@ -108,15 +108,17 @@ def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
         extent = (kernel[axis] - 1) * dilations[axis] + 1
         pads = declared[axis] if declared else same_pads(node, size, strides[axis], extent)
         if declared:
-            _check_room(node, axis, size + sum(pads), extent, strides[axis] if ceil else 1)
+            _check_room(node, axis, size, sum(declared[axis]), extent, strides[axis] if ceil else 1)
         found.append(_placed(size, extent, strides[axis], *pads, ceil))
     before, after, declared_after, outputs = (tuple(column) for column in zip(*found)) if found else ((),) * 4
     return Windows(sizes, tuple(kernel), strides, dilations, before, after, declared_after, outputs)
 
 
-def _check_room(node: NodeFacts, axis: int, whole: Dim, extent: int, rounding: int) -> None:
+def _check_room(node: NodeFacts, axis: int, size: Dim, padding: int, extent: int, rounding: int) -> None:
     """Refuse an axis without room for a window, of which less than ``rounding`` elements may be outside."""
-    least = max(extent - rounding + 1, 1)
+    whole = size + padding
+    # what sticks out begins at an element, of which an empty axis has none
+    least = extent if rounding == 1 else max(extent - rounding + 1, padding + 1)
     if isinstance(whole, int) and whole < least:
         raise InvalidModel(f"a window of {extent} is larger than spatial axis {axis} with its padding: {whole}")
     if not not_negative(whole - least):
