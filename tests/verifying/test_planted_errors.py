@@ -13,6 +13,7 @@ from onnx import helper
 
 from onnx_systemds import ScoringFunction, import_model
 from onnx_systemds.engine import EngineError
+from onnx_systemds.errors import InternalError
 from onnx_systemds.inference.registry import operator_generators
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -40,8 +41,8 @@ FAULTS = {
     "sizes": "{0} = {0} + rbind({0}, {0}, {0})",
     "slice": "{0} = {0}[1:(nrow({0}) + as.integer(time() > 0)), ]",
     "stop": 'if (sum({0}) > -1e300) {{ stop("planted") }}',
-    "unknown": "{0} = {0} + nobody",
 }
+UNKNOWN = "{0} = {0} + nobody"
 X = random(2, 1, 4, 4)
 Generate = Callable[[NodeView], Fragment]
 
@@ -76,6 +77,15 @@ def test_wrong_numbers(op_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     report = verify_model(network("batch"), {"X": X}, per_node=True)
     assert report.first_apart is not None
     assert (report.first_apart.node, report.first_apart.op_type) == (NAMES[op_type], op_type)
+
+
+@pytest.mark.parametrize("op_type", OPERATORS)
+def test_unknown_variables(op_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, op_type, UNKNOWN)
+    for batch in ("batch", 2):
+        with pytest.raises(InternalError, match="does not always define nobody") as caught:
+            import_model(network(batch))
+        assert str(caught.value).startswith(f'graph "net" node "{NAMES[op_type]}" (ai.onnx.{op_type}, opset 17)')
 
 
 @pytest.mark.parametrize("fault", FAULTS)
