@@ -195,15 +195,31 @@ class Range:
 
 
 @dataclass(frozen=True, eq=False)
+class Convolution:
+    """A Conv of images, each in a column, that the product with a matrix of so many rows is.
+
+    kernels: its filters. image: channels, height and width. result: height and width. attributes: those of the Conv.
+    """
+
+    rows: int
+    kernels: Tensor
+    image: Dims
+    result: Dims
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Entries:
     """The numbers of a matrix that is 0 elsewhere, those at one place added up: `weights`, 1 for None.
 
     rows, cols: their places (int, rank 1, from 0 on); None: one after the other. Places outside count nowhere.
+    convolution: what the product with the matrix is, None for others.
     """
 
     rows: Tensor | None
     cols: Tensor | None
     weights: Tensor | None
+    convolution: Convolution | None = None
 
     @property
     def turned(self) -> Entries:

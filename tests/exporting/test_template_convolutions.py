@@ -1,0 +1,34 @@
+"""Depthwise convolutions that scripts compute as products with a sparse matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_systemds.dml.templates import library_text
+from tests.exporting.export_harness import ExportCase, check_export
+
+RNG = np.random.default_rng(5)
+FUNCTIONS = library_text("depthwise_taps") + library_text("depthwise_matrix")
+IMAGES = RNG.normal(size=(3, 40))
+FILTERS = RNG.normal(size=(4, 6))
+CONV = ["Reshape", "Conv", "Reshape"]
+
+
+def convolved(name: str, result: str, numbers: str = "3, 2, 2, 1, 1, 1", **more) -> ExportCase:
+    """Images of 2 x 5 x 4; numbers: of the kernel, of the strides, of the padding."""
+    body = f"M = depthwise_matrix(W, 2, 5, 4, {numbers})\nY = {result}"
+    return ExportCase(name, body, {"X": IMAGES, "W": FILTERS}, functions=FUNCTIONS, symbols={"X": ["N", 40]},
+                      sizes=[{"X": IMAGES[:1]}], dtypes=["float32"], **more)
+
+
+@pytest.mark.parametrize("case", [
+    convolved("a product", "t(M %*% t(X))", bound=["W"], operators=CONV),
+    convolved("a product without padding", "t(M %*% t(X))", "2, 3, 1, 1, 0, 0", bound=["W"], operators=CONV),
+    convolved("filters that are computed", "t(M %*% t(X))", operators=["Reshape", *CONV]),
+    convolved("the other product", "X %*% t(M)", bound=["W"]),
+    convolved("the matrix itself", "M * sum(X)", bound=["W"]),
+    convolved("a product with it turned", "t(M) %*% (M %*% t(X))", bound=["W"]),
+], ids=str)
+def test_depthwise_matrix(case: ExportCase) -> None:
+    check_export(case)
