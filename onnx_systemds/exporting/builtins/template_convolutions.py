@@ -16,7 +16,7 @@ def depthwise_matrix(
 ) -> Value | None:
     """The matrix by which images of channels x height x width, in the columns, are convolved with a filter per row."""
     g, filters = ctx.g, W.rows
-    if not isinstance(filters, int):
+    if not isinstance(filters, int) or filters % channels or W.cols != kh * kw:
         return None
     y = sh * np.arange((height + 2 * ph - kh) // sh + 1)[:, None] - ph + np.arange(kh)
     x = sw * np.arange((width + 2 * pw - kw) // sw + 1)[:, None] - pw + np.arange(kw)
