@@ -64,9 +64,10 @@ def _sparse(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
     """Return the product with a matrix whose entries are known by their places; None for others."""
     if g.opset < SCATTER_SINCE:
         return None
-    if a.entries is not None and a.entries.convolution is not None:
-        return _convolved(g, a.entries.convolution, g.floating(b))
     if a.entries is not None:
+        convolution = a.entries.convolution
+        if convolution is not None:
+            return _convolved(g, a.dims[0], convolution, g.floating(b))
         return scattered(g, a.dims[0], a.entries, g.floating(b))
     if b.entries is not None:  # the same of the transposed matrices
         turned = g.transpose(g.floating(a), (1, 0))
@@ -74,13 +75,13 @@ def _sparse(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
     return None
 
 
-def _convolved(g: Operators, convolution: Convolution, x: Tensor) -> Tensor:
+def _convolved(g: Operators, height: Dim, convolution: Convolution, x: Tensor) -> Tensor:
     """Return the results of a convolution, each in a column, of the images in the columns."""
     count, kernels = x.dims[1], convolution.kernels
     images = g.reshape(g.transpose(x, (1, 0)), (count, *convolution.image))
     dims = (count, kernels.dims[0], *convolution.result)
     made = g.node("Conv", [images, kernels], dims, **convolution.attributes)
-    return g.transpose(g.reshape(made, (count, convolution.rows)), (1, 0))
+    return g.transpose(g.reshape(made, (count, height)), (1, 0))
 
 
 def scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:

@@ -34,6 +34,6 @@ def depthwise_matrix(
     found = g.node("ScatterND", [g.filled(0.0, dims), places, weights], dims)
     attributes = {"group": channels, "kernel_shape": (kh, kw), "pads": (ph, pw, ph, pw), "strides": (sh, sw)}
     kernels = g.reshape(flat, (filters, 1, kh, kw))
-    convolution = Convolution(dims[0], kernels, (channels, height, width), (len(y), len(x)), attributes)
+    convolution = Convolution(kernels, (channels, height, width), (len(y), len(x)), attributes)
     found.entries = Entries(rows, cols, weights, convolution)
     return ctx.matrix(found)

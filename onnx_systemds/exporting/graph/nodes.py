@@ -196,12 +196,11 @@ class Range:
 
 @dataclass(frozen=True, eq=False)
 class Convolution:
-    """A Conv of images, each in a column, that the product with a matrix of so many rows is.
+    """A Conv of images, each in a column, that the product with a matrix is.
 
     kernels: its filters. image: channels, height and width. result: height and width. attributes: those of the Conv.
     """
 
-    rows: int
     kernels: Tensor
     image: Dims
     result: Dims
