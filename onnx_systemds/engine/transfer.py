@@ -8,6 +8,7 @@ shared memory needs no second thread, cannot block, and measured two to three ti
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import secrets
 import struct
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onnx_systemds.engine.caller import caller_class, sizes_of
+from onnx_systemds.engine.errors import ScriptRuntimeError
 
 Matrix = NDArray[Any]
 
@@ -145,7 +147,7 @@ class Channel:
             answer = np.frombuffer(self._to_bytes(block), dtype="=f8")
             if answer.size == shape[0] * shape[1]:
                 return answer.reshape(shape).copy()
-        rows, columns = block.getNumRows(), block.getNumColumns()
+        rows, columns = _checked_shape((block.getNumRows(), block.getNumColumns()))
         size = rows * columns
         if size == 0:
             return np.zeros((rows, columns))
@@ -190,7 +192,7 @@ class Channel:
                 if shape is None:
                     results.append(None)
                     continue
-                size = shape[0] * shape[1]
+                size = math.prod(_checked_shape(shape))
                 results.append(shared.here[place : place + size].reshape(shape).copy())
                 place += size
         return results
@@ -266,3 +268,13 @@ class Channel:
         with contextlib.suppress(OSError):  # Windows keeps a mapped file; the directory is removed at the end
             path.unlink()
         return _Shared(here, mapped.order(jvm.java.nio.ByteOrder.LITTLE_ENDIAN).asDoubleBuffer())
+
+
+def _checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns of a result; the engine makes matrices of -1 x -3 where a script reshapes to that.
+
+    Raises ScriptRuntimeError.
+    """
+    if min(shape) < 0:
+        raise ScriptRuntimeError(f"the script gave a matrix of {shape[0]} x {shape[1]}")
+    return shape

@@ -55,6 +55,17 @@ class Assumption:
         """The sizes of the run that decide it."""
         return symbols((self.left, self.right))
 
+    @property
+    def divisors(self) -> tuple[str, ...]:
+        """The sizes of the run by which it divides."""
+        found: list[Dim] = []
+        stack = [size for size in (self.left, self.right) if isinstance(size, Expression)]
+        while stack:
+            atoms = {atom for monomial, _ in stack.pop().terms for atom in monomial if isinstance(atom, Operation)}
+            found += [atom.right for atom in atoms if atom.operator in ("floordiv", "mod")]
+            stack += [size for atom in atoms for size in (atom.left, atom.right) if isinstance(size, Expression)]
+        return symbols(found)
+
     def statement(self, dim_text: DimText, factor_text: DimText) -> str:
         """The statement that stops the run where it is not so."""
         consequence = self.relation.value[1]

@@ -136,7 +136,7 @@ class ScoringFunction:
         matrices = self._matrices(tensors, inputs)
         try:
             scripts = self._for_sizes(matrices, tensors, sizes)
-        except (ScriptCompileError, ScriptRuntimeError):
+        except (ScriptCompileError, ScriptRuntimeError, ZeroDivisionError):
             # What is computed of sizes beforehand fails, or the engine refuses them: the open script says why.
             scripts = [self._prepared]
         start = time.perf_counter()

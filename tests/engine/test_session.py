@@ -116,6 +116,16 @@ def test_pinned_weights_survive_calls_and_can_be_replaced(session: Session) -> N
     np.testing.assert_array_equal(script({"X": np.ones((1, 3))})["Y"], np.ones((1, 3)) @ (weights + 1))
 
 
+def test_results_of_negative_sizes_close_no_session(session: Session) -> None:
+    """The engine reshapes to -1 x -3 where the product is right."""
+    text = 'X = read("./X")\nn = nrow(X)\nY = matrix(X, rows=n - 2, cols=(n - 2) * 3)\nwrite(Y, "./Y")'
+    script = session.prepare(text, ["X"], ["Y"])
+    for _ in range(22):  # the last ones take one round trip
+        with pytest.raises(ScriptRuntimeError, match="the script gave a matrix of -1 x -3"):
+            script({"X": np.ones((1, 3))})
+    assert script({"X": np.ones((3, 1))})["Y"].shape == (1, 3)
+
+
 def test_pinned_weights_are_not_changed_by_the_script(session: Session) -> None:
     loop = "for (i in 1:2) {\n l = i\n W[l, 1] = sum(X)\n}"
     text = f'X = read("./X")\nW = read("./W")\n{loop}\nY = W\nwrite(Y, "./Y")'

@@ -150,6 +150,12 @@ ROWS = [
          '(Conv): spatial axis 0 of "a" with its padding is 3, the window is 4', "windows of Conv"),
     _row("(float[A, B] a) => (float[2, E, F] y)", "s = Constant<value_ints = [2, 1, 3]>() y = Expand(a, s)",
          {"a": (4, 3)}, {"a": (4, 1)}, '(Expand): axis 1 of "a" is 1, element 2 of "s" is 3', "expand"),
+    *[_row("(float[A, B] a) => (float[C, D] y)",
+           "n = Shape<end = 1>(a) m = Sub(n, two) s = Concat<axis = 0>(m, back) y = Reshape(a, s)",
+           {"a": (4, 3)}, {"a": (rows, 3)}, f"(Reshape): entry 0 of the shape is {rows - 2}", f"shape of {words}")
+      for rows, words in ((2, "a computed 0 and -1"), (1, "a computed -1 and -1"))],
+    _row("(float[A, B] a) => (float[C, D] y)", "t = Constant<value_ints = [2, 4]>() n = Shape(a) s = Sub(t, n) y = Reshape(a, s)",
+         {"a": (1, 2)}, {"a": (3, 6)}, "(Reshape): entry 0 of the shape is -1", "shape of negative sizes"),
 ]
 
 

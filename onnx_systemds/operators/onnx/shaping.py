@@ -8,7 +8,16 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
+from onnx_systemds.inference.dims import (
+    Dim,
+    Dims,
+    Expression,
+    divide_exactly,
+    is_non_negative,
+    may_be_zero,
+    not_negative,
+    product,
+)
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.registry import (
     batch_rule,
@@ -61,6 +70,7 @@ def reshape_rule(node: NodeFacts) -> tuple[Value, ...]:
         dims = _run_time_dims(node, shape, keep_zero=keep_zero)
     else:
         dims = reshaped_dims(node.dims("data"), shape, keep_zero=keep_zero)
+        _assume_positive(node, shape)
     node.assume_equal(node.size("data"), product(dims), "the number of elements", "that of the shape")
     return (node.tensor(dims),)
 
@@ -82,12 +92,31 @@ def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
             return (*entries[: left[0]], exact, *entries[left[0] + 1 :])
     if -1 in entries:
         others = product(entry for entry in entries if entry != -1)
+        for axis in left:
+            node.assume(entries[axis], Relation.AT_LEAST, 1, _entry_words(axis))
         return tuple(total // others if entry == -1 else entry for entry in entries)
     every = product(entries)
-    return tuple(
+    sizes = tuple(
         node.computed("open_size", entry, total, every, hint=f"size{axis}") if axis in left else entry
         for axis, entry in enumerate(entries)
     )
+    for axis in left if len(left) > 1 else ():  # two that are negative give as many elements
+        node.assume(sizes[axis], Relation.AT_LEAST, 0, _entry_words(axis))
+    return sizes
+
+
+def _assume_positive(node: NodeFacts, shape: Dims) -> None:
+    """Take computed entries for sizes where -1 or a second negative entry would let others fill the tensor as well."""
+    has_open = -1 in shape
+    unsure = [axis for axis, entry in enumerate(shape) if isinstance(entry, Expression)
+              and not (entry in node.dims("data") or (not_negative(entry - 1) if has_open else is_non_negative(entry)))]
+    if len(unsure) > (not has_open):
+        for axis in unsure:
+            node.assume(shape[axis], Relation.AT_LEAST, 1, _entry_words(axis))
+
+
+def _entry_words(axis: int) -> str:
+    return f"entry {axis} of the shape"
 
 
 def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dims:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from onnx_systemds.dml.names import Names
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.assumptions import Assumption
+from onnx_systemds.inference.assumptions import Assumption, Relation
 from onnx_systemds.inference.checks import Checks
 from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim, Dims
@@ -84,8 +84,13 @@ class FunctionSizes:
     def start_checks(self) -> list[str]:
         """Statements that check what is taken for granted of sizes that are known at the start of the function."""
         checked = [found for found in self.checks.at_start if all(map(self.is_known, found.symbols))]
-        statements = [assumption.statement(self.text, self.factor) for assumption in checked]
-        return under_one_condition(statements, [assumption.broken(self.text) for assumption in checked])
+        bounded = {name for found in checked if found.relation is Relation.AT_LEAST and not found.divisors
+                   for name in found.symbols}
+        divided = [found for found in checked if not bounded.isdisjoint(found.divisors)]
+        # DML computes all of a condition, and a division by 0 ends the run: bounds of divisors stand in front
+        parts = [[found for found in checked if found not in divided], divided]
+        return [text for part in parts for text in under_one_condition(
+            [found.statement(self.text, self.factor) for found in part], [found.broken(self.text) for found in part])]
 
     def _input_checks(self, equations: Sequence[_Equation]) -> list[str]:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""
