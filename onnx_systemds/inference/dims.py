@@ -243,6 +243,8 @@ def _is_size(atom: Atom) -> bool:
     if isinstance(atom, Symbol):
         return not atom.name.startswith(ANY_SIGN)
     sides, is_largest = (atom.left, atom.right), atom.operator == "max"
+    if atom.operator == "min" and any(isinstance(side, int) and side <= 0 for side in sides):
+        return False  # what is cut off, as a negative number
     # of positions, one may lie before the first
     is_position = is_largest and any(isinstance(side, int) and side < 0 for side in sides)
     if not is_position and not has_any_sign(sides):

@@ -154,6 +154,10 @@ ROWS = [
            "n = Shape<end = 1>(a) m = Sub(n, two) s = Concat<axis = 0>(m, back) y = Reshape(a, s)",
            {"a": (4, 3)}, {"a": (rows, 3)}, f"(Reshape): entry 0 of the shape is {rows - 2}", f"shape of {words}")
       for rows, words in ((2, "a computed 0 and -1"), (1, "a computed -1 and -1"))],
+    *[_row("(float[A, B] a) => (float[C, D] y)",
+           f"t = Constant<value_ints = [2, 2]>() n = Shape(a) s = Sub(t, n) p = Concat<axis = 0>(s, s) y = Pad<mode = \"{mode}\">(a, p)",
+           {"a": (3, 2)}, {"a": (wrong, 2)}, f"(Pad): {words} is", f"pads of mode {mode}")
+      for mode, wrong, words in (("edge", 4, 'what is left of axis 0 of "a"'), ("constant", 5, 'axis 0 of "y"'))],
     _row("(float[A, B] a) => (float[C, D] y)", "t = Constant<value_ints = [2, 4]>() n = Shape(a) s = Sub(t, n) y = Reshape(a, s)",
          {"a": (1, 2)}, {"a": (3, 6)}, "(Reshape): entry 0 of the shape is -1", "shape of negative sizes"),
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.assumptions import Relation, axis_words
 from onnx_systemds.inference.dims import (
     Dim,
     Dims,
@@ -44,12 +44,19 @@ integer_rule("Pad")(lambda node: Moves((0, 2), has_zeros=True))
 def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and after it."""
     dims: list[Dim] = []
-    for axis, (dim, amounts) in enumerate(zip(node.dims("data"), pad_amounts(node))):
-        kept = dim + sum(amount for amount in amounts if isinstance(amount, int) and amount < 0)
-        if kept != dim and not may_be_zero(dim) and not isinstance(kept, int) and not not_negative(kept - 1):
-            node.assume(kept, Relation.AT_LEAST, 1, f"what is left of {node.axis_words('data', axis)}")
-        size = amounts[0] + dim + amounts[1]
+    every = pad_amounts(node)
+    is_of_run = _are_of_run(every)
+    for axis, (dim, amounts) in enumerate(zip(node.dims("data"), every)):
+        size = sum(amounts, dim)
         dims.append(node.computed("", size, hint=f"size{axis}") if may_be_zero(amounts) else size)
+        if is_of_run and (node.attribute("mode") or "constant") == "constant":
+            if not isinstance(size, int) and not not_negative(size):
+                node.assume(dims[-1], Relation.AT_LEAST, 0, axis_words(node.node.outputs[0], axis))
+            continue
+        kept = sum((minimum(amount, 0) for amount in amounts), dim)
+        may_end = not isinstance(kept, int) and not not_negative(kept - 1)
+        if kept != dim and may_end and (is_of_run or not may_be_zero(dim)):
+            node.assume(kept, Relation.AT_LEAST, 1, f"what is left of {node.axis_words('data', axis)}")
     return (node.tensor(dims),)
 
 
@@ -97,9 +104,14 @@ def _pad_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("Pad", n.grad, cut, "", *n.node.inputs[3:4])]
 
 
+def _are_of_run(amounts: Amounts) -> bool:
+    """Whether only the run knows what crops and what pads."""
+    return any(not is_non_negative(amount) and not is_non_negative(-1 * amount) for pair in amounts for amount in pair)
+
+
 def padded(node: NodeView, amounts: Amounts) -> Fragment:
     """The first input with ``amounts`` added to, or taken from, the ends of its axes."""
-    if any(not is_non_negative(amount) and not is_non_negative(-1 * amount) for pair in amounts for amount in pair):
+    if _are_of_run(amounts):
         return _run_time_padded(node, amounts)
     source = input_source(node, 0)
     moved, dims = cropped(node, source, node.dims(0), amounts)
