@@ -20,7 +20,7 @@ _LINE_END = re.compile(r"(?<=\S)\n +(?=\S)")
 
 
 def wrapped(line: str, indent: str, width: int) -> Iterable[str]:
-    """Return `line`, broken when it is too long, in as few parentheses as may be.
+    """Return `line`, broken when it is too long: in as few parentheses as may be, between arguments sooner than in one.
 
     A line with a literal that is too long for a line of its own stays whole.
     """
@@ -36,7 +36,7 @@ def _broken(line: str, indent: str, width: int) -> Iterator[str]:
         yield indent + line
         return
     begin, depth, indent_now = 0, 0, indent
-    places: list[tuple[int, int]] = []  # depth, end of what the line may be broken after
+    places: list[tuple[int, int]] = []  # how deep within others, end of what the line may be broken after
     for token, ends in parts:
         for end in ends:
             if end - begin > room and places:
@@ -46,14 +46,14 @@ def _broken(line: str, indent: str, width: int) -> Iterator[str]:
                 begin, indent_now, room = place + 1, indent + INDENT * 2, width - len(indent) - 2 * len(INDENT)
                 places = [found for found in places if found[1] > begin]
             if end != ends[-1]:
-                places.append((depth + 1, end))
+                places.append((2 * depth + 2, end))
         if token.text in _OPENING:
             depth += 1
         elif token.text in _CLOSING:
             depth -= 1
         # A blank after the token tells a binary operator from a sign.
         elif token.kind in _BREAK_AFTER and line[ends[-1] : ends[-1] + 1] == " ":
-            places.append((depth, ends[-1]))
+            places.append((2 * depth + (token.text != ","), ends[-1]))
     yield indent_now + line[begin:]
 
 

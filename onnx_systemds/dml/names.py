@@ -9,8 +9,10 @@ function. DML identifiers are case sensitive, so names that differ only in case 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
+from onnx_systemds.dml.module_paths import shortened
 from onnx_systemds.dml.words import AVOIDED_WORDS
 
 LONGEST_IDENTIFIER = 60
@@ -46,8 +48,9 @@ def generate_function_name(graph_name: str) -> str:
 class Names:
     """The identifiers of one scope, each given out once."""
 
-    def __init__(self, reserved: Iterable[str] = ()) -> None:
-        """Start a scope in which the identifiers of `reserved` are taken."""
+    def __init__(self, reserved: Iterable[str] = (), short: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Start a scope in which `reserved` identifiers are taken; `short`: as `module_paths.short_names` gives it."""
+        self._short = short
         self._identifiers: dict[str, str] = {}
         self._taken: set[str] = set(reserved)
         self._next_number: dict[str, int] = {}
@@ -61,7 +64,7 @@ class Names:
 
     def fresh(self, hint: str) -> str:
         """Return an identifier that was not given out before and resembles `hint`."""
-        base = legal_identifier(hint)
+        base = legal_identifier(shortened(hint, self._short))
         identifier = base
         # The number to try next is kept per base, so many clashing names stay linear in time.
         number = self._next_number.get(base, 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
+from onnx_systemds.dml.module_paths import shortened
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import UnsupportedCase
@@ -133,7 +134,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[D
     text = print_statement(function)
     name = parts.bodies.get(text)
     if name is None:
-        name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
+        name = parts.bodies[text] = parts.function_names.fresh(f"gen_{shortened(hint, parts.short_names)}")
     functions = (*body.functions.values(), replace(function, name=name))
     is_inlined = is_straight(statements)
     return SubFunction(name, tuple(arguments), functions, extends_texts, is_inlined)

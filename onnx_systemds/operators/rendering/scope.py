@@ -47,7 +47,7 @@ class Scope:
         self.graph = graph
         self.parts = parts
         self.own = own
-        self.names = Names([WEIGHTS, TEXTS, NEVER])
+        self.names = Names([WEIGHTS, TEXTS, NEVER], parts.short_names)
         around = None if outer is None else outer.sizes
         checks = Checks(graph, None if around is None else around.checks)
         self.sizes: FunctionSizes = FunctionSizes(self.names, checks, around)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_uniform
+from onnx_systemds.dml.module_paths import shortened
 from onnx_systemds.dml.names import Names, legal_identifier
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import Reasons
@@ -26,6 +27,7 @@ class ScriptParts:
 
     weights_mode: "auto", "inline" or "files". release: drops the memory-mapped pages of an array. style: "plain", or
     "nn" with layers of SystemDS. layers: names of files of ``nn/layers`` that are sourced.
+    short_names: what values are called whose names are paths.
     errors: what generators refused. in_single_precision: as `values_in_single_precision` gives it.
     """
 
@@ -33,6 +35,7 @@ class ScriptParts:
     release: Callable[[Array], None] | None = None
     function_names: Names = field(default_factory=Names)
     style: str = "plain"
+    short_names: Mapping[str, str] = field(default_factory=dict)
     imports: dict[str, None] = field(default_factory=dict)
     layers: dict[str, None] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
@@ -62,7 +65,7 @@ class ScriptParts:
         alike = [] if array.dtype == object else self._alike.setdefault(sample(matrix), [])
         key = self._equal_weight(matrix, alike)
         if not key:
-            key = base = _camel_case(name)
+            key = base = _camel_case(shortened(name, self.short_names))
             number = 1
             while key in self.weights:
                 number += 1

@@ -248,8 +248,7 @@ class _Block:
                 for place in self.repeat.instances[0] for name in assigned((self.body[place],))}
 
     def _local(self, name: str, number: int) -> str:
-        place = self._made_of.get(name)
-        return local_name(name, self.scopes[number], None if place is None else self.body[place].origin)
+        return local_name(name, self.scopes[number])
 
     def _parameters(self) -> list[_Parameter]:
         """Those with other values in each call first, then what all share, then weights and other constants."""

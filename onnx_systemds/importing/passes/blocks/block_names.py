@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -11,7 +10,6 @@ from onnx_systemds.importing.origins import Origin
 
 Path = tuple[str, ...]
 _MOST = 0.8  # of the nodes of a sequence that a scope has to hold
-_FIRST_OUTPUT = re.compile(r"_output_0(?=_|$)")
 _WORDS_OF_NAME = 2
 
 
@@ -30,22 +28,10 @@ def block_name(scopes: Sequence[Path]) -> str:
     return legal_identifier("_".join(words[0][-_WORDS_OF_NAME:]), "block")
 
 
-def local_name(name: str, scope: Path, origin: object) -> str:
-    """What a variable is called within a scope: without what it has of that."""
-    full = _full_name(name, origin)
-    prefix = legal_identifier("_".join(scope), "v") if scope else ""
-    short = full[len(prefix) + 1 :] if prefix and full.startswith(f"{prefix}_") else full
-    return legal_identifier(_FIRST_OUTPUT.sub("", short) or full)
-
-
-def _full_name(name: str, origin: object) -> str:
-    """A variable's name before it was shortened."""
-    if not isinstance(origin, Origin):
-        return name
-    words = name.split("_")
-    for given in origin.gives:
-        for count in range(_WORDS_OF_NAME + 1):
-            ending = "".join(f"_{word}" for word in words[len(words) - count :])
-            if legal_identifier(f"{given}{ending}") == name:
-                return re.sub(r"[^A-Za-z0-9]+", "_", f"{given}{ending}").strip("_")
+def local_name(name: str, scope: Path) -> str:
+    """What a variable is called within a scope: without the part of that, or of its end, that its name begins with."""
+    for start in range(len(scope)):
+        prefix = legal_identifier("_".join(scope[start:])) + "_"
+        if name.startswith(prefix):
+            return legal_identifier(name[len(prefix) :])
     return name
