@@ -204,6 +204,13 @@ def test_official_cases_are_counted_as_the_manifest_does() -> None:
     assert f"{len(passing):,} of " in COMPARISON.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "tutorials").glob("*.md"))],
+                         ids=lambda page: page.stem)
+def test_engines_are_started_with_the_module_that_they_need(page: Path) -> None:
+    commands = re.findall(r"java [^\n]*DMLScript", page.read_text(encoding="utf-8"))
+    assert all(command.startswith("java --add-modules=jdk.incubator.vector ") for command in commands)
+
+
 def main() -> None:
     """Rewrite what is generated."""
     OPERATORS.write_text(document(), encoding="utf-8")
