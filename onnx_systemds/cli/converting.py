@@ -36,9 +36,7 @@ def converted(
 ) -> Script:
     """The script of a model. types: of inputs, in place of those that it declares. Raises TranspileError."""
     with progress("converting", len(loaded.graph.nodes)) as advance_to:
-        return import_model(
-            loaded, dims=sizes, types=types, progress=advance_to, stages=stages, **options.arguments()
-        )
+        return import_model(loaded, dims=sizes, types=types, progress=advance_to, stages=stages, **options.arguments())
 
 
 @contextmanager

@@ -40,10 +40,8 @@ LOCAL, SPARK = "local", "spark"
 
 @click.command(short_help="Score the rows of a file with MODEL.onnx.")
 @click.argument("model", type=FILE)
-@click.option("--input", "source", type=FILE, required=True,
-              help="The rows: .csv, .parquet, .npy or .npz.")
-@click.option("--output", "target", type=FILE, required=True,
-              help="The file to write: .csv, .parquet, .npy or .npz.")
+@click.option("--input", "source", type=FILE, required=True, help="The rows: .csv, .parquet, .npy or .npz.")
+@click.option("--output", "target", type=FILE, required=True, help="The file to write: .csv, .parquet, .npy or .npz.")
 @click.option("--columns", metavar="NAME,NAME,...",
               help="The columns for the inputs, in their order [default: by the inputs' names; for one input all].")
 @click.option("--no-header", is_flag=True,

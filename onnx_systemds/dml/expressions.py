@@ -35,9 +35,7 @@ class ExpressionParser(TokenReader):
         left = self.named_operand() if self.token.kind == NAME else self.operand(purpose)
         while (found := LEVELS.get(self.token.kind, 0)) >= level:
             operator = self.advance()
-            right = self.expression(
-                found if operator.kind == "^" else found + 1, f"to the right of '{operator.kind}'"
-            )
+            right = self.expression(found if operator.kind == "^" else found + 1, f"to the right of '{operator.kind}'")
             left = tree.Binary(operator.kind, left, right, position=self.place(operator))
         self.depth -= 1
         return left

@@ -112,9 +112,7 @@ class TokenReader:
         self.close(closing, owner, opening, "','")
         return tuple(found)
 
-    def close(
-        self, closing: str, owner: str, opening: Token | None, instead: str = "", hint: str = ""
-    ) -> None:
+    def close(self, closing: str, owner: str, opening: Token | None, instead: str = "", hint: str = "") -> None:
         """Consume a closing bracket, or say what it would have closed."""
         if self.token.kind != closing:
             where = f", opened in line {opening.line}" if opening and opening.line != self.token.line else ""

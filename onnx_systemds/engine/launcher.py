@@ -278,9 +278,7 @@ def _name_main(connection: Any, protocol: Any) -> None:
 
 def _ask(java: str, option: str) -> str:
     try:
-        answer = subprocess.run(
-            [java, option], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
-        )
+        answer = subprocess.run([java, option], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return (answer.stdout + answer.stderr).decode("utf-8", "replace")

@@ -50,9 +50,7 @@ def check_array(name: str, array: Any) -> Matrix:
     if array.ndim != 2:
         raise ValueError(f"'{name}' has {array.ndim} dimensions, not 2")
     if array.size > LARGEST_CELL_COUNT:
-        raise ValueError(
-            f"'{name}' has {array.size} cells, more than SystemDS can take ({LARGEST_CELL_COUNT})"
-        )
+        raise ValueError(f"'{name}' has {array.size} cells, more than SystemDS can take ({LARGEST_CELL_COUNT})")
     if is_text(array):
         for cell in array.reshape(-1).tolist():
             if not isinstance(cell, (str, bytes)):

@@ -16,16 +16,7 @@ from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
-from onnx_systemds.exporting.values import (
-    INTEGER,
-    TYPES,
-    FrameValue,
-    ListValue,
-    Matrix,
-    Scalar,
-    Value,
-    known_scalar,
-)
+from onnx_systemds.exporting.values import INTEGER, TYPES, FrameValue, ListValue, Matrix, Scalar, Value, known_scalar
 from onnx_systemds.inference.dims import Dim, product, symbol
 
 _KINDS = {"double": FLOAT, "float": FLOAT, "int": INT, "integer": INT, "boolean": BOOL, "bool": BOOL, "string": TEXT}

@@ -180,9 +180,7 @@ def script_of(
     return script
 
 
-def _written(
-    source: TypedModel, function: str, writing: Writing, progress: Progress | None, stages: Stages
-) -> Script:
+def _written(source: TypedModel, function: str, writing: Writing, progress: Progress | None, stages: Stages) -> Script:
     """The script as its nodes are rendered, one by one."""
     model, typed = source.model, source.graph
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)

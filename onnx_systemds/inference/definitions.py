@@ -144,9 +144,7 @@ class _Outer(dict[str, str]):
         return self.get(name, name)
 
 
-def _rename(
-    node: Node, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node
-) -> Node:
+def _rename(node: Node, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node) -> Node:
     def renamed(name: str) -> str:
         return names.setdefault(name, f"{prefix}/{name}")
 

@@ -282,9 +282,7 @@ def _dense(content: object) -> Array:
     return dense
 
 
-def _new_symbols(
-    outputs: tuple[Value, ...], node: Node, context: Context
-) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+def _new_symbols(outputs: tuple[Value, ...], node: Node, context: Context) -> tuple[tuple[Value, ...], tuple[str, ...]]:
     """The outputs, and the names of the data-dependent sizes among them: rules mark them by a leading question mark.
 
     A size that this node names as a node of another sub-graph already did gets a new name.

@@ -172,9 +172,7 @@ def size_rule(
                         lambda compute: SizeRule(compute, of_dims, moves))
 
 
-def fold(
-    *op_types: str, since: int = 1, domain: str = "", override: bool = False
-) -> Callable[[Function], Function]:
+def fold(*op_types: str, since: int = 1, domain: str = "", override: bool = False) -> Callable[[Function], Function]:
     """Register the function below as the one that computes operators whose inputs are all known at conversion.
 
     It is given the node and what is inferred of its outputs, and gives their contents; None where the engine is to

@@ -103,9 +103,7 @@ class WideIntegers:
         use = integer_use(NodeFacts(node, graph.values, graph.name)) if wide else None
         return [(node.inputs[place], _operand_need(use, node, place, needs)) for place in wide]
 
-    def _body_needs(
-        self, node: Node, bodies: Sequence[TypedGraph], needs: Mapping[str, int]
-    ) -> list[tuple[str, int]]:
+    def _body_needs(self, node: Node, bodies: Sequence[TypedGraph], needs: Mapping[str, int]) -> list[tuple[str, int]]:
         """What sub-graphs need of their captured values and of the node's inputs."""
         found = [(name, EXACTLY) for name in node.inputs if name]
         for body in bodies:

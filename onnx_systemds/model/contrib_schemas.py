@@ -160,8 +160,7 @@ _operator("DecoderMaskedMultiHeadAttention",
           "query key? value? mask_index? attention_bias? past_key? past_value? past_sequence_length? beam_width? "
           "cache_indirection? bias?", "output present_key? present_value? qk?",
           num_heads=None, mask_filter_value=-10000.0, scale=None, output_qk=0, past_present_share_buffer=0)
-_operator("RelativePositionBias", "bias_table query_length key_length", "output", is_bidirectional=0,
-          max_distance=None)
+_operator("RelativePositionBias", "bias_table query_length key_length", "output", is_bidirectional=0, max_distance=None)
 _operator("GatedRelativePositionBias", "query_layer query_bias rel_pos weight bias eco_a token_offset?", "output",
           num_heads=None)
 _operator("RemovePadding", "input sequence_token_count", "output token_offset cumulated_seq_len max_seq_len")

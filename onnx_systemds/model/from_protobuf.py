@@ -129,9 +129,7 @@ class Converter:
         inner = self._value_infos(proto.value_info, f"{label}: value")
         nodes, captured = self._nodes(proto.node, scope, graph_name, depth)
         given = {info.name: None for info in inputs} | dict.fromkeys(initializers)
-        order, free = sort_nodes(
-            nodes, captured, (info.name for info in outputs), given, graph_name, self.reasons
-        )
+        order, free = sort_nodes(nodes, captured, (info.name for info in outputs), given, graph_name, self.reasons)
         graph = ir.Graph(
             name=graph_name,
             doc_string=prose_of(proto.doc_string),

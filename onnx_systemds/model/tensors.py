@@ -182,9 +182,7 @@ def _from_raw(
     return _frozen(np.frombuffer(buffer, dtype.newbyteorder("<"), count, offset).reshape(dims))
 
 
-def _from_typed(
-    tensor: onnx.TensorProto, kind: str, fields: set[str], dims: tuple[int, ...], count: int
-) -> Array:
+def _from_typed(tensor: onnx.TensorProto, kind: str, fields: set[str], dims: tuple[int, ...], count: int) -> Array:
     field = _storage_field(tensor.data_type)
     if fields - {field}:
         raise InvalidModel(f"{kind} elements cannot be stored in {min(fields)}")

@@ -120,9 +120,7 @@ class _Walk:
                 return value, position
         raise _malformed(position, "a number is longer than ten bytes")
 
-    def message(
-        self, start: int, end: int, descriptor: Any, depth: int
-    ) -> list[bytes | memoryview] | None:
+    def message(self, start: int, end: int, descriptor: Any, depth: int) -> list[bytes | memoryview] | None:
         """Return the pieces of the shortened message in [start, end), None when nothing in it was cut."""
         if depth > _DEEPEST:
             raise InvalidModel(f"sub-graphs or types are nested too deeply (more than {_DEEPEST} messages)")

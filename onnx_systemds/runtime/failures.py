@@ -18,12 +18,7 @@ from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.engine import EngineError, ScriptCompileError, ScriptRuntimeError
 from onnx_systemds.engine.errors import FailedNode
-from onnx_systemds.importing.origins import (
-    PlacedStatement,
-    placed_statements,
-    read_back,
-    statements_between,
-)
+from onnx_systemds.importing.origins import PlacedStatement, placed_statements, read_back, statements_between
 from onnx_systemds.importing.passes.block_cuts import BLOCK_CUT, cut, with_never
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.driver import Program
@@ -149,9 +144,7 @@ def _traced(script: tree.Script, *, is_stop: bool) -> tree.Script:
         script = rewritten(script, lambda node: replace(failing, origin=node.origin) if _stops(node) else node)
     sources = tuple(item for item in script.items if isinstance(item, tree.Source))  # these stand at the top
     main = with_never(_apart(tuple(item for item in script.statements if not isinstance(item, tree.Source))))
-    functions = (
-        replace(function, body=with_never(_apart(function.body))) for function in script.functions.values()
-    )
+    functions = (replace(function, body=with_never(_apart(function.body))) for function in script.functions.values())
     return replace(script, items=(*sources, *functions, *main))
 
 

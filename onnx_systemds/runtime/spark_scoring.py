@@ -16,13 +16,7 @@ from onnx_systemds.files import part_files, replacing
 from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.coded_texts import has_texts
 from onnx_systemds.importing.interface import Port
-from onnx_systemds.importing.score_program import (
-    PROGRAM,
-    file_arguments,
-    obstacle_to_spark,
-    save_program,
-    score_text,
-)
+from onnx_systemds.importing.score_program import PROGRAM, file_arguments, obstacle_to_spark, save_program, score_text
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, restored, tensor_of

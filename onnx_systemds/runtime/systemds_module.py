@@ -267,6 +267,4 @@ def _signature(script: Script) -> inspect.Signature:
         for place, parameter in enumerate(given)
     ]
     single = len(function.results) == 1
-    return inspect.Signature(
-        parameters, return_annotation=NODES[function.results[0].type.kind] if single else Results
-    )
+    return inspect.Signature(parameters, return_annotation=NODES[function.results[0].type.kind] if single else Results)

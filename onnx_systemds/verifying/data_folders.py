@@ -43,8 +43,7 @@ def _read(folder: Path, kind: str, wanted: Sequence[ValueInfo]) -> dict[str, Any
         raise TranspileError(f"the numbers of its {kind}_*.pb have gaps", folder)
     if len(numbers) > len(wanted):
         raise TranspileError(f"it has {len(numbers)} files {kind}_*.pb, the model {len(wanted)} {kind}s", folder)
-    return {info.name: _content(folder / f"{kind}_{number}.pb", info.type)
-            for number, info in zip(numbers, wanted)}
+    return {info.name: _content(folder / f"{kind}_{number}.pb", info.type) for number, info in zip(numbers, wanted)}
 
 
 def _content(path: Path, type_: Type | None) -> Any:

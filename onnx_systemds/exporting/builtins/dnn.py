@@ -67,9 +67,7 @@ class _Windows(NamedTuple):
 
 def _register_pool(name: str, op: str, meaning: str, **more: Any) -> None:
     @builtin(name, meaning=meaning)
-    def function(
-        ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
-    ) -> Value:
+    def function(ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes) -> Value:
         windows = _Windows.of(pool_size, stride, padding)
         dims = (x.rows, input_shape[1], *windows.extents(input_shape))
         return ctx.matrix(ctx.g.node(op, [image(ctx, x, input_shape)], dims, **windows.attributes, **more))

@@ -23,9 +23,7 @@ COUNTED = ("cb_uniform", "cb_normal")
 """Distributions of numbers that are drawn out of counters, in lower case."""
 
 
-def seeded_matrix(
-    rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int
-) -> Array:
+def seeded_matrix(rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int) -> Array:
     """Return the matrix of ``rand(rows, cols, min=low, max=high, pdf, sparsity, seed)``.
 
     pdf: uniform, normal, cb_uniform or cb_normal. Raises UnsupportedCase for several blocks of the last two.

@@ -71,9 +71,7 @@ def single_precision(ctx: Context, X: Matrix) -> Value | None:
 
 
 @template_function("round_to_float")
-def round_to_float(
-    ctx: Context, X: Matrix, bits: int, smallest: int, largest: float, beyond: float
-) -> Value | None:
+def round_to_float(ctx: Context, X: Matrix, bits: int, smallest: int, largest: float, beyond: float) -> Value | None:
     """Numbers as float32 holds them, what is larger an infinity."""
     if ctx.g.dtype == "float64" or (bits, smallest, largest, beyond) != (24, -126, _LARGEST, math.inf):
         return None

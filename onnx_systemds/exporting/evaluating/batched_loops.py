@@ -215,9 +215,7 @@ def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor,
     return joined if initial.dims[axis] == 0 else graph.concat([initial, joined], axis)
 
 
-def _grown_by_some(
-    graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor
-) -> Tensor | None:
+def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
     """Return the same where only the trips of one branch join a row or a column of theirs."""
     node = end.node
     if node is None or node.op != "If" or state.rank != 2:

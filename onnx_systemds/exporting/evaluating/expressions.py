@@ -38,8 +38,7 @@ def argument(evaluator: Evaluator, node: tree.Argument) -> Scalar:
     """Return ``$name``. Raises UnsupportedCase where it is not given."""
     if node.name not in evaluator.arguments:
         with evaluator.at(node):
-            raise UnsupportedCase(f"the argument ${node.name} is not given",
-                                  hint=f"give it: --arg {node.name}=VALUE")
+            raise UnsupportedCase(f"the argument ${node.name} is not given", hint=f"give it: --arg {node.name}=VALUE")
     evaluator.context.asked.add(node.name)
     return _argument_value(evaluator.arguments[node.name])
 

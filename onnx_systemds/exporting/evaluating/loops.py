@@ -85,9 +85,7 @@ def _tells(evaluator: Evaluator, statement: tree.For, live: Live) -> bool:
                for value in found)
 
 
-def _roll_up(
-    evaluator: Evaluator, before: Variables, write_loop: Callable[[], TranspileError | None]
-) -> None:
+def _roll_up(evaluator: Evaluator, before: Variables, write_loop: Callable[[], TranspileError | None]) -> None:
     """Write a Loop in place of what a loop was unrolled to, where that is possible."""
     unrolled = evaluator.snapshot()
     evaluator.frame.variables = before

@@ -17,9 +17,7 @@ def captured(body: SubGraph) -> set[Tensor]:
     return _needed(body.scope, body.outputs)[1]
 
 
-def _needed(
-    scope: Scope, outputs: Iterable[Tensor], extra: Iterable[Node] = ()
-) -> tuple[list[Node], set[Tensor]]:
+def _needed(scope: Scope, outputs: Iterable[Tensor], extra: Iterable[Node] = ()) -> tuple[list[Node], set[Tensor]]:
     """Return the nodes and the tensors that outputs need; each body within is looked at once."""
     needed = set(outputs)
     found: list[Node] = []

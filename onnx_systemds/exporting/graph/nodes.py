@@ -41,9 +41,7 @@ class Tensor:
     __slots__ = ("constant", "counts", "dims", "entries", "graph", "hint", "kind", "node", "replaced", "row_choice",
                  "stored")
 
-    def __init__(
-        self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None, graph: Any = None
-    ) -> None:
+    def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None, graph: Any = None) -> None:
         self.kind = kind
         self.dims = dims
         self.hint = hint

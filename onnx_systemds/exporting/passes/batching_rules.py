@@ -63,9 +63,7 @@ def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, B
     return node.operand(), first
 
 
-def _stacked_first(
-    batching: Batching, node: Node, inputs: Sequence[Batched | None], rank: int | None = None
-) -> Tensor:
+def _stacked_first(batching: Batching, node: Node, inputs: Sequence[Batched | None], rank: int | None = None) -> Tensor:
     source, first = _only_first(node, inputs)
     return batching.stacked(first, source.dims, rank)
 

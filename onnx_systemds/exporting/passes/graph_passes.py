@@ -30,9 +30,7 @@ def fuse(builder: Operators) -> None:
             _visit(fusing, node)
 
 
-def _counted(
-    scope: Scope, outputs: Iterable[Tensor], uses: Counter[Tensor]
-) -> Iterable[tuple[Scope, list[Node]]]:
+def _counted(scope: Scope, outputs: Iterable[Tensor], uses: Counter[Tensor]) -> Iterable[tuple[Scope, list[Node]]]:
     """Yield the scopes with their needed nodes, and count how often each tensor is used."""
     needed = needed_nodes(scope, outputs)
     yield scope, needed

@@ -16,13 +16,7 @@ from onnx import TensorProto
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by
 from onnx_systemds.exporting.passes.dataflow import Edge, all_nodes, edges_of, fed_back, reached
-from onnx_systemds.exporting.passes.magnitudes import (
-    RULES,
-    Magnitude,
-    magnitudes,
-    remainder_divisor,
-    whole_quotient,
-)
+from onnx_systemds.exporting.passes.magnitudes import RULES, Magnitude, magnitudes, remainder_divisor, whole_quotient
 from onnx_systemds.exporting.passes.retyping import Retyping
 
 _EXACT = 2.0**24

@@ -54,9 +54,7 @@ class JoinedOperations:
     variables that are numbers of the run.
     """
 
-    def __init__(
-        self, values: Mapping[str, tree.Expression], uses: Counter[str], scalars: frozenset[str]
-    ) -> None:
+    def __init__(self, values: Mapping[str, tree.Expression], uses: Counter[str], scalars: frozenset[str]) -> None:
         self._values = values
         self._uses = uses
         self._scalars = scalars

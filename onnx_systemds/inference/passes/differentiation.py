@@ -85,9 +85,7 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
             continue
         definition = onnx_definition(NodeFacts(node, facts.values))
         if definition is None:
-            raise UnsupportedCase(
-                f"the derivative of {node.op_type} (node {quoted(node.label)}) is not supported yet"
-            )
+            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.label)}) is not supported yet")
         found[node.index] = definition
     return found
 

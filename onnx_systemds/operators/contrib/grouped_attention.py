@@ -51,8 +51,7 @@ def group_query_attention(node: Expansion) -> None:
         node.give(key, 1)
         node.give(value, 2)
     scores = _scores(node, sizes, query, key)
-    probabilities = _probabilities(node, node.emit("Where", _allowed(node, sizes, key), scores,
-                                                   number(node, LOWEST)))
+    probabilities = _probabilities(node, node.emit("Where", _allowed(node, sizes, key), scores, number(node, LOWEST)))
     if sizes.heads != sizes.shared:
         probabilities = node.reshape(probabilities, 0, sizes.shared, -1, 0)
     y = node.emit("MatMul", probabilities, value)

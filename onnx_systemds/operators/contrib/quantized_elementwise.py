@@ -139,9 +139,7 @@ def _normalized(node: NodeView, x: str, columns: Columns) -> tuple[list[str], st
 # --- rescaled operands -------------------------------------------------------------------------------------------
 
 
-def _rescaled(
-    node: NodeView, operand: Operand, own: tuple[Number, Number], goal: tuple[Number, Number]
-) -> Operand:
+def _rescaled(node: NodeView, operand: Operand, own: tuple[Number, Number], goal: tuple[Number, Number]) -> Operand:
     """An operand with its scale and zero point in those of the result; as it is where these are the same."""
     if None not in (own[0].known, own[1].known) and own == goal:
         return operand

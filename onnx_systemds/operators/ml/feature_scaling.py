@@ -94,9 +94,7 @@ def normalizer(node: NodeView) -> Fragment:
     sizes = {"MAX": _largest(node, x), "L1": row_sums(f"abs({x})", cols), "L2": f"sqrt({row_sums(f'{x}^2', cols)})"}
     if node.attribute("norm") not in sizes:
         raise UnsupportedCase("the norm is none of MAX, L1 and L2")
-    return node.result(
-        f"{x} / ({norm} + ({norm} == 0))", view, before=[f"{norm} = {sizes[node.attribute('norm')]}"]
-    )
+    return node.result(f"{x} / ({norm} + ({norm} == 0))", view, before=[f"{norm} = {sizes[node.attribute('norm')]}"])
 
 
 def _largest(node: NodeView, x: str) -> str:

@@ -250,9 +250,7 @@ class _Contraction:
         return multiply(x, y)
 
 
-def _diagonal_positions(
-    node: NodeView, labels: Labels, dims: Dims, unique: Labels, sizes: dict[str, Dim]
-) -> str:
+def _diagonal_positions(node: NodeView, labels: Labels, dims: Dims, unique: Labels, sizes: dict[str, Dim]) -> str:
     """1-based positions, among all elements, of those whose repeated labels agree; the unique labels vary in order."""
     strides: dict[str, Dim] = {}
     stride: Dim = 1

@@ -69,9 +69,7 @@ def _legacy_operands(node: NodeView) -> Operands:
     return operands(Aligned(node, {1: aligned}), [0, 1], dims)
 
 
-def binary_of(
-    node: NodeView, combine: Callable[[Operands], Operand], *, source: NodeView | None = None
-) -> Fragment:
+def binary_of(node: NodeView, combine: Callable[[Operands], Operand], *, source: NodeView | None = None) -> Fragment:
     """A combination of two operands that gives numbers; ``source`` sees the operands in other dims."""
     given = two_operands(node) if source is None else operands(source, [0, 1], node.output_dims())
     return finish(node, combine(given), given)
@@ -116,9 +114,7 @@ def of_matrix(node: NodeView, function: str, x: str, *arguments: object) -> str:
     return node.call_on(function, x, *arguments, single=is_single(node))
 
 
-def as_layer(
-    layer: str, fits: Callable[[NodeView], bool] = lambda node: True
-) -> Callable[[NodeView], Fragment | None]:
+def as_layer(layer: str, fits: Callable[[NodeView], bool] = lambda node: True) -> Callable[[NodeView], Fragment | None]:
     """What writes an operator of one number as a layer, which takes a matrix of any rows and columns."""
 
     def write(node: NodeView) -> Fragment | None:

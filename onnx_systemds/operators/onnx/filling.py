@@ -218,9 +218,7 @@ def eye_like(node: NodeView) -> Fragment:
     rows, cols = node.output_dims()
     offset = int(node.attribute("k"))
     shift = f" + {literal(offset)}" if offset else ""
-    return node.result(
-        f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "==")', View(rows, cols)
-    )
+    return node.result(f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "==")', View(rows, cols))
 
 
 @batch_rule("Trilu")

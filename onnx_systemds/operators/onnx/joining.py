@@ -152,9 +152,7 @@ def split(node: NodeView) -> Fragment:
 @gradient("Split")
 def _split_gradient(n: Backward) -> Sequence[str]:
     axis = n.axis(default=0)
-    parts = [
-        given or n.tape.filled_like(name, n.dtype(0), 0.0) for given, name in zip(n.given, n.node.outputs)
-    ]
+    parts = [given or n.tape.filled_like(name, n.dtype(0), 0.0) for given, name in zip(n.given, n.node.outputs)]
     return [n.emit("Concat", *parts, axis=axis)]
 
 

@@ -241,9 +241,7 @@ def _mean_over(node: NodeView, text: str, view: View, dims: Dims, axes: Sequence
     return node.converted(text, view, View(1, product(left)))
 
 
-def mean_of_axis(
-    node: NodeView, text: str, view: View, prefix: Dim, size: Dim, suffix: Dim
-) -> tuple[str, View]:
+def mean_of_axis(node: NodeView, text: str, view: View, prefix: Dim, size: Dim, suffix: Dim) -> tuple[str, View]:
     """Text and view of the means over the middle one of three axes."""
     seen = partial(node.converted, text, view)
     if size == 1:

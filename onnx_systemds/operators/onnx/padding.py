@@ -186,9 +186,7 @@ def _centred(node: NodeFacts) -> Amounts:
     dims = node.dims("input_data")
     wanted = node.sizes("shape", "the shape")
     given = node.attribute("axes")
-    axes = (
-        range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
-    )
+    axes = range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
     amounts: list[tuple[Dim, Dim]] = [(0, 0)] * len(dims)
     for axis, size in zip(axes, wanted):
         added = size - dims[axis]

@@ -119,9 +119,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
         return image.resized(text, axis, outputs).bound(node, "pooled")
     check_parts(kernel, f"a dilated window along spatial axis {axis}")
     span = (outputs - 1) * stride + 1
-    spans = [
-        f"{node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}" for tap in range(kernel)
-    ]
+    spans = [f"{node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}" for tap in range(kernel)]
     whole = image.turned(node, view).bound(node, "whole")
     slices, before = [f"{whole.text}[, {taken}]" for taken in spans], [*whole.before]
     if builtin == "max_pool":
@@ -271,9 +269,7 @@ def _with_indices(node: NodeView, window: Windows) -> Fragment:
     lines, starts, taps = _window_places(node, window, places, numbers)
     plane = padded(node, _ones(node, window), window.before, window.after)
     within = plane.seen(node, View(product(plane.sizes), 1))  # 1 within the image, 0 in the padding
-    call = node.call(
-        "max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)), within
-    )
+    call = node.call("max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)), within)
     maxima, indices = node.temporary("maxima"), node.temporary("indices")
     statements = [*image.before, *lines, *plane.before, f"[{maxima}, {indices}] = {call}"]
     result = View(image.lead, product(window.outputs))

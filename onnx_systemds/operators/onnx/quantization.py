@@ -110,9 +110,7 @@ def _assume_blocks(node: NodeFacts, block: int) -> None:
             node.assume_equal(node.dims(position)[axis], count, node.axis_words(position, axis), "the number of blocks")
 
 
-def _partial_blocks(
-    node: NodeView, positions: list[int], axis: int, block: int, statements: list[str]
-) -> Operands:
+def _partial_blocks(node: NodeView, positions: list[int], axis: int, block: int, statements: list[str]) -> Operands:
     """As `scaled_operands` where the last block is (or, with dims of the run, may be) not full: scales are gathered."""
     length = node.dims("x")[axis]
     numbers = f"(seq(0, {node.dim(length - 1)}) %/% {block})"

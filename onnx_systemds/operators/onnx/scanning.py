@@ -54,9 +54,7 @@ def scan_rule_9(node: NodeFacts) -> tuple[Value, ...]:
     first = facts.input_count - len(axes)
     check_counts(facts, "body", facts.input_count, max(first, len(node.node.outputs)))
     states = [facts.value(position) for position in range(first)]
-    slices = [
-        Value(facts.dtype(first + i), _without(facts.dims(first + i), axis)) for i, axis in enumerate(axes)
-    ]
+    slices = [Value(facts.dtype(first + i), _without(facts.dims(first + i), axis)) for i, axis in enumerate(axes)]
     typed = type_body(facts, [], states, slices, 0)
     outputs = [
         carried_value(facts, position, value, typed, typed.inputs[position]) for position, value in enumerate(states)

@@ -143,9 +143,7 @@ def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
     return [f"{node.dim(first + 1)}:{node.dim(first + span)}" for first in firsts]
 
 
-def _without_gaps(
-    node: NodeView, total: str, rows: Dim, line: Dim, window: Windows, statements: list[str]
-) -> str:
+def _without_gaps(node: NodeView, total: str, rows: Dim, line: Dim, window: Windows, statements: list[str]) -> str:
     """Planes of whole lines, each in a row, less what lies between the lines of the result; a line in each row."""
     height, width = window.outputs
     whole = View(rows * height, line)

@@ -124,9 +124,7 @@ def space_to_depth(node: NodeView) -> Fragment:
     block = _block(node)
     batch, _, rows, cols = node.output_dims()
     dims = (batch, node.dims("input")[1], rows, block, cols, block)
-    return permutation(
-        node, dims, (0, 1, 3, 5, 2, 4) if node.attribute("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
-    )
+    return permutation(node, dims, (0, 1, 3, 5, 2, 4) if node.attribute("mode") == "CRD" else (0, 3, 5, 1, 2, 4))
 
 
 def _block(node: NodeFacts) -> int:

@@ -55,9 +55,7 @@ class FunctionSizes:
             return True
         return self._outer is not None and self._outer.is_known(symbol)
 
-    def definitions(
-        self, given: Sequence[tuple[str, Dims]], *, checked: bool = False
-    ) -> tuple[list[str], list[str]]:
+    def definitions(self, given: Sequence[tuple[str, Dims]], *, checked: bool = False) -> tuple[list[str], list[str]]:
         """Definitions of the sizes used, and the identifiers of those that the inputs do not determine.
 
         ``given``: identifier and dims of each matrix input, which has the form of function boundaries. With ``checked``

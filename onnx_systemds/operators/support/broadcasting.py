@@ -240,9 +240,7 @@ def minus_vector(matrix: str, vector: str) -> str:
     return f"{matrix} + (-{vector})"
 
 
-def gather_rows_text(
-    node: NodeView, matrix: str, index: str, rows: Dim, count: Dim, cols: Dim, *, finite: bool
-) -> str:
+def gather_rows_text(node: NodeView, matrix: str, index: str, rows: Dim, count: Dim, cols: Dim, *, finite: bool) -> str:
     """Rows ``index`` (1-based column, text) of ``matrix`` with ``rows`` rows, as a product with a 0/1 matrix.
 
     The 0/1 matrix must be stored sparse where the data may hold NaN or infinities (0 * NaN is NaN), which the engine

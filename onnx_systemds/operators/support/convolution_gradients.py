@@ -74,9 +74,7 @@ def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) 
         joined = n.emit("Concat", channels, n.tape.known([-1]), space, axis=0)
         turned = n.emit("Reshape", parts, joined)
     filters = n.emit("Transpose", grad, perm=swap)
-    found = n.emit(
-        "Conv", turned, filters, group=group, pads=grid.pads, strides=grid.dilations, dilations=grid.strides
-    )
+    found = n.emit("Conv", turned, filters, group=group, pads=grid.pads, strides=grid.dilations, dilations=grid.strides)
     if any(rest >= step for rest, step in zip(grid.rest, grid.dilations)):
         starts, ends = n.tape.known([0] * len(spatial)), n.tape.known(grid.kernel)
         found = n.emit("Slice", found, starts, ends, n.tape.known(spatial))

@@ -141,9 +141,7 @@ def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *,
         cut = order.index(last) + 1
         moved = _rows_permuted(node, source, dims, (*order[cut:], *order[:cut]), finite=finite)
         moved = moved.bound(node, "blocks")
-        after = View(
-            product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut])
-        )
+        after = View(product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut]))
         return Moved(f"t({moved.seen(node, after)})", View(after.cols, after.rows), moved.before)
     cut = wanted + 1
     flipped = split_view(dims, cut)
@@ -156,9 +154,7 @@ def _is_better_block(left: Dim, right: Dim) -> bool:
     """Whether rows of length ``left`` are gathered faster than those of length ``right``: longer ones."""
     if isinstance(left, int) and isinstance(right, int):
         return left > right
-    return (
-        left >= LONG_BLOCK if isinstance(left, int) else not (isinstance(right, int) and right >= LONG_BLOCK)
-    )
+    return left >= LONG_BLOCK if isinstance(left, int) else not (isinstance(right, int) and right >= LONG_BLOCK)
 
 
 def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *, finite: bool) -> Moved:

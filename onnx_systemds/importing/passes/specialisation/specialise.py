@@ -11,14 +11,7 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned, assigns_variable
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
-from onnx_systemds.importing.passes.block_cuts import (
-    LISTED_CUT,
-    cut,
-    cut_blocks,
-    is_loaded_cut,
-    is_never,
-    with_never,
-)
+from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
