@@ -11,7 +11,6 @@ from typing import Any
 
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
-from onnx_systemds.model import protos
 
 OPSET = 23  # of the ONNX nodes that are written
 
@@ -35,10 +34,6 @@ class Expansion(NodeFacts, NodeWriter):
     def attributes(self, *names: str) -> dict[str, Any]:
         """Those attributes that have a value, by name."""
         return {name: value for name in names if (value := self.attribute(name)) is not None}
-
-    def cast(self, name: str, dtype: str, to: str = "") -> str:
-        """A value in another element type."""
-        return self.emit_several("Cast", [to or self.fresh("Cast")], name, to=protos.element_type(dtype))[0]
 
     def reshape(self, name: str, *dims: int, to: str = "") -> str:
         """A value in other dims: 0 keeps the one at its place, -1 is what remains."""
@@ -75,10 +70,6 @@ class Expansion(NodeFacts, NodeWriter):
     def channels_last(self, name: str, rank: int, to: str = "") -> str:
         """Images whose channels come after the batch, with the channels last."""
         return self.emit("Transpose", name, to=to, perm=(0, *range(2, rank), 1))
-
-    def unsqueeze(self, name: str, *axes: int) -> str:
-        """A value with new axes of size 1."""
-        return self.emit("Unsqueeze", name, self.known(axes))
 
     def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
         """The part of a value along one axis."""

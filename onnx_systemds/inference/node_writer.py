@@ -48,3 +48,11 @@ class NodeWriter:
         """A tensor of the dims of another one, the same number everywhere."""
         fill = np.array([value], protos.numpy_dtype(dtype))
         return self.emit("ConstantOfShape", self.emit("Shape", name), value=fill)
+
+    def unsqueeze(self, name: str, *axes: int) -> str:
+        """A value with new axes of size 1."""
+        return self.emit("Unsqueeze", name, self.known(axes))
+
+    def cast(self, name: str, dtype: str, to: str = "") -> str:
+        """A value in another element type."""
+        return self.emit_several("Cast", [to or self.fresh("Cast")], name, to=protos.element_type(dtype))[0]

@@ -20,9 +20,9 @@ from onnx_systemds.errors import InternalError, PluginError, TranspileError, quo
 from onnx_systemds.registration import Place, Places
 
 if TYPE_CHECKING:
+    from onnx_systemds.inference.backward import Backward
     from onnx_systemds.inference.expansion import Expansion
     from onnx_systemds.inference.facts import NodeFacts
-    from onnx_systemds.inference.gradient_tape import Backward
     from onnx_systemds.inference.integer_spans import IntegerUse
     from onnx_systemds.inference.list_node import ListNode
     from onnx_systemds.inference.values import Elements, Value
@@ -184,7 +184,7 @@ def fold(*op_types: str, since: int = 1, domain: str = "", override: bool = Fals
 def gradient(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below as the chain rule of operators: see `gradient_tape`.
+    """Register the function below as the chain rule of operators: see `backward`.
 
     Operators without a rule are differentiated by their definition by ONNX, where there is one.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_systemds.inference.gradient_tape import flat
+from onnx_systemds.inference.backward import flat
 from onnx_systemds.inference.registry import gradients
 from tests.operators.derivatives import Derivative, check_derivative
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.inference.backward import OPSET, Backward, flat
 from onnx_systemds.inference.definitions import inline, onnx_definition
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import OPSET, Backward, flat
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.registry import find, gradients
@@ -120,32 +120,32 @@ def _differentiated(
     facts: NodeFacts, path: Sequence[Node], wanted: Sequence[str], y: str, prefix: str
 ) -> tuple[Node, ...]:
     """The nodes that compute dy/dx for each x: the chain rule from the last node of the path to the first."""
-    tape = NodeWriter(facts.node, prefix, OPSET)
-    known: dict[str, list[str]] = {y: [tape.filled_like(y, facts.values[y].dtype, 1.0)]}
+    writer = NodeWriter(facts.node, prefix, OPSET)
+    known: dict[str, list[str]] = {y: [writer.filled_like(y, facts.values[y].dtype, 1.0)]}
     active = {name for node in path for name in node.outputs} | set(wanted)
     for node in reversed(path):
         rule = find(gradients, node.identity, node.version)
         if rule is None or rule is flat or not _is_smooth(node, facts.values):
             continue
-        given = [_sum(tape, known, name) if name in known else "" for name in node.outputs]
+        given = [_sum(writer, known, name) if name in known else "" for name in node.outputs]
         if not any(given):
             continue
         if any(given[1:]) and node.op_type != "Split":
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
-        step = Backward(node, facts.values, facts.graph_name, tape, given, active)
+        step = Backward(facts, node, writer, given, active)
         for name, derivative in zip(node.inputs, rule(step)):
             if derivative and name in active and facts.values[name].dtype in FLOAT_DTYPES:
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):
         if output:
-            found = _sum(tape, known, x) if x in known else tape.filled_like(x, facts.values[x].dtype, 0.0)
-            tape.emit("Identity", found, to=output)
-    return tuple(tape.nodes)
+            found = _sum(writer, known, x) if x in known else writer.filled_like(x, facts.values[x].dtype, 0.0)
+            writer.emit("Identity", found, to=output)
+    return tuple(writer.nodes)
 
 
-def _sum(tape: NodeWriter, known: dict[str, list[str]], name: str) -> str:
+def _sum(writer: NodeWriter, known: dict[str, list[str]], name: str) -> str:
     """All derivatives that reach a value, added up once."""
     parts = known[name]
     if len(parts) > 1:
-        known[name] = [tape.emit("Sum", *parts)]
+        known[name] = [writer.emit("Sum", *parts)]
     return known[name][0]

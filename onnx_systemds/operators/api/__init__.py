@@ -1,8 +1,8 @@
 """What an author of an operator needs: the views of a node that rules and generators see, fragments and forms."""
 
+from onnx_systemds.inference.backward import Backward
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view

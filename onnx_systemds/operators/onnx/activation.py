@@ -12,8 +12,8 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import plus
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.backward import by_factor
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.gradient_tape import by_factor
 from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES

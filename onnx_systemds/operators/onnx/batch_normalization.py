@@ -179,7 +179,7 @@ def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
     scale, mean, variance = (n.node.inputs[position] for position in (1, 3, 4))
     centred_by = by_channel(n, mean, rank)
     spread = by_channel(n, variance, rank)
-    others = n.tape.known([0, *range(2, rank)])
+    others = n.known([0, *range(2, rank)])
     if trains:
         centred_by = n.emit("ReduceMean", n.x, others)
         deviation = n.emit("Sub", n.x, centred_by)

@@ -7,9 +7,9 @@ from functools import partial
 
 from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.inference.backward import by_factor, flat
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import by_factor, flat
 from onnx_systemds.inference.integer_spans import Span
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value

@@ -9,9 +9,9 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import count_from_one, counted
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference.backward import flat
 from onnx_systemds.inference.dims import Dim, maximum, product
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.gradient_tape import flat
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Moves, Reads, Span, symmetric
 from onnx_systemds.inference.registry import (
     batch_rule,

@@ -93,12 +93,12 @@ def _gather_gradient(n: Backward) -> Sequence[str]:
     """Slices added to where they came from, by way of the first axis."""
     axis = n.axis(default=0)
     taken, rank = n.rank(1), n.rank(0)
-    index = n.emit("Unsqueeze", n.node.inputs[1], n.tape.known([-1]))
+    index = n.unsqueeze(n.node.inputs[1], -1)
     if n.dtype(1) != "int64":
-        index = n.emit("Cast", index, to=7)
+        index = n.cast(index, "int64")
     whole = range(axis, axis + taken)
     first = (*whole, *range(axis), *range(axis + taken, rank + taken - 1))
-    source = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    source = n.filled_like(n.x, n.dtype(0), 0.0)
     perm = (axis, *range(axis), *range(axis + 1, rank))
     if axis:
         source = n.emit("Transpose", source, perm=perm)
@@ -238,7 +238,7 @@ def _taken(node: NodeView, text: str, view: View, before: Sequence[str]) -> Frag
 
 @gradient("GatherElements")
 def _gather_elements_gradient(n: Backward) -> Sequence[str]:
-    zeros = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    zeros = n.filled_like(n.x, n.dtype(0), 0.0)
     axis = int(n.attribute("axis") or 0)
     return [n.emit("ScatterElements", zeros, n.node.inputs[1], n.grad, axis=axis, reduction="add")]
 
@@ -278,7 +278,7 @@ def gather_nd(node: NodeView) -> Fragment:
 def _gather_nd_gradient(n: Backward) -> Sequence[str]:
     if n.attribute("batch_dims"):
         raise UnsupportedCase("the derivative of a GatherND with batch_dims")
-    zeros = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    zeros = n.filled_like(n.x, n.dtype(0), 0.0)
     return [n.emit("ScatterND", zeros, n.node.inputs[1], n.grad, reduction="add")]
 
 

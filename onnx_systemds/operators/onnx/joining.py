@@ -103,7 +103,8 @@ def _concat_gradient(n: Backward) -> Sequence[str]:
     if n.input_count == 1:
         return [n.grad]
     sizes = _sizes(n, n.node.inputs, axis)
-    return n.emit_several("Split", n.input_count, n.grad, sizes, axis=axis)
+    part = n.fresh("Split")
+    return n.emit_several("Split", [part, *(f"{part}_{k}" for k in range(1, n.input_count))], n.grad, sizes, axis=axis)
 
 
 def _sizes(n: Backward, names: Sequence[str], axis: int) -> str:
@@ -152,7 +153,7 @@ def split(node: NodeView) -> Fragment:
 @gradient("Split")
 def _split_gradient(n: Backward) -> Sequence[str]:
     axis = n.axis(default=0)
-    parts = [given or n.tape.filled_like(name, n.dtype(0), 0.0) for given, name in zip(n.given, n.node.outputs)]
+    parts = [given or n.filled_like(name, n.dtype(0), 0.0) for given, name in zip(n.given, n.node.outputs)]
     return [n.emit("Concat", *parts, axis=axis)]
 
 

@@ -99,10 +99,10 @@ def _matmul_gradient(n: Backward) -> Sequence[str]:
     left, right, grad = n.x, n.node.inputs[1], n.grad
     ranks = [n.rank(0), n.rank(1)]
     if ranks[1] == 1:
-        right, grad = (n.emit("Unsqueeze", name, n.tape.known([-1])) for name in (right, grad))
+        right, grad = (n.unsqueeze(name, -1) for name in (right, grad))
     if ranks[0] == 1:
-        left = n.emit("Unsqueeze", left, n.tape.known([0]))
-        grad = n.emit("Unsqueeze", grad, n.tape.known([-2]))
+        left = n.unsqueeze(left, 0)
+        grad = n.unsqueeze(grad, -2)
     batch = (n.values[n.out].dims or ())[: max(*ranks, 2) - 2]
     return n.needed([
         lambda: _batch_sum(n, n.emit("MatMul", grad, _turned(n, right, max(ranks[1], 2))), batch, 0),
@@ -122,7 +122,7 @@ def _batch_sum(n: Backward, name: str, batch: Dims, position: int) -> str:
     if any(padded[axis] != 1 for axis in axes):
         raise UnsupportedCase("the derivative of a MatMul whose broadcast dims are not known")
     if axes:
-        name = n.emit("ReduceSum", name, n.tape.known(axes))
+        name = n.emit("ReduceSum", name, n.known(axes))
     return name if len(own) == len(batch) + 2 else n.shaped(name, position)
 
 

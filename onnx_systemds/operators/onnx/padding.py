@@ -100,7 +100,7 @@ def _pad_gradient(n: Backward) -> Sequence[str]:
     if n.attribute("mode") != "constant" or n.needs(2):
         raise UnsupportedCase("the derivative of a Pad that repeats elements, or by what it pads with")
     pads = n.attribute("pads") if n.version < 11 else n.require_constant(1, "the padding").ravel().tolist()
-    cut = n.tape.known([-int(pad) for pad in pads])
+    cut = n.known([-int(pad) for pad in pads])
     return [n.emit("Pad", n.grad, cut, "", *n.node.inputs[3:4])]
 
 

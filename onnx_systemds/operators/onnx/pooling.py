@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -309,10 +310,11 @@ def _window_places(
 @gradient("MaxPool")
 def _max_pool_gradient(n: Backward) -> Sequence[str]:
     """To the element that each maximum was taken from."""
-    attributes = {name: value for name, value in n.node.attributes.items() if name != "storage_order"}
-    _, taken = n.emit_several("MaxPool", 2, n.x, **attributes)
-    flat = n.tape.known([-1])
-    zeros = n.emit("Reshape", n.tape.filled_like(n.x, n.dtype(0), 0.0), flat)
+    attributes: dict[str, Any] = {name: value for name, value in n.node.attributes.items() if name != "storage_order"}
+    maxima = n.fresh("MaxPool")
+    _, taken = n.emit_several("MaxPool", [maxima, f"{maxima}_1"], n.x, **attributes)
+    flat = n.known([-1])
+    zeros = n.emit("Reshape", n.filled_like(n.x, n.dtype(0), 0.0), flat)
     index, grad = n.emit("Reshape", taken, flat), n.emit("Reshape", n.grad, flat)
     return [n.shaped(n.emit("ScatterElements", zeros, index, grad, axis=0, reduction="add"))]
 
@@ -330,7 +332,7 @@ def _average_pool_gradient(n: Backward) -> Sequence[str]:
     if n.attribute("count_include_pad"):
         count = n.number(float(np.prod(kernel)))
     else:
-        whole = n.tape.filled_like(n.x, n.dtype(0), 1.0)
+        whole = n.filled_like(n.x, n.dtype(0), 1.0)
         count = n.emit("Conv", whole, filters, group=channels, **grid.attributes)
     share = n.emit("Div", n.grad, count)
     return [n.emit("ConvTranspose", share, filters, group=channels, output_padding=grid.rest, **grid.attributes)]

@@ -9,8 +9,8 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.backward import flat
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.gradient_tape import flat
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.model.protos import element_name

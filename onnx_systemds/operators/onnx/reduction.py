@@ -343,13 +343,13 @@ def _reduction_gradient(factor: Callable[[Backward, list[int]], str] | None) -> 
 
 def _kept(n: Backward, name: str, axes: Sequence[int]) -> str:
     """A result of a reduction with its reduced axes."""
-    return name if n.attribute("keepdims") or not axes else n.emit("Unsqueeze", name, n.tape.known(axes))
+    return name if n.attribute("keepdims") or not axes else n.unsqueeze(name, *axes)
 
 
 def _extreme_shares(n: Backward, axes: list[int]) -> str:
     """Equal maxima share the derivative."""
     hits = n.emit("CastLike", n.emit("Equal", n.x, _kept(n, n.out, axes)), n.x)
-    return n.emit("Div", hits, n.emit("ReduceSum", hits, n.tape.known(axes))) if axes else hits
+    return n.emit("Div", hits, n.emit("ReduceSum", hits, n.known(axes))) if axes else hits
 
 
 _WEIGHTS: dict[str, Callable[[Backward, list[int]], str] | None] = {

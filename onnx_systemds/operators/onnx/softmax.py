@@ -104,4 +104,4 @@ def _log_softmax_gradient(n: Backward) -> Sequence[str]:
 def _softmax_axes(n: Backward) -> str:
     """The axes of one distribution: before opset 13 all from the axis on."""
     axis = n.axis()
-    return n.tape.known([axis] if n.version >= 13 else range(axis, n.rank(0)))
+    return n.known([axis] if n.version >= 13 else range(axis, n.rank(0)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.backward import Backward
 from onnx_systemds.inference.dims import Dim, Dims
-from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.operators.support.windows import windows
 
 
@@ -22,7 +23,7 @@ class Grid:
     rest: tuple[int, ...]
 
     @property
-    def attributes(self) -> dict[str, tuple[int, ...]]:
+    def attributes(self) -> dict[str, Any]:
         """Those of the convolution."""
         return {"strides": self.strides, "dilations": self.dilations, "pads": self.pads}
 
@@ -47,12 +48,12 @@ def known_integers(n: Backward, sizes: Sequence[Dim]) -> tuple[int, ...]:
 
 def channel_sum(n: Backward, name: str, rank: int) -> str:
     """Summed over all axes but the channels'."""
-    return n.emit("ReduceSum", name, n.tape.known([0, *range(2, rank)]), keepdims=0)
+    return n.emit("ReduceSum", name, n.known([0, *range(2, rank)]), keepdims=0)
 
 
 def by_channel(n: Backward, name: str, rank: int) -> str:
     """A number for each channel, to be broadcast along the other axes."""
-    return n.emit("Reshape", name, n.tape.known([1, -1, *[1] * (rank - 2)]))
+    return n.emit("Reshape", name, n.known([1, -1, *[1] * (rank - 2)]))
 
 
 def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) -> str:
@@ -68,14 +69,14 @@ def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) 
     else:
         batch = n.emit("Shape", image, start=0, end=1)
         space = n.emit("Shape", image, start=2)
-        split = n.emit("Concat", batch, n.tape.known([group, -1]), space, axis=0)
+        split = n.emit("Concat", batch, n.known([group, -1]), space, axis=0)
         parts = n.emit("Transpose", n.emit("Reshape", image, split), perm=(2, 1, 0, *range(3, rank + 1)))
         channels = n.emit("Shape", parts, start=0, end=1)
-        joined = n.emit("Concat", channels, n.tape.known([-1]), space, axis=0)
+        joined = n.emit("Concat", channels, n.known([-1]), space, axis=0)
         turned = n.emit("Reshape", parts, joined)
     filters = n.emit("Transpose", grad, perm=swap)
     found = n.emit("Conv", turned, filters, group=group, pads=grid.pads, strides=grid.dilations, dilations=grid.strides)
     if any(rest >= step for rest, step in zip(grid.rest, grid.dilations)):
-        starts, ends = n.tape.known([0] * len(spatial)), n.tape.known(grid.kernel)
-        found = n.emit("Slice", found, starts, ends, n.tape.known(spatial))
+        starts, ends = n.known([0] * len(spatial)), n.known(grid.kernel)
+        found = n.emit("Slice", found, starts, ends, n.known(spatial))
     return n.emit("Transpose", found, perm=swap)

@@ -7,39 +7,27 @@ derivative of y by the node's outputs, and returns those by its inputs as names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Node
 
 OPSET = 18  # of the nodes that are made
 
 
-class Backward(NodeFacts):
-    """A node, and the derivatives of y by its outputs: ``grad`` by the first one."""
+class Backward(NodeFacts, NodeWriter):
+    """A node, the derivatives of y by its outputs (``grad`` by the first one), and the nodes that are made of them."""
 
     def __init__(
-        self, node: Node, values: Mapping[str, Value], graph_name: str, tape: NodeWriter, given: Sequence[str],
-        active: set[str],
+        self, facts: NodeFacts, node: Node, writer: NodeWriter, given: Sequence[str], active: set[str]
     ) -> None:
-        super().__init__(node, values, graph_name)
-        self.tape = tape
+        NodeFacts.__init__(self, node, facts.values, facts.graph_name)
+        NodeWriter.__init__(self, writer.replaced, writer.prefix, writer.opset)
+        self.nodes = writer.nodes
         self.given = given
         self.active = active
-
-    def emit(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Write a node of one output; returns its name."""
-        return self.emit_several(op_type, 1, *inputs, **attributes)[0]
-
-    def emit_several(self, op_type: str, count: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
-        """Write a node of so many outputs; returns their names."""
-        base = self.tape.fresh(op_type)
-        outputs = [base, *(f"{base}_{position}" for position in range(1, count))]
-        return self.tape.emit_several(op_type, outputs, *inputs, **attributes)
 
     @property
     def grad(self) -> str:
@@ -64,7 +52,7 @@ class Backward(NodeFacts):
 
     def number(self, value: float) -> str:
         """A constant in the type of the first output."""
-        return self.tape.known(value, self.values[self.out].dtype)
+        return self.known(value, self.values[self.out].dtype)
 
     def times(self, left: str, right: str | float) -> str:
         """A product with a value or a number."""
@@ -85,11 +73,11 @@ class Backward(NodeFacts):
         assert whole is not None
         lead = len(whole) - len(own)
         if lead:
-            derivative = self.emit("ReduceSum", derivative, self.tape.known(range(lead)), keepdims=0)
+            derivative = self.emit("ReduceSum", derivative, self.known(range(lead)), keepdims=0)
         axes = [axis for axis, (size, goal) in enumerate(zip(own, whole[lead:])) if size == 1 and goal != 1]
         if any(size not in (1, goal) for size, goal in zip(own, whole[lead:])):
             raise UnsupportedCase(f"the derivative of {self.node.op_type} whose broadcast dims are not known")
-        return self.emit("ReduceSum", derivative, self.tape.known(axes)) if axes else derivative
+        return self.emit("ReduceSum", derivative, self.known(axes)) if axes else derivative
 
     def shaped(self, derivative: str, position: int = 0) -> str:
         """A derivative in the dims of an input of as many elements."""
@@ -125,8 +113,8 @@ class Backward(NodeFacts):
 
     def share(self, axes: Sequence[int]) -> str:
         """1 divided by the number of elements along some axes of the first input, for each of its elements."""
-        hits = self.tape.filled_like(self.x, self.dtype(0), 1.0)
-        return self.emit("Div", hits, self.emit("ReduceSum", hits, self.tape.known(axes))) if axes else hits
+        hits = self.filled_like(self.x, self.dtype(0), 1.0)
+        return self.emit("Div", hits, self.emit("ReduceSum", hits, self.known(axes))) if axes else hits
 
 
 def by_factor(factor: Callable[[Backward], str]) -> Callable[[Backward], Sequence[str]]:
