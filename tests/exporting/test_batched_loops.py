@@ -128,10 +128,24 @@ DEPENDENT = [
     rows("a place beside another extreme", "m = -99\nk = 0\nfor (n in 1:nrow(X)) { v = sum(X[n,])\nif (v > m) { k = m\nm = v } }\nY = cbind(as.matrix(m), as.matrix(k))"),
     rows("a branch that writes the row after", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n+1,] = X[n,] } }"),
     rows("branches that write other ranges", "Y = X\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { Y[n,1] = 0 } else { Y[n,2] = 0 } }"),
-    rows("a loop in a branch", COLUMN + "for (n in 1:nrow(X)) { v = abs(sum(X[n,])) + 0.1\nif (v < 1) { while (v < 5) { v = v * 2 } }\nY[n,1] = v }"),
+    rows("loops that join rows", COLUMN + "for (n in 1:nrow(X)) { V = X[n,]\nv = abs(sum(V))\nwhile (v < 9) { V = rbind(V, X[n,])\nv = v * 2 + 1 }\nY[n,1] = sum(V) }"),
+    rows("loops of so many runs as rows before", COLUMN + "for (n in 1:nrow(X)) { v = sum(X[n,])\nfor (k in 1:n) { v = cos(v) + k }\nY[n,1] = v }"),
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
     rows("rows that some trips join where there are few", "Y = X\nfor (n in 1:nrow(X)) { if (nrow(Y) < nrow(X) + 2) { Y = rbind(Y, X[n,]) } }"),
     rows("rows that are counted while they are joined", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] + nrow(Y)) }"),
+]
+
+LOOPS_IN_THEM = [
+    rows("a loop in a branch", COLUMN + "for (n in 1:nrow(X)) { v = abs(sum(X[n,])) + 0.1\nif (v < 1) { while (v < 5) { v = v * 2 } }\nY[n,1] = v }"),
+    rows("a loop that never ends where it is not taken",
+         COLUMN + "for (n in 1:nrow(X)) { v = sum(X[n,])\nif (v > 0) { while (v < 9) { v = v * 1.5 + 0.1 } }\nY[n,1] = v }"),
+    rows("a loop of numbers, of rows and a product", EMPTY + "for (n in 1:nrow(X)) { V = X[n,]\nk = 0\n"
+         "while (sum(V^2) > 0.01 * n) { V = V %*% t(X) %*% X / sum(X^2) / 1.5\nk = k + 1 }\nY[n,] = V * k }"),
+    rows("the first place, which may be behind the end", COLUMN + "for (n in 1:nrow(X)) { j = 1\ngoing = TRUE\nwhile (going) {\n"
+         "if (as.scalar(X[n,j]) < 1) { j = j + 1 } else { going = FALSE }\nif (j > ncol(X)) { going = FALSE } }\nY[n,1] = j }"),
+    rows("a loop in a loop", COLUMN + "for (n in 1:nrow(X)) { v = abs(sum(X[n,])) + 0.1\nk = 0\nwhile (k < 20) { w = v\n"
+         "while (w < n) { w = w * 2\nk = k + 1 }\nv = v + 1\nk = k + w }\nY[n,1] = v + k }"),
+    rows("as many runs as there are rows", COLUMN + "for (n in 1:nrow(X)) { v = sum(X[n,])\nfor (k in 1:nrow(X)) { v = cos(v) + k }\nY[n,1] = v }"),
 ]
 
 SURELY_SOME = [
@@ -169,7 +183,7 @@ def operators(model: onnx.ModelProto) -> set[str]:
     return {node.op_type for node in model.graph.node}
 
 
-@pytest.mark.parametrize("case", INDEPENDENT + DEPENDENT + SURELY_SOME + NONE, ids=str)
+@pytest.mark.parametrize("case", INDEPENDENT + DEPENDENT + LOOPS_IN_THEM + SURELY_SOME + NONE, ids=str)
 def test_loop_agrees_with_the_engine(case: ExportCase) -> None:
     check_export(case)
 
@@ -192,6 +206,12 @@ def test_a_known_batch_gives_what_an_open_one_gives(case: ExportCase, count: int
 @pytest.mark.parametrize("case", DEPENDENT, ids=str)
 def test_trips_that_depend_on_each_other_stay_a_loop(case: ExportCase) -> None:
     assert "Loop" in operators(model_of(case, "float32"))
+
+
+@pytest.mark.parametrize("case", LOOPS_IN_THEM, ids=str)
+def test_loops_of_all_trips_are_one(case: ExportCase) -> None:
+    loops = bodies(model_of(case, "float32"))
+    assert [len(loops), loops[0].count("Loop"), loops[0].count("If")] == [1, case.name == "a loop in a loop", 0]
 
 
 def test_a_place_that_a_branch_reads_outside_of_its_matrix_stops_the_model() -> None:

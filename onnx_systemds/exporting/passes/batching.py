@@ -117,8 +117,8 @@ class Batching:
         for tensor in node.outputs:
             if not all(graph.computable(dim) for dim in tensor.dims):
                 raise UnsupportedCase("the trips of this loop make matrices of different sizes")
-        if node.op in ("If", "Identity"):
-            make = self._make_branches if node.op == "If" else self._pass_on
+        make = {"If": self._make_branches, "Identity": self._pass_on, "Loop": self._make_loop}.get(node.op)
+        if make is not None:
             make(node)
             graph.place = before
             return
@@ -164,6 +164,40 @@ class Batching:
                 self._make_once(choice, inputs)
             else:
                 self._make_by_rule(choice, inputs)
+
+    def _make_loop(self, node: Node) -> None:
+        """Make a Loop that goes on as long as that of any trip; what a trip hands on stays as its own leaves it."""
+        graph, scope, (body,), (limit, going, *initial) = self.graph, node.scope, node.subgraphs(), node.inputs
+        (counter, is_on, *states), (condition, *ends) = body.inputs, body.outputs
+        assert scope is not None
+        most = Batched(graph.constant(np.iinfo(np.int64).max), same=True) if limit is None else self._of(limit)
+        if len(ends) > len(states) or not most.same:
+            raise UnsupportedCase("a loop in this loop has other numbers of runs in each trip, or joins what they give")
+        starts = [start for start in initial if start is not None]
+        if not [start.dims for start in starts] == [end.dims for end in ends] == [end.dims for end in node.outputs]:
+            raise UnsupportedCase("a loop in this loop makes matrices of different sizes")
+        self.enter(scope, body.scope, is_on)
+        outside = dict(self.found)
+
+        def run(number: Tensor, _: Tensor, on: Tensor, *values: Tensor) -> list[Tensor]:
+            self.found.update({counter: Batched(number, same=True), is_on: Batched(on)})
+            self.found.update(zip(states, map(Batched, values)))
+            for inner in needed_nodes(body.scope, body.outputs):
+                self._make(inner)
+            after = [self.repeated(self._of(end), end.dims) for end in ends]
+            after = [graph.where(graph.reshape(on, (self.trips, *[1] * (new.rank - 1))), new, value)
+                     for new, value in zip(after, values)]
+            on = graph.binary("And", on, self.repeated(self._of(condition), ()))
+            return [graph.reduce("ReduceSum", graph.cast(on, INT), (0,), keepdims=False) > 0, on, *after]
+
+        on = self.repeated(self._of(graph.constant(True) if going is None else going), ())
+        for outer, wanted in self.conditions.get(scope, ()):
+            on = graph.binary("And", on, graph.reshape(self.holds(outer, wanted), (self.trips,)))
+        try:
+            made = graph.loop(most.tensor, [on, *(self.repeated(self._of(start), start.dims) for start in starts)], run)
+        finally:
+            self.found = outside  # what stands in the body is not seen outside of it
+        self.found.update(zip(node.outputs, map(Batched, made[1:])))
 
     def may_fail(self, node: Node) -> bool:
         """Whether a node of a branch reads places that may be outside of a matrix in trips that do not take it.
@@ -270,7 +304,8 @@ class Batching:
         if start is None or not isinstance(size, int):
             return None
         step = substitute(start, {self.trip: symbol(self.trip) + 1}) - start
-        return Block(axis, substitute(start, {self.trip: 0}), step, size) if isinstance(step, int) else None
+        first = substitute(start, {self.trip: 0})
+        return Block(axis, first, step, size) if isinstance(step, int) and self.graph.computable(first) else None
 
 
 def _may_be_zero(tensor: Tensor) -> bool:
