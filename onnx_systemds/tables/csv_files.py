@@ -22,6 +22,7 @@ import numpy as np
 from onnx_systemds.errors import TranspileError, counted, escaped
 from onnx_systemds.tables.reading import BOOLEAN, FLOAT, INTEGER, TEXT, Array, Column, wrong_cell
 
+_LONGEST_FIELD = 1 << 24  # characters; the csv module's limit is 131,072, without one an open quote takes the file
 _EXACT = 2.0**53  # integers up to here are what their digits say
 _DTYPES: Mapping[str, Any] = {FLOAT: np.float64, INTEGER: np.int64, BOOLEAN: np.bool_, TEXT: object}
 _COMPRESSED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, zip, bzip2, xz, zstd
@@ -34,6 +35,7 @@ class CsvTable:
 
     def __init__(self, path: Path, *, has_header: bool) -> None:
         """Open a file and read its header, or how many fields it has. Raises TranspileError, OSError."""
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))  # of the process; nobody's gets smaller
         self.path = path
         self._raw = path.open("rb", buffering=0)
         self._lines: Iterator[str] = io.TextIOWrapper(io.BufferedReader(self._raw), "utf-8-sig", newline="")
@@ -65,7 +67,10 @@ class CsvTable:
         try:
             yield from reader
         except csv.Error as error:
-            raise TranspileError(f"line {self._line + reader.line_num}: {escaped(str(error))}", self.path) from error
+            hint = "is a double quote before it left open?" if "field limit" in str(error) else ""
+            raise TranspileError(
+                f"line {self._line + reader.line_num}: {escaped(str(error))}", self.path, hint
+            ) from error
         except UnicodeDecodeError as error:
             raise self._not_text(error) from error
 

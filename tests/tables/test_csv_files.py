@@ -89,6 +89,21 @@ def test_a_mark_of_utf8_is_no_part_of_the_name(tmp_path: Path) -> None:
     assert CsvTable(tmp_path / "a.csv", has_header=True).names == ["Straße", "b"]
 
 
+@pytest.mark.usefixtures("parser")
+def test_long_fields(tmp_path: Path) -> None:
+    """Longer than the csv module takes by itself, quoted and in the header as well."""
+    long = "long, " * 30000
+    (tmp_path / "a.csv").write_text(f'"{long}",b\n"{long}",2\n')
+    table = CsvTable(tmp_path / "a.csv", has_header=True)
+    assert table.names == [long, "b"]
+    assert [column.tolist() for block in table.blocks([Column(0, long, TEXT)], 10) for column in block] == [[long]]
+
+
+def test_a_quote_that_is_left_open_does_not_take_the_file(tmp_path: Path) -> None:
+    with pytest.raises(TranspileError, match=r"line \d+: field larger than field limit [^\n]*\n  hint: is a double quote"):
+        read(tmp_path / "a.csv", 'x\n"' + ("1" * 4096 + "\n") * 4096, "t")
+
+
 def test_header_only(tmp_path: Path) -> None:
     assert read(tmp_path / "a.csv", "x,y\n", "ff") == []
 
