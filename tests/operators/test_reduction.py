@@ -58,6 +58,8 @@ CASES = [
       for op, f in (("ReduceProd", lambda x, axes: x.prod(axes, x.dtype, keepdims=True)),
                     ("ReduceSumSquare", lambda x, axes: (x * x).sum(axes, x.dtype, keepdims=True)))
       for dtype in ("int32", "uint32") for axes in ([0], [1], [2], [0, 2], [0, 1, 2])],
+    *[Case("ReduceSumSquare", 13, {"x": np.full(dims, 1 - 2**31, np.int32)}, note=f"one element wraps {dims}",
+           expected=lambda x: x * x) for dims in ((), (1, 1))],
     Case("ReduceMean", 18, {"x": np.array([[-3, -4], [3, 4]], np.int32), "axes": np.array([1], np.int64)},
          constants=["axes"], expected=lambda x, _: np.array([[-3], [3]], np.int32)),
     Case("ReduceLogSumExp", 18, {"x": np.array([[1e4, 1e4], [-np.inf, -np.inf], [-np.inf, 1], [np.inf, 1]], np.float32),

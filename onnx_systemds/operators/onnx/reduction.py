@@ -159,8 +159,13 @@ def _exact(node: NodeView, reduction: Reduction) -> Reduction:
     if reduction.aggregate == "Prods":
         return replace(reduction, aggregate="WrappedProds", whole="")
     if reduction is REDUCTIONS["ReduceSumSquare"]:
-        return replace(reduction, ahead=lambda x: node.call("wrapped_product", x, x, sign_offset(node.dtype(0))))
+        return replace(reduction, ahead=partial(_wrapped_square, node))
     return reduction
+
+
+def _wrapped_square(node: NodeView, x: str) -> str:
+    """The squares of a matrix of 32-bit integers, in their type."""
+    return node.call("wrapped_product", x, x, sign_offset(node.dtype(0)))
 
 
 def _of_nothing(node: NodeView, reduction: Reduction) -> Fragment:
@@ -183,6 +188,9 @@ def _unreduced(node: NodeView, reduction: Reduction) -> Fragment:
     if reduction.ahead is None and reduction.after is None:
         return node.same_elements()
     form = node.wanted_form()
+    if reduction is REDUCTIONS["ReduceSumSquare"] and node.dtype(0) in WORDS:
+        view = form if isinstance(form, View) else View(1, 1)
+        return node.result(_wrapped_square(node, node.view(0, view)), view)
     x = node.scalar(0) if form is SCALAR else node.view(0, form)
     text = x if reduction.ahead is None else reduction.ahead(x)
     return node.result(_finished(node, reduction, text), form)

@@ -21,7 +21,7 @@ from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
-from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted
+from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted, unless_empty
 
 # --- DFT ---------------------------------------------------------------------------------------------------------
 
@@ -227,13 +227,14 @@ def _output_datatype(node: NodeFacts) -> str:
 def window_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As many numbers as the input says."""
     known = node.integers(0)
-    size = unknown_size(node, 0, 0) if known is None else known[0]
+    size = unknown_size(node, 0, 0, or_none=True) if known is None else known[0]
     return (node.tensor((size,), _output_datatype(node)),)
 
 
 def _window(node: NodeView, weights: Sequence[float]) -> Fragment:
     size = node.output_dims()[0]
-    before = [] if node.integers(0) is not None else [f"{node.dim(size)} = as.integer({node.scalar(0)})"]
+    counted = () if node.integers(0) is not None else (f"{node.dim(size)} = as.integer({node.scalar(0)})",)
+    before: list[str] = []
     turn = size if node.attribute("periodic") else size - 1
     angle = node.named("angle", f"seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}", before)
     terms = [literal(weights[0])]
@@ -245,7 +246,7 @@ def _window(node: NodeView, weights: Sequence[float]) -> Fragment:
         text = f"sign({text}) * floor(abs({text}))"
     elif node.output_dtype() not in FLOAT_FORMATS:
         raise UnsupportedCase(f"a window of type {node.output_dtype()}")
-    return node.result(text, View(size, 1), before=before)
+    return Fragment(counted) + unless_empty(node, node.result(text, View(size, 1), before=before), size)
 
 
 for _name, _weights in _WINDOWS.items():
