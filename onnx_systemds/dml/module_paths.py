@@ -17,12 +17,16 @@ _LONGEST_NAME = 400  # names of other exporters hold source code: each end of a 
 _LEAST_PARTS = 2
 _FEWEST_DOTS = 3
 
+NUMBERED = "onnx::"
+"""What names begin with that tell nothing: ``onnx::Conv_205`` is a weight that PyTorch's older exporter has folded."""
+
 Path = tuple[str, ...]
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is the path of a module and what that makes or holds."""
-    return ("/" in name or name.count(".") >= _FEWEST_DOTS) and len(name) <= _LONGEST_NAME
+    """Whether a name is the path of a module and what that makes or holds, or a number that PyTorch's exporter gave."""
+    is_known = "/" in name or name.startswith(NUMBERED) or name.count(".") >= _FEWEST_DOTS
+    return is_known and len(name) <= _LONGEST_NAME
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import onnx
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
-from onnx_systemds.dml.module_paths import beginning_in, is_path, short_names
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
@@ -41,6 +39,7 @@ from onnx_systemds.importing.passes.specialisation.specialise import (
 )
 from onnx_systemds.importing.passes.tried_sizes import with_untried_sizes
 from onnx_systemds.importing.script import Script
+from onnx_systemds.importing.value_names import short_value_names
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
@@ -48,12 +47,11 @@ from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.inference.passes import LAYER_CHANGING_PASSES, check_omitted, simplify
 from onnx_systemds.inference.single_precision import values_in_single_precision
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import has_known_elements
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
 from onnx_systemds.model.given_inputs import given_value
 from onnx_systemds.model.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.model.load import load_model
-from onnx_systemds.model.walk import nodes_of_model, nodes_written
+from onnx_systemds.model.walk import nodes_written
 from onnx_systemds.operators.rendering.script_parts import ScriptParts
 from onnx_systemds.stages import Stages
 
@@ -184,7 +182,7 @@ def _written(source: TypedModel, function: str, writing: Writing, progress: Prog
     """The script as its nodes are rendered, one by one."""
     model, typed = source.model, source.graph
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
-    parts.short_names = _short_names(model, typed)
+    parts.short_names = short_value_names(model, typed)
     parts.integers = integers = WideIntegers(typed)
     parts.in_single_precision = values_in_single_precision(typed)
     main = integers.of(typed)
@@ -212,23 +210,6 @@ def _written(source: TypedModel, function: str, writing: Writing, progress: Prog
         texts=tuple(parts.vocabulary.numbers),
         sources=tuple(tree.Source(f"nn/layers/{name}.dml", name) for name in sorted(parts.layers)),
     )
-
-
-def _short_names(model: Model, main: TypedGraph) -> dict[str, str]:
-    """What values are called that the model names by paths: constants apart, which tell of no module that computes."""
-    nodes = nodes_of_model(model.graph, model.functions)
-    written = {name for name in chain(model.graph.initializers, *(node.outputs for node in nodes)) if is_path(name)}
-    known: list[str] = []
-    computed: list[str] = []
-    graphs = [main] if written else []
-    for graph in graphs:
-        for name, value in graph.own.items():
-            (known if value.constant is not None or has_known_elements(value) else computed).append(name)
-        graphs += graph.bodies.values()
-    found: dict[str, str] = {}
-    for names in (known, computed):
-        found |= short_names(dict.fromkeys(beginning_in(name, written) for name in names))
-    return {name: short for name, short in found.items() if name not in main.inputs and name not in main.outputs}
 
 
 def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:

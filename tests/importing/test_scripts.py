@@ -97,6 +97,22 @@ def test_comments_of_a_node(text: str, comments: str) -> None:
     assert script.endswith("{\n" + comments + "  Y = max(X, 0)\n}\n")
 
 
+def test_values_are_named_by_their_modules() -> None:
+    """Constants without a name of their own are named after the node that reads them; their keys are ONNX's names."""
+    linear = "/net/layers.{}/linear/Gemm_output_0"
+    nodes = [helper.make_node("Gemm", [given, f"onnx::Gemm_{number}", f"net.layers.{number}.linear.bias"], [made])
+             for number, (given, made) in enumerate([("X", linear.format(0)), (linear.format(0), linear.format(1))])]
+    nodes.append(helper.make_node("Relu", [linear.format(1)], ["Y"]))
+    rng = np.random.default_rng(0)
+    weights = {f"onnx::Gemm_{number}": rng.random((8, 8), np.float32) for number in (0, 1)}
+    biases = {f"net.layers.{number}.linear.bias": rng.random(8, np.float32) for number in (0, 1)}
+    script = import_model(model(nodes, {"X": ["n", 8]}, {"Y": ["n", 8]}, **weights, **biases), weights="files")
+    lines = [line.strip() for line in script.text.splitlines()]
+    assert 'layers_1_linear_weight = matrix(as.matrix(weights["onnxGemm1"]), rows=8, cols=8)' in lines
+    assert 'layers_0_linear_bias = matrix(as.matrix(weights["layers0LinearBias"]), rows=1, cols=8)' in lines
+    assert "layers_0_linear = X %*% layers_0_linear_weight + layers_0_linear_bias" in lines
+
+
 def test_nodes_share_the_order_of_rows() -> None:
     """With a Softmax between them, which no Transpose passes, so that they stay three."""
     nodes = [helper.make_node("Transpose", ["X"], ["A"], perm=[1, 0, 2])]

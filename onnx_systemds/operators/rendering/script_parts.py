@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_uniform
-from onnx_systemds.dml.module_paths import shortened
+from onnx_systemds.dml.module_paths import NUMBERED, shortened
 from onnx_systemds.dml.names import Names, legal_identifier
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import Reasons
@@ -65,7 +65,7 @@ class ScriptParts:
         alike = [] if array.dtype == object else self._alike.setdefault(sample(matrix), [])
         key = self._equal_weight(matrix, alike)
         if not key:
-            key = base = _camel_case(shortened(name, self.short_names))
+            key = base = _camel_case(name if name.startswith(NUMBERED) else shortened(name, self.short_names))
             number = 1
             while key in self.weights:
                 number += 1
