@@ -23,7 +23,7 @@ _STAGES = [f"/net/encoder/stages.{stage}/layer/layer.0/conv/Conv_output_0" for s
         (["/net/conv/Conv_output_0", "/net/conv/Conv_output_0_x"], ["conv_Conv", "conv_Conv_output_0_x"]),
         (["net.layers.0.query.bias", "net.layers.1.query.bias"], ["layers_0_query_bias", "layers_1_query_bias"]),
         (["net.encoder.norm.bias", "/net/encoder/norm/Add_output_0"], ["norm_bias", "norm_Add"]),
-        (["a.b", "input.1", "onnx::Conv_205", "x"], [False, False, False, False]),
+        (["a.b", "input.1", "onnx::Conv_205", "x"], [False, False, "onnx_Conv_205", False]),
         (["/" + 500 * "a" + "/b", "//", "/"], [False, False, False]),
     ],
 )
