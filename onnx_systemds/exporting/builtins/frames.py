@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
-from onnx_systemds.exporting.graph.nodes import TEXT
+from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT
 from onnx_systemds.exporting.values import FrameValue, ListValue
 from onnx_systemds.inference.dims import Dim, Dims
 
@@ -17,6 +18,9 @@ NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
 
 EQUAL_TEXTS = 19
 """The opset from which on texts can be compared."""
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Numbers by what the engine prints of them."""
 
 
 @builtin("as.frame")
@@ -103,6 +107,16 @@ def compare_texts(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
         raise UnsupportedCase(f"'{operator}' with a string whose content only the run knows")
     same = equal_texts(ctx, a, b)
     return same if operator == "==" else ~same
+
+
+def compare_printed(operator: str, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return ``x == "NaN"``, or the like, of a number, which is what the engine prints of it; None for all else."""
+    for number, known in ((a, b), (b, a)):
+        meant = None if known.kind != TEXT or known.constant is None else _NOT_FINITE.get(known.constant.item())
+        if meant is not None and number.kind == FLOAT and operator in ("==", "!="):
+            same = number.apply("IsNaN") if math.isnan(meant) else number.equals(meant)
+            return same if operator == "==" else ~same
+    return None
 
 
 def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> FrameValue:

@@ -13,7 +13,7 @@ from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Matrix, Scalar, Tensor, Value
-from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
+from onnx_systemds.exporting.builtins.frames import compare_frames, compare_printed, compare_texts
 from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
@@ -52,7 +52,8 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
             if operator == "+" and left.type != right.type:
                 hint = "leave out what holds it: --result names the outputs that are wanted"
                 raise UnsupportedCase("a number that only the run knows is made part of a string", hint=hint)
-            return ctx.scalar(compare_texts(ctx, operator, ctx.tensor(left), ctx.tensor(right)))
+            texts = ctx.tensor(left), ctx.tensor(right)
+            return ctx.scalar(compare_printed(operator, *texts) or compare_texts(ctx, operator, *texts))
         if operator in ("%%", "%/%") and left.type == right.type == INTEGER:
             return _of_integers(ctx, operator, left, right)
     return elementwise(ctx, lambda a, b: tensor_operator(ctx, operator, a, b), left, right)
