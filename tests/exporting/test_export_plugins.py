@@ -104,8 +104,12 @@ def test_a_join_that_fails_has_its_name_and_line(tmp_path: Path) -> None:
     assert 'error: join "mine" at ' in result.output and f"the plugin fails at {tmp_path}/my_builtins.py:{len(plugin.splitlines())}: AttributeError" in result.output
 
 
-def test_numbers_in_formulas_are_compared_by_equals(tmp_path: Path) -> None:
-    """``1 - (x == 0)`` would be a number, and nobody told."""
-    result = exported(tmp_path, example("export plugin", EXPORTING).replace(".at_most(top)", " * (1 - (ctx.flat(X) == 0))"))
+@pytest.mark.parametrize("formula, message", [
+    (" * (1 - (ctx.flat(X) == 0))", "a tensor is compared with a number by equals"),  # a number, and nobody told
+    (" if ctx.flat(X) > 0 else ctx.flat(X)", "whether a tensor holds is known by the run alone: ctx.g.where(tensor, a, b) chooses"),
+    (" * (0 < ctx.flat(X) < 6)", "whether a tensor holds is known by the run alone"),
+], ids=["equal", "branch", "chain"])
+def test_formulas_take_no_tensor_for_a_truth(tmp_path: Path, formula: str, message: str) -> None:
+    result = exported(tmp_path, example("export plugin", EXPORTING).replace(".at_most(top)", formula))
     assert result.exit_code == 1
-    assert "TypeError: a tensor is compared with a number by equals" in result.output
+    assert f"TypeError: {message}" in result.output

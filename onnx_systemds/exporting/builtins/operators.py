@@ -158,7 +158,7 @@ def _logistic(a: Tensor, b: Tensor) -> Tensor | None:
             return exponent
         z = source_of(exponent, "Neg")
         if _is_one(a):
-            return z or -exponent
+            return -exponent if z is None else z
         if a is z:
             return z
     return None
@@ -248,9 +248,8 @@ def unary(ctx: Context, operator: str, value: Value) -> Value:
         return value
     if operator == "-":
         return mapped(ctx, lambda x: -x, value)
-    tensor = ~ctx.truth(value) if ctx.tensor(value).kind == BOOL else None
     # !NaN is 0
-    result = tensor or ctx.floats(value).equals(0.0)
+    result = ~ctx.truth(value) if ctx.tensor(value).kind == BOOL else ctx.floats(value).equals(0.0)
     return Matrix(result, value.rows, value.cols) if isinstance(value, Matrix) else ctx.scalar(result)
 
 

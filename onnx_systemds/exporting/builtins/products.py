@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.exporting.builtins.api import INT, Tensor
-from onnx_systemds.exporting.graph.nodes import Convolution, Entries
+from onnx_systemds.exporting.graph.nodes import Convolution, Entries, first_found
 from onnx_systemds.exporting.graph.operators import Operators, pieces
 from onnx_systemds.inference.dims import Dim
 
@@ -16,7 +16,7 @@ SCATTER_SINCE = 16
 def product(g: Operators, a: Tensor, b: Tensor) -> Tensor:
     """Return the product of two matrices."""
     if a.row_choice is None:
-        simpler = _sparse(g, a, b) or _repeated(g, a, b) or _with_offset(g, a, b)
+        simpler = first_found(form(g, a, b) for form in (_sparse, _repeated, _with_offset))
         if simpler is not None:
             return simpler
     return g.matmul(a, b)

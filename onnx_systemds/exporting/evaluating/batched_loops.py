@@ -18,7 +18,7 @@ from onnx_systemds.exporting.evaluating.exchanges import Exchanges, bare
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.evaluating.writes import Writes, plain_writes
 from onnx_systemds.exporting.graph.liveness import captured
-from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor, first_found, made_by, pairs
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.rowwise import all_rows
@@ -59,11 +59,17 @@ def results(
         elif writes and block is not None:
             found.append(_written(graph, batching, start, writes, block))
         else:
-            gathered = _gathered(graph, batching, state, start, end) or exchanges.of(state)
-            grown = gathered or _grown(graph, batching, state, start, end)
-            grown = grown or _grown_by_some(graph, batching, state, start, end)
-            found.append(grown or _last(graph, batching, end))
+            found.append(_handed_on(graph, batching, exchanges, state, start, end))
     return found
+
+
+def _handed_on(
+    graph: Operators, batching: Batching, exchanges: Exchanges, state: Tensor, initial: Tensor, end: Tensor
+) -> Tensor:
+    """Return what a state is after all trips that write no block of it."""
+    forms = (_gathered, lambda *_: exchanges.of(state), _grown, _grown_by_some)
+    found = first_found(form(graph, batching, state, initial, end) for form in forms)
+    return _last(graph, batching, end) if found is None else found
 
 
 def of_all_rows(

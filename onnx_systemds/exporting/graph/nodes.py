@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 import numpy as np
 
@@ -153,6 +153,9 @@ class Tensor:
         return self is other
 
     __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("whether a tensor holds is known by the run alone: ctx.g.where(tensor, a, b) chooses")
 
     def at_least(self, other: Operand) -> Tensor:
         """Return the larger of both."""
@@ -329,6 +332,11 @@ def pairs(node: Node | None) -> Iterator[tuple[Tensor, Tensor]]:
     if node is not None:
         yield node.operand(0), node.operand(1)
         yield node.operand(1), node.operand(0)
+
+
+def first_found(tensors: Iterable[Tensor | None]) -> Tensor | None:
+    """Return the first that is no None; those after it are not asked for."""
+    return next((tensor for tensor in tensors if tensor is not None), None)
 
 
 def made_by(tensor: Tensor | None, *ops: str) -> Node | None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, made_by, pairs, source_of
+from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, first_found, made_by, pairs, source_of
 from onnx_systemds.exporting.passes.fusing import Fusing, is_number, only_axis
 
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
@@ -88,8 +88,8 @@ def _mean_of_powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
     """Return X of ``(exp(X) + exp(-X)) / 2``, None for anything else."""
     divided = fusing.single(tensor, "Div")
     halved = divided.inputs[0] if divided is not None and is_number(divided.inputs[1], 2.0) else None
-    total = fusing.single(halved or fusing.beside_number(tensor, "Mul", 0.5), "Add")
-    return next(filter(None, (_of_opposite_powers(one, other) for one, other in pairs(total))), None)
+    total = fusing.single(fusing.beside_number(tensor, "Mul", 0.5) if halved is None else halved, "Add")
+    return first_found(_of_opposite_powers(one, other) for one, other in pairs(total))
 
 
 def _of_opposite_powers(one: Tensor, other: Tensor) -> Tensor | None:

@@ -76,7 +76,7 @@ class Rowwise:
         """Make an operator that treats each row by itself; leave out any other."""
         result, operands = node.outputs[0], []
         for tensor in node.inputs:
-            operand = None if tensor is None else self.whole.get(tensor) or self._outside(tensor)
+            operand = None if tensor is None else self.whole.get(tensor, self._outside(tensor))
             if tensor is not None and operand is None:
                 return
             operands.append(operand)
@@ -93,7 +93,7 @@ class Rowwise:
 
     def _outside(self, tensor: Tensor) -> Tensor | None:
         """Return a tensor that is the same in all trips, None for others."""
-        return self.same.get(tensor) or (tensor if self.graph.visible(tensor) else None)
+        return self.same.get(tensor, tensor if self.graph.visible(tensor) else None)
 
     def _dims(self, tensor: Tensor) -> Dims:
         return (self.height, *tensor.dims[1:])
