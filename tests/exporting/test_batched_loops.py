@@ -106,6 +106,10 @@ INDEPENDENT = [
     rows("rows that only some trips join", "Y = X\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { Y = rbind(Y, X[n,]) } }"),
     rows("columns and places that only some trips join", "Y = X[,1]\nI = matrix(0, 0, 1)\nfor (c in 1:ncol(X)) { if (as.scalar(X[1,c]) > 0) { s = c\n"
          "I = rbind(I, as.matrix(c)) } else { Y = cbind(Y, X[,c] * c) } }\nY = cbind(Y, matrix(sum(I) + nrow(I), nrow(X), 1))"),
+    rows("rows that either branch joins", "Y = X\nfor (n in 1:nrow(X)) { v = X[n,]\nif (sum(v) > 1) { Y = rbind(Y, v, v * 2) } else { if (sum(v) > 0) "
+         "{ Y = rbind(Y, v + n, matrix(n, 1, 6)) } else { Y = rbind(Y, -v, exp(v)) } } }"),
+    rows("a while that counts", EMPTY + "n = 0\nwhile (nrow(Y) > n) { n = n + 1\nj = ncol(X)\nwhile (j >= 2) { if (as.scalar(X[n,j]) > 0) { Y[n,j] = n * j }\nj = j - 2 } }\n"
+         "Y = Y + n + j"),
     rows("columns that are joined", "Y = X\nfor (c in 1:ncol(X)) { Y = cbind(Y, X[,c]^2) }"),
     rows("several columns that are joined", "Y = X\nfor (c in 1:ncol(X)) { Y = cbind(Y, X[,c] - mean(X[,c]), X[,c] * c) }"),
     rows("medians of columns", "Y = X\nfor (c in 1:ncol(X)) { Y[,c] = X[,c] - median(X[,c]) }"),
@@ -132,6 +136,8 @@ DEPENDENT = [
     rows("loops of so many runs as rows before", COLUMN + "for (n in 1:nrow(X)) { v = sum(X[n,])\nfor (k in 1:n) { v = cos(v) + k }\nY[n,1] = v }"),
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
     rows("rows that some trips join where there are few", "Y = X\nfor (n in 1:nrow(X)) { if (nrow(Y) < nrow(X) + 2) { Y = rbind(Y, X[n,]) } }"),
+    rows("rows of different numbers that branches join", "Y = X\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { Y = rbind(Y, X[n,], X[n,]) } else { Y = rbind(Y, X[n,]) } }"),
+    rows("a while whose end moves", "Y = X\nn = 1\nm = nrow(X)\nwhile (n <= m) { if (sum(Y[n,]) > 0) { m = m - 1 }\nY[n,] = Y[n,] * m\nn = n + 1 }"),
     rows("rows that are counted while they are joined", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] + nrow(Y)) }"),
 ]
 
@@ -153,6 +159,7 @@ SURELY_SOME = [
     for name, body in (
         ("differences", COLUMN + "for (n in 2:nrow(X)) { Y[n,1] = sum(X[n,] - X[n-1,]) }"),
         ("windows", "m = nrow(X) - 2\nY = matrix(0, m, 3)\nfor (n in 1:m) { Y[n,] = t(X[n:(n+2),1]) }"),
+        ("windows that end at a row", COLUMN + "for (n in 3:nrow(X)) { Y[n,1] = max(X[(n-2):n,1:2]) }"),
         ("the largest", "m = as.scalar(X[1,1])\nfor (n in 2:nrow(X)) { if (as.scalar(X[n,1]) > m) { m = as.scalar(X[n,1]) } }\nY = as.matrix(m)"),
     )
 ]

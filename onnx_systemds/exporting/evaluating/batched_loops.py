@@ -207,18 +207,44 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
 
 def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
     """Return what a matrix is after all trips that join something of theirs to its end; None where they do not."""
-    node = end.node
-    if node is None or node.op != "Concat" or node.inputs[0] is not state or state.rank != 2:
+    found = _joined(graph, state, end) if state.rank == 2 else None
+    if found is None:
         return None
-    axis, own = node.integer("axis"), [part for part in node.inputs[1:] if part is not None]
-    if len(own) == 1 and own[0].dims[axis] == 1 and not (found := batching.of(own[0])).same:
-        joined = batching.in_place(found, own[0].dims, axis)
+    axis, own = found
+    if len(own) == 1 and own[0].dims[axis] == 1 and not (part := batching.of(own[0])).same:
+        joined = batching.in_place(part, own[0].dims, axis)
     else:
         every = graph.concat([batching.repeated(batching.of(part), part.dims) for part in own], axis + 1)
         every = every if axis == 0 else graph.transpose(every, (1, 0, 2))
         sizes = multiply(batching.trips, every.dims[-2 if axis == 0 else -1])
         joined = graph.reshape(every, (sizes, every.dims[-1]) if axis == 0 else (every.dims[0], sizes))
     return joined if initial.dims[axis] == 0 else graph.concat([initial, joined], axis)
+
+
+def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Tensor]] | None:
+    """Return along which axis a trip joins what to a state; of an If, both of whose branches join as much, one part.
+
+    None where it does something else.
+    """
+    node = bare(end).node
+    if node is not None and node.op == "Concat" and bare(node.operand()) is state:
+        return node.integer("axis"), [part for part in node.inputs[1:] if part is not None]
+    if node is None or node.op != "If":
+        return None
+    place, bodies = list(node.outputs).index(bare(end)), node.subgraphs()
+    found = [_joined(graph, state, body.outputs[place]) for body in bodies]
+    both = [each for each in found if each is not None]
+    if len(both) < len(bodies) or both[0][0] != both[1][0]:
+        return None
+    axis, ends = both[0][0], []
+    for body, (_, parts) in zip(bodies, both):
+        with graph.subgraph(body.scope):
+            ends.append(graph.concat(parts, axis))
+    if ends[0].dims != ends[1].dims or ends[0].kind != ends[1].kind:
+        return None
+    chosen = [(body.scope, [part]) for body, part in zip(bodies, ends)]
+    with graph.subgraph(node.scope):
+        return axis, list(graph.branches(node.operand(), chosen, [(ends[0].kind, ends[0].dims)]))
 
 
 def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:

@@ -15,11 +15,15 @@ from onnx_systemds.inference.dims import Dim
 
 
 class Trips(NamedTuple):
-    """The numbers that a loop runs over; those of a while count its trips, of which there is no known number."""
+    """The numbers that a loop runs over; those of a while count its trips, of which there is no known number.
+
+    surely: the engine stops where there are fewer trips than one.
+    """
 
     start: Dim = 0
     step: Dim = 1
     times: Dim | None = None
+    surely: bool = False
 
 
 def loop_range(evaluator: Evaluator, statement: tree.For) -> Trips:
@@ -31,8 +35,9 @@ def loop_range(evaluator: Evaluator, statement: tree.For) -> Trips:
         if step == 0 or not isinstance(step, int):
             raise UnsupportedCase("the step of a loop must be known and not 0")
         return Trips(start, step, (stop - start + step) // step)
-    towards = 1 if _cannot_fall(evaluator, statement, start, stop) else direction(context, start, stop)
-    return Trips(start, towards, distance(start, stop, towards))
+    surely = _cannot_fall(evaluator, statement, start, stop)
+    towards = 1 if surely else direction(context, start, stop)
+    return Trips(start, towards, distance(start, stop, towards), surely)
 
 
 def _cannot_fall(evaluator: Evaluator, statement: tree.For, start: Dim, stop: Dim) -> bool:
@@ -45,9 +50,9 @@ def _cannot_fall(evaluator: Evaluator, statement: tree.For, start: Dim, stop: Di
         return False
     for node in _certain(body):
         whole = evaluator.frame.variables.get(node.name) if isinstance(node, tree.Indexed) else None
-        if isinstance(node, tree.Indexed) and isinstance(whole, Matrix) and not _is_replaced(node.name, body):
+        if isinstance(node, tree.Indexed) and isinstance(whole, Matrix) and not is_replaced(node.name, body):
             spans = zip((node.rows, node.columns or tree.Span()), whole.dims)
-            if any(span.lower == place and size == stop for span, size in spans):
+            if any(place in (span.lower, span.upper) and size == stop for span, size in spans):
                 return True
     return False
 
@@ -61,7 +66,7 @@ def _certain(body: tree.Block) -> Iterator[tree.Node]:
             yield from tree.walk(statement.range if isinstance(statement, tree.For) else statement)
 
 
-def _is_replaced(name: str, body: tree.Block) -> bool:
+def is_replaced(name: str, body: tree.Block) -> bool:
     """Whether a body assigns a variable as a whole, and not only parts of it."""
     for node in (node for statement in body for node in tree.walk(statement)):
         targets = (node.target,) if isinstance(node, tree.Assign) else getattr(node, "targets", ())

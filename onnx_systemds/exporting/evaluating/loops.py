@@ -13,13 +13,14 @@ from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
+from onnx_systemds.exporting.evaluating.counted_loops import counted
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.evaluating.loop_ranges import Trips, loop_range
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.passes.batching_rules import RULES
-from onnx_systemds.exporting.values import ListValue, Matrix, Poison, Scalar, integer
+from onnx_systemds.exporting.values import BOOLEAN, INTEGER, ListValue, Matrix, Poison, Scalar, integer
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, maximum, may_be_zero
 
 UNROLLED = 1000
@@ -37,6 +38,10 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
     evaluator.enter_line(statement)
     with evaluator.at(statement.range):
         trips = loop_range(evaluator, statement)
+    _run_trips(evaluator, statement, live, trips)
+
+
+def _run_trips(evaluator: Evaluator, statement: tree.For, live: Live, trips: Trips) -> None:
     if isinstance(trips.times, int) and isinstance(trips.step, int):
         if trips.times <= 1:
             _unroll(evaluator, statement, trips)
@@ -109,6 +114,9 @@ def _size(block: tree.Block) -> int:
 def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     """Run the body while the condition holds: unrolled as long as that is known, else as a Loop."""
     before = evaluator.snapshot()
+    if _run_counted(evaluator, statement, live):
+        return
+    evaluator.go_back(before)
     done, size = 0, _size(statement.body)
     endless = scopes.read_in(statement.condition).isdisjoint(scopes.assigned(statement.body))
     while True:
@@ -126,6 +134,30 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     failure = _try_loop(evaluator, statement, live, Trips())
     if failure is not None:
         raise failure
+
+
+def _run_counted(evaluator: Evaluator, statement: tree.While, live: Live) -> bool:
+    """Run a loop that counts as a for loop; return whether that is possible."""
+    found = counted(statement)
+    if found is None:
+        return False
+    try:
+        start, stop = evaluator.frame.variables.get(found.variable), evaluator.value(found.stop)
+        if not isinstance(start, Scalar) or start.type != INTEGER or not isinstance(stop, Scalar):
+            return False
+        if start.dim is None or stop.dim is None or stop.type == BOOLEAN:
+            return False
+        evaluator.enter_line(statement)
+        trips = loop_range(evaluator, found.loop)
+        _run_trips(evaluator, found.loop, lambda: live() - {found.variable}, trips)
+    except BudgetExceeded:
+        raise
+    except TranspileError:
+        return False
+    assert trips.times is not None
+    count = trips.times if compared_sizes(">=", trips.times, 0) is True else maximum(trips.times, 0)
+    evaluator.frame.variables[found.variable] = integer(start.dim + found.step * count)
+    return True
 
 
 def _try_loop(
@@ -162,7 +194,7 @@ class _Loop:
         self.evaluator = evaluator
         self.graph = evaluator.graph
         self.statement = statement
-        self.start, self.step, self.trips = trips
+        self.start, self.step, self.trips, self.surely = trips
         self.live = scopes.live_in_loop(statement, live)
         self.variables = evaluator.frame.variables
         self.poisons: dict[str, Poison] = {}
@@ -262,7 +294,8 @@ class _Loop:
         """Write what the loop does for all trips at once; return whether that is possible."""
         if self.trips is None or not isinstance(self.step, int) or self.form == _STRICT:
             return False
-        if compared_sizes(">=", self.trips, 0) is not True and not _is_size(self.trips, before):
+        is_number = self.surely or _is_size(self.trips, before) or compared_sizes(">=", self.trips, 0) is True
+        if not is_number:
             return False  # a range of none: operators over a negative number of trips are none
         graph, context = self.graph, self.evaluator.context
         try:

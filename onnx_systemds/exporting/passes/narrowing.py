@@ -80,7 +80,7 @@ class _Narrowing(Retyping):
         """Let an operator work in 16 bits where it can, else in float32."""
         filters = scaled_filters(node)
         if filters is not None:
-            own = Tensor(FLOAT, filters.shape, node.inputs[1].hint if node.inputs[1] else "", filters)
+            own = Tensor(FLOAT, filters.shape, node.operand(1).hint, filters)
             node.inputs = (node.inputs[0], own, *node.inputs[2:])
             node.attributes = {name: value for name, value in node.attributes.items() if name != SCALE}
         fixed, possible = self.types(node)

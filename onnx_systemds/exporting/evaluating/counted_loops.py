@@ -1,0 +1,89 @@
+"""While loops that count to an end that is known before them, as for loops: `counted`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.exporting.evaluating.loop_ranges import is_replaced
+
+_SIZES = ("nrow", "ncol", "length")
+_CALCULATED = ("min", "max", "floor", "ceil", "as.integer", "as.double")
+_RISING, _FALLING = ("<", "<="), (">", ">=")
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class Counted(NamedTuple):
+    """A for loop of the same trips, after which `variable` is a step further; `stop` is where they end."""
+
+    loop: tree.For
+    variable: str
+    stop: tree.Expression
+    step: int
+
+
+@scopes.once
+def counted(loop: tree.While) -> Counted | None:
+    """Return the for loop that runs as often: ``while (i <= n) { ...; i = i + 1 }``. None for any other loop."""
+    if not loop.body or not isinstance(loop.condition, tree.Binary):
+        return None
+    operator, place, stop = loop.condition.operator, loop.condition.left, loop.condition.right
+    is_first = _step(loop.body[0]) is not None
+    body, counting = (loop.body[1:], loop.body[0]) if is_first else (loop.body[:-1], loop.body[-1])
+    step = _step(counting)
+    if step is None or operator not in _TURNED:
+        return None
+    variable = counting.target  # type: ignore[union-attr]
+    if stop == variable:
+        operator, place, stop = _TURNED[operator], stop, place
+    if place != variable or operator not in (_RISING if step > 0 else _FALLING):
+        return None
+    if variable.name in scopes.assigned(body) or not _is_same(stop, loop.body):
+        return None
+    before = step if is_first else 0  # what the body finds added already
+    beyond = 0 if operator in ("<=", ">=") else -1 if step > 0 else 1
+    numbers = tree.LoopRange(_plus(variable, before), _plus(stop, before + beyond), _number(step))
+    return Counted(tree.For(variable.name, numbers, body, position=loop.position), variable.name, stop, step)
+
+
+def _step(statement: tree.Statement) -> int | None:
+    """Return what a statement adds to a variable, None for anything else and for 0."""
+    if not scopes.assigns_variable(statement):
+        return None
+    added, sign = statement.value, 1
+    if not statement.accumulate:
+        if not isinstance(added, tree.Binary) or added.operator not in ("+", "-"):
+            return None
+        one, other, sign = added.left, added.right, 1 if added.operator == "+" else -1
+        if other == statement.target and sign > 0:
+            one, other = other, one
+        if one != statement.target:
+            return None
+        added = other
+    return sign * added.value or None if isinstance(added, tree.IntLiteral) else None
+
+
+def _plus(expression: tree.Expression, value: int) -> tree.Expression:
+    return tree.Binary("+", expression, _number(value)) if value else expression
+
+
+def _number(value: int) -> tree.Expression:
+    number = tree.IntLiteral(abs(value))
+    return number if value >= 0 else tree.Unary("-", number)
+
+
+def _is_same(node: tree.Node, body: tree.Block) -> bool:
+    """Whether an expression gives the same number before each trip."""
+    if isinstance(node, tree.Call):
+        arguments = [argument.value for argument in node.arguments]
+        if node.function in _SIZES and len(arguments) == 1 and isinstance(arguments[0], tree.Name):
+            return not is_replaced(arguments[0].name, body)
+        return node.function in _CALCULATED and all(_is_same(argument, body) for argument in arguments)
+    if isinstance(node, tree.Binary):
+        return _is_same(node.left, body) and _is_same(node.right, body)
+    if isinstance(node, tree.Unary):
+        return _is_same(node.operand, body)
+    if isinstance(node, tree.Name):
+        return node.name not in scopes.assigned(body)
+    return isinstance(node, (tree.IntLiteral, tree.DoubleLiteral, tree.Argument))
