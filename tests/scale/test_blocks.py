@@ -34,8 +34,10 @@ GIVEN = {
     "o": np.zeros((ROWS, 4), np.float32),
     "s": _RANDOM.normal(size=(5, ROWS, 4)).astype(np.float32),
     "lengths": _LENGTHS,
+    "e": _RANDOM.random((ROWS, 1)).astype(np.float32),
+    "r": _RANDOM.normal(size=(ROWS, 1, 6)).astype(np.float32),
 }
-_WEIGHTS = ", ".join(str((place % 7 - 3) / 4) for place in range(36))
+_WEIGHTS = [str((place % 7 - 3) / 4) for place in range(36)]
 CASES = {
     "Where": ("y = Where(c, x, z)", "bool[n,m] c, float[n,m] x, float[n,m] z", ""),
     "Where-zero": ("y = Where(c, x, k)", "bool[n,m] c, float[n,m] x", "float k = {0.0}"),
@@ -55,8 +57,12 @@ CASES = {
               "int64[1] s = {-1}, int64[1] e = {-99}, int64[1] a = {1}, int64[1] t = {-2}"),
     "Gather": ("s = ReduceSum<keepdims = 0>(x, o) m = Greater(s, t) i = NonZero(m) j = Squeeze(i, z) y = Gather(x, j)",
                "float[n,m] x", "float t = {-99.0}, int64[1] z = {0}, int64[1] o = {1}"),
+    "TopK-one": ("v, places = TopK<largest = 0>(e, k) y = LogSoftmax(v)", "float[n,1] e", "int64[1] k = {1}"),
+    "MaxPool": ("m, i = MaxPool<kernel_shape = [2], strides = [2]>(r) y = Cast<to = 1>(i)", "float[n,1,6] r", ""),
+    "RNN": ("h, y = RNN<hidden_size = 3, activations = [\"ThresholdedRelu\"], activation_alpha = [0.3]>(s, W, R)",
+            "float[5,n,4] s", f"float[1,3,4] W = {{{', '.join(_WEIGHTS[:12])}}}, float[1,3,3] R = {{{', '.join(_WEIGHTS[:9])}}}"),
     "GRU": ("h, y = GRU<hidden_size = 3>(s, W, R, , lengths)", "float[5,n,4] s, int32[n] lengths",
-            f"float[1,9,4] W = {{{_WEIGHTS}}}, float[1,9,3] R = {{{_WEIGHTS[:27 * 6].rsplit(',', 1)[0]}}}"),
+            f"float[1,9,4] W = {{{', '.join(_WEIGHTS)}}}, float[1,9,3] R = {{{', '.join(_WEIGHTS[:27])}}}"),
 }
 """The text of a node, its inputs and its constants."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import plus
+from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.ir import ML, Array
@@ -207,7 +208,7 @@ def _two_classes(node: NodeView, sums: _Sums, transform: str, ensemble: Ensemble
     there_column = sums.there[1]
     both = [node.temporary("two"), node.temporary("one")]
     statements += [f"{name} = {text}" for name, text in zip(both, results)]
-    scores = f"ifelse(cbind({there_column}, {there_column}), {both[0]}, {both[1]})"
+    scores = counted(f"ifelse(cbind({there_column}, {there_column}), {both[0]}, {both[1]})")
     index = f"(ifelse({there_column}, {decisive[0]}, {decisive[1]}) > {limit})"
     return _Scored(statements, scores, index, direct=not binary)
 

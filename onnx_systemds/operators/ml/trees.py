@@ -163,7 +163,7 @@ def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, 
         text = walked(node, found, leaf_weights(ensemble, found.tables, blank, combine), function.lower())
         # a target to which no leaf of a row gives a weight has the score 0
         statements.append(f"{scores} = {text}")
-        text = f"ifelse(abs({scores}) != Inf, {scores}, {node.filled(0, view)})"
+        text = f"ifelse(abs({scores}) == Inf, {node.filled(0, view)}, {scores})"
     # onnxruntime leaves the base value out where no leaf gives a weight to one of several targets; ONNX does not
     statements.append(f"{scores} = {with_base(node, text, base)}")
     further, result = transformed_scores(node, scores, targets, transform)

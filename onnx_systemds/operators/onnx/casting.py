@@ -132,7 +132,7 @@ def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
     if target not in _NO_NAN:
         return by_function(node, "round_to_float", *rounding)
     zero = zero_beside(node)
-    return unary(node, lambda x: of_matrix(node, "round_to_float", f"ifelse({x} == {x}, {x}, {zero})", *rounding))
+    return unary(node, lambda x: of_matrix(node, "round_to_float", f"ifelse({x} != {x}, {zero}, {x})", *rounding))
 
 
 def round_text(node: NodeView, dtype: str, text: str) -> str:

@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "softplus": ("softplus({x})", None, None),
     "affine": ("{a} * {x} + {b}", 1.0, 0.0),
     "leakyrelu": ("max({x}, 0) + {a} * min({x}, 0)", 0.01, None),
-    "thresholdedrelu": ("ifelse({x} > {a}, {x}, matrix(0, rows=nrow({x}), cols=ncol({x})))", 1.0, None),
+    "thresholdedrelu": (counted("ifelse({x} > {a}, {x}, matrix(0, rows=nrow({x}), cols=ncol({x})))"), 1.0, None),
     "scaledtanh": ("{a} * tanh({b} * {x})", 1.0, 1.0),
     "hardsigmoid": ("max(min({a} * {x} + {b}, 1), 0)", 0.2, 0.5),
     "elu": ("max({x}, 0) + {a} * exp_less_one(min({x}, 0))", 1.0, None),
@@ -193,6 +193,6 @@ class Variant:
         if not self.has_lens:
             return ["Y[at, ] = matrix(h, rows=1, cols=n * m)"]
         # not as a product with a row of ones, which may be a single one: ifelse-of-a-vector-of-unknown-length
-        lines = ["live = matrix(1, rows=n, cols=m) * lens >= at"]
-        lines += [f"{state} = {counted(f'ifelse(live, {state}_new, {state})')}" for state in states]
-        return [*lines, "y = ifelse(live, h, matrix(0, rows=n, cols=m))", "Y[at, ] = matrix(y, rows=1, cols=n * m)"]
+        lines = ["ended = matrix(1, rows=n, cols=m) * lens < at"]
+        lines += [f"{state} = {counted(f'ifelse(ended, {state}, {state}_new)')}" for state in states]
+        return [*lines, "y = ifelse(ended, matrix(0, rows=n, cols=m), h)", "Y[at, ] = matrix(y, rows=1, cols=n * m)"]
