@@ -7,6 +7,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
+from onnx_systemds.operators.support.broadcasting import sparse_padding
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import Derivative, index, near
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
@@ -37,6 +38,7 @@ GATHERS = [
       for axis, i in [(0, ints(-1, 0, 1)), (-1, np.array([[0, -1], [4, 2]])), (2, np.array(-2)), (3, np.array(1)),
                       (1, ints(1, 2)), (-2, np.arange(40) % 4)]],
     *[indexed("Gather", 13, BAD, ints(2, 1), False, axis=axis) for axis in (0, 1)],
+    *[indexed("Gather", 13, BAD[:, 1:], np.arange(140) % 2, c, axis=1) for c in (True, False)],
     *[indexed("Gather", 13, random(5), i, False) for i in (np.array(-2), ints(3, 3, -5))],
     *[indexed("GatherElements", opset, X, random(3, 4, 5, dtype="int64", seed=2) % 3, False, axis=axis)
       for opset, axis in [(11, 0), (13, 1), (13, -1)]],
@@ -234,3 +236,8 @@ def test_slices_backwards_of_no_rows_that_only_the_run_bounds() -> None:
 def test_slice_from_after_the_last_row_to_where_the_run_says() -> None:
     ends = [{"x": X, "s": ints(4), "e": ints(end)} for end in (9, -1, 2)]
     check_case(Case("Slice", 13, ends[0], constants=["s"], sizes=ends[1:]))
+
+
+@pytest.mark.parametrize("count, padding", [(0, 32), (5, 27), (32, 0), (1000, 0), (1005, 27), (2032, 0)])
+def test_no_block_of_a_selection_is_dense(count: int, padding: int) -> None:
+    assert sparse_padding(count) == padding

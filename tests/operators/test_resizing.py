@@ -132,6 +132,8 @@ CASES += [
       for padding in ("zeros", "border", "reflection") for align in (0, 1)],
     *[Case("GridSample", 16, {"x": with_specials(random(2, 3, 5, 6), *specials), "g": GRID}, {"mode": mode},
            note=f"{mode} {specials}") for mode, specials in [("bilinear", (NAN, INF, -INF)), ("bicubic", (NAN,))]],
+    Case("AffineGrid", 20, {"theta": random(2, 2, 3) * np.array([[[1]], [[NAN]]], np.float32), "size": np.array([2, 1, 2, 2])},
+         constants=["size"], note="NaN"),
     *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
            constants=["size"], note=f"align {align}") for align in (0, 1)],
     *[Case("AffineGrid", 20, {"theta": random(len(size) - 3, len(size) - 2, len(size) - 1), "size": np.array(size)},

@@ -16,6 +16,15 @@ SPARK: tuple[Fault, ...] = (
         inputs=((2, 3), (1, 4)),
     ),
     Fault(
+        "gather-spreads-nan-in-last-block",
+        "a 0/1 matrix is sparse or dense by blocks: beside 1000 columns a few more are dense, and 0 * NaN is NaN",
+        "S = table(matrix(\"11 12\", rows=2, cols=1), seq(1, 2), 12, 42)\nY = matrix(X, rows=1, cols=12) %*% S\n"
+        "result = Y[, 1:2]",
+        ((11, float("inf")),),
+        "sparse_padding of operators/support/broadcasting.py and its sister; 32 columns of zeros in the library",
+        inputs=((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, float("inf"))),
+    ),
+    Fault(
         "falling-sequence",
         "seq(first, last, step) with a negative step has two elements too many in each of its blocks but the last",
         "result = colSums(abs(seq(11 * nrow(X), 1, -1)))",

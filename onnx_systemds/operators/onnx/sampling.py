@@ -13,6 +13,7 @@ from onnx_systemds.limits import check_table
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.indexing import along_axes, size_row
+from onnx_systemds.operators.support.broadcasting import gather_rows_text
 from onnx_systemds.operators.support.movement import unless_empty
 
 # --- AffineGrid ------------------------------------------------------------------------------------------------
@@ -39,9 +40,9 @@ def affine_grid(node: NodeView) -> Fragment:
     turned = node.reshape(text, View(count * batch, rank))
     index = f"outer(seq(1, {node.dim(batch)}), t(seq(0, {node.dim((count - 1) * batch)}, {node.dim(batch)})), \"+\")"
     column = node.reshape(index, View(count * batch, 1))
-    total = node.dim(count * batch)
     view = View(count * batch, rank)
-    return node.result(f"table(seq(1, {total}), {column}, {total}, {total}) %*% {turned}", view, before=before)
+    text = gather_rows_text(node, turned, column, count * batch, count * batch, rank, finite=False)
+    return node.result(text, view, before=before)
 
 
 def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:

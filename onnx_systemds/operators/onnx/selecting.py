@@ -12,7 +12,12 @@ from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.inference.dims import Dim, Dims, is_of_run, may_be_zero
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import AlongAxis, along_axis, around
-from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
+from onnx_systemds.operators.support.broadcasting import (
+    gather_rows_text,
+    is_finite,
+    sparse_padding,
+    sparse_row_padding,
+)
 from onnx_systemds.operators.support.movement import ascending_runs
 
 MOST_RUNS = 8  # pieces of a selection that are written out as slices
@@ -146,9 +151,13 @@ class Steps:
         node = self.node
         before, size, _ = self.around(axis)
         x = self.matrix(View(before, size))
-        padded = not (self.finite or (isinstance(count, int) and count >= SPARSE_ROWS))
-        width = count + SPARSE_ROWS if padded else count
-        one_hot = f"table({index}, seq(1, {node.dim(count)}), {node.dim(size)}, {node.dim(width)})"
+        padded = below = 0
+        if not self.finite:
+            padded, below = sparse_padding(count), sparse_row_padding(size)
+        if below:
+            x = f"cbind({x}, {node.filled(0, View(before, below))})"
+        width = count + padded
+        one_hot = f"table({index}, seq(1, {node.dim(count)}), {node.dim(size + below)}, {node.dim(width)})"
         self.set(f"{x} %*% {one_hot}", View(before, width), axis, count)
         if padded:
             name = self.matrix(View(before, width))

@@ -248,8 +248,8 @@ def gather_rows_text(node: NodeView, matrix: str, index: str, rows: Dim, count: 
     knows how many there are (sequence-to-zero).
     """
     width: Dim = rows
-    if not finite and not (isinstance(rows, int) and rows >= SPARSE_ROWS):
-        padding = SPARSE_ROWS - rows if isinstance(rows, int) else SPARSE_ROWS
+    padding = 0 if finite else sparse_padding(rows)
+    if padding:
         matrix = f"rbind({matrix}, {node.filled(0, View(padding, cols))})"
         width = rows + padding
     total = node.dim(count)
@@ -265,6 +265,24 @@ def _is_short(text: str) -> bool:
 
 MOST_COPIES = 12  # up to here what is repeated is written side by side with itself
 SPARSE_ROWS = 32  # from about 20 rows on a permutation matrix is always stored sparse
+_BLOCK = 1000
+
+
+def sparse_padding(count: Dim) -> int:
+    """How many columns of zeros make a 0/1 matrix of ``count`` columns, one 1 in a row, sparse in all blocks of Spark.
+
+    (gather-spreads-nan, gather-spreads-nan-in-last-block)
+    """
+    if not isinstance(count, int) or count == 0:
+        return SPARSE_ROWS
+    return max(SPARSE_ROWS - count % _BLOCK, 0) if count % _BLOCK else 0
+
+
+def sparse_row_padding(count: Dim) -> int:
+    """How many rows of zeros make one of ``count`` rows sparse that has many columns, with one 1 in each."""
+    if not isinstance(count, int):
+        return 2
+    return 3 - count % _BLOCK if count > 1 and count % _BLOCK in (1, 2) else 0
 
 
 def is_finite(node: NodeView, position: int) -> bool:

@@ -20,11 +20,10 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.model.ir import Array
+from onnx_systemds.operators.support.broadcasting import sparse_padding
 from onnx_systemds.operators.support.ensembles import EQ, GTE, LEAF, LEQ, LT, MEMBER, NEQ, Ensemble
 
 LARGEST = float(np.finfo(np.float64).max)
-SPARSE_ROWS = 32
-"""Tables of fewer rows would be gathered by dense products, in which 0 * infinity is NaN."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def node_tables(ensemble: Ensemble, features: int | None, missing: bool) -> Tabl
     cut = np.where(is_inner, branches.cut[node], np.inf)
     compared = (ensemble.mode != LEAF) & (ensemble.mode != MEMBER)
     thresholds = [ensemble.threshold[compared], *ensemble.members.values()]
-    padding = max(0, SPARSE_ROWS - len(node))
+    padding = sparse_padding(len(node))  # of gathered rows, which infinities are in
     known = np.where(node < len(ensemble.mode), node, -1)
     return Tables(
         np.pad(column, (0, padding)) + 1.0, np.pad(cut, (0, padding)), np.pad(left, (0, padding)) + 1.0,
