@@ -78,6 +78,9 @@ RUN_TIME = {
                    [{"s": ITEMS}, {"s": MORE}]),
     "concat_0": ("g (seq(float[N,3]) s) => (float[M,3] y) { y = ConcatFromSequence <axis = 0> (s) }",
                  [{"s": ITEMS}, {"s": MORE}]),
+    "concat_above": ("""g (seq(float[N,3]) s, float[2,3] x) => (float[M,3] y)
+                        { all = ConcatFromSequence <axis = 0> (s) y = Concat <axis = 0> (all, x) }""",
+                     [{"s": ITEMS, "x": random(2, 3)}, {"s": MORE, "x": random(2, 3)}]),
     "concat_last": ("g (seq(float[2,N]) s) => (float[2,M] y) { y = ConcatFromSequence <axis = -1> (s) }",
                     [{"s": [random(2, 3), random(2, 1), random(2, 5)]}, {"s": [random(2, 4)]}]),
     "concat_middle": ("g (seq(float[2,N,3]) s) => (float[2,M,3] y) { y = ConcatFromSequence <axis = 1> (s) }",

@@ -311,6 +311,14 @@ OPERATIONS: tuple[Fault, ...] = (
         raises="Cannot add to a named list",
     ),
     Fault(
+        "rows-below-those-of-a-list",
+        "rbind(rbind(L), X) of a list is taken for rbind(L, X), which is without X; so are columns",
+        "L = list(X)\nif (sum(X) > 0) { L = append(L, X) }\nrows = rbind(L)\nresult = rbind(rows, X)",
+        ((1,), (1,), (1,)),
+        "templates/library/list_rows.dml, which is not inlined",
+        inputs=((1,),),
+    ),
+    Fault(
         "double-in-named-list",
         "as.scalar of a double in a list with names is 0 where it is calculated with",
         'L = list(a=X, b=7.5)\nresult = X + as.scalar(L["b"])',

@@ -193,7 +193,7 @@ def concat_from_sequence_11(node: NodeView) -> Fragment:
     axis = node.normalize_axis(int(node.attribute("axis")), len(dims))
     items, before = _identifier(node)
     if axis == 0 and not stacked:
-        return node.result(f"rbind({items})", split_view(dims, 1), before=before)
+        return node.result(node.call("list_rows", items), split_view(dims, 1), before=before)
     element = node.value("input_sequence").element
     in_front: Dims = () if element is None or element.dims is None else element.dims[:axis]
     if any(is_varying(size) for size in in_front):
