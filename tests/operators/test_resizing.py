@@ -134,6 +134,8 @@ CASES += [
            note=f"{mode} {specials}") for mode, specials in [("bilinear", (NAN, INF, -INF)), ("bicubic", (NAN,))]],
     Case("AffineGrid", 20, {"theta": random(2, 2, 3) * np.array([[[1]], [[NAN]]], np.float32), "size": np.array([2, 1, 2, 2])},
          constants=["size"], note="NaN"),
+    *[Case("GridSample", 20, {"x": random(2, 3, 1, 6), "g": with_specials(GRID, NAN, INF, -INF)}, {"padding_mode": padding},
+           note=f"{padding} at nowhere") for padding in ("zeros", "border")],
     *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
            constants=["size"], note=f"align {align}") for align in (0, 1)],
     *[Case("AffineGrid", 20, {"theta": random(len(size) - 3, len(size) - 2, len(size) - 1), "size": np.array(size)},
