@@ -124,6 +124,7 @@ def test_factors_of_symbolic_sizes() -> None:
 
 
 GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)
+NOWHERE = np.resize(np.array([NAN, INF, -INF], np.float32), GRID.shape)
 BOXES = np.abs(random(1, 6, 4, seed=5))
 CASES += [
     *[Case("GridSample", opset, {"x": random(2, 3, 5, 6), "g": GRID},
@@ -134,7 +135,7 @@ CASES += [
            note=f"{mode} {specials}") for mode, specials in [("bilinear", (NAN, INF, -INF)), ("bicubic", (NAN,))]],
     Case("AffineGrid", 20, {"theta": random(2, 2, 3) * np.array([[[1]], [[NAN]]], np.float32), "size": np.array([2, 1, 2, 2])},
          constants=["size"], note="NaN"),
-    *[Case("GridSample", 20, {"x": random(2, 3, 1, 6), "g": with_specials(GRID, NAN, INF, -INF)}, {"padding_mode": padding},
+    *[Case("GridSample", 20, {"x": random(2, 3, 1, 6), "g": np.where(np.abs(GRID) > 0.7, NOWHERE, GRID)}, {"padding_mode": padding},
            note=f"{padding} at nowhere") for padding in ("zeros", "border")],
     *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
            constants=["size"], note=f"align {align}") for align in (0, 1)],

@@ -57,13 +57,13 @@ def _known(views: Mapping[str, View], axis: int) -> dict[str, int]:
 
 
 def _readers(body: tree.Block, names: Mapping[str, int]) -> dict[str, int]:
-    """The first statement that reads cells of each input; those of which none does are left out."""
+    """The first statement that reads cells of each input; where none does its shape alone may count, as of zeros."""
     found: dict[str, int] = {}
     for place, statement in enumerate(body):
         for name in read_in(statement) & names.keys():
             if name not in found and _reads_cells(statement, name):
                 found[name] = place
-    return {name: found[name] for name in names if name in found}
+    return {name: found.get(name, 0) for name in names}
 
 
 def _reads_cells(statement: tree.Statement, name: str) -> bool:
@@ -105,7 +105,7 @@ def _refused(body: tree.Block, axis: int, shape_of: ShapeOf, names: Iterable[str
     found: set[tree.Expression] = set()
     for statement in body:
         for given, is_certain in _operands(statement.value, axis, shape_of) if assigns_variable(statement) else ():
-            if (is_certain or given in inputs) and (shape := shape_of(given)):
+            if (is_certain or (axis == 1 and given in inputs)) and (shape := shape_of(given)):
                 found.add(shape[axis])
     return found
 
