@@ -65,6 +65,9 @@ def _case(x: Any, note: str, attributes: dict[str, Any]) -> Case:
 
 CASES = [
     *[regressor(**kernel) for kernel in KERNELS],
+    *[regressor(x=FAR, kernel_type=kernel, kernel_params=[0.0, 0.25, 2.0]) for kernel in ("RBF", "POLY")],
+    *[regressor(x=x, kernel_type="POLY", kernel_params=[0.4, 0.0, degree])
+      for x, degree in ((FAR, 0.0), (np.zeros((2, 3), np.float32), -2.0))],
     regressor(count=0, kernel_type="LINEAR"),
     regressor(count=0, one_class=1),
     regressor(x=X[0], **RBF),

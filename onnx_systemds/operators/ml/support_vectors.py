@@ -43,16 +43,21 @@ def _kernel(node: NodeView, vectors: Floats) -> tuple[list[str], str]:
         products = products.replace(x, bounded, 1)
         squares = row_operand(node, [float(square) for square in (vectors**2).sum(axis=1)], "squares")
         before = [
-            f"{bounded} = max(min({x}, 1.0E150), -1.0E150)",
+            f"{bounded} = {f'max(min({x}, 1.0E150), -1.0E150)' if gamma else x}",
             f"{distances} = max(({products}) * (-2) + rowSums({bounded}^2) + {squares}, 0)",
         ]
-        return before, f"exp({distances} * {literal(-gamma)})"
-    scaled = f"({products}) * {literal(gamma)} + {literal(coef0)}"
-    if kind == "POLY":
-        return [], f"({scaled})^{literal(degree)}"
+        return before, f"exp({_times(distances, -gamma)})"
+    scaled = f"{_times(products, gamma)} + {literal(coef0)}"
+    if kind == "POLY":  # of zeros the engine's negative powers are zeros
+        return [], f"({scaled})^{literal(degree)}" if degree >= 0 else f"1 / ({scaled})^{literal(-degree)}"
     if kind == "SIGMOID":
         return [], f"tanh({scaled})"
     raise UnsupportedCase(f"the kernel {quoted(str(kind))} is unknown")
+
+
+def _times(text: str, gamma: float) -> str:
+    """A matrix times a number: for the engine 0 times NaN or an infinity is 0."""
+    return f"({text}) * {literal(gamma)}" if gamma else f"(0 / abs(1 / ({text})))"
 
 
 # --- SVMRegressor ----------------------------------------------------------------------------------------------
