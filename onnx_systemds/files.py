@@ -8,8 +8,8 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -91,6 +91,20 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             os.unlink(name)
             raise
+
+
+@contextmanager
+def adding(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Texts take the places of files when the block ends; none does where it fails, or where one cannot be written.
+
+    Raises OSError, and whatever the block raises.
+    """
+    with ExitStack() as files:
+        for path, text in texts.items():
+            stream = files.enter_context(replacing(path))
+            stream.write(text.encode())
+            stream.flush()  # all is on the disk before the block begins
+        yield
 
 
 @contextmanager

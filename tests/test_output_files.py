@@ -80,6 +80,21 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, mode: str, earlier: b
     assert contents(tmp_path) == before and sorted(tmp_path.rglob("*")) == names
 
 
+@pytest.mark.parametrize("words", [("m.onnx", "-o", "x.dml", "--weights", "files"), ("m.onnx", "-o", "x.dml", "--score"),
+                                   ("s.dml", "-o", "x.onnx"), ("s.dml", "-o", "x.onnx", "--external-data", "0")], ids=" ".join)
+def test_a_map_that_cannot_be_written_leaves_no_script_without_it(
+    tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_with_weights(tmp_path)
+    (tmp_path / "s.dml").write_text('X = read("X", rows=2, cols=2)\nwrite(X + matrix("1 2 3 4", rows=2, cols=2), "Y")\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("onnx_systemds.cli.node_map.json_text", lambda _: "x" * 1_000_000)
+    before = contents(tmp_path)
+    with file_size_limit(500_000):
+        refused(invoke(*words, "--map", "x.json"), "x.json: File too large")
+    assert contents(tmp_path) == before and not (tmp_path / "x.weights").exists()
+
+
 @pytest.mark.engine
 def test_a_full_disk_while_results_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = cli._write_tensors

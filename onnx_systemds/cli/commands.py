@@ -21,7 +21,7 @@ from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
 from onnx_systemds.cli.given import GIVEN_OPTIONS, given_inputs
 from onnx_systemds.cli.json_text import json_text
-from onnx_systemds.cli.node_map import save_map, script_map
+from onnx_systemds.cli.node_map import map_text, script_map
 from onnx_systemds.cli.options import (
     FILE,
     ConversionOptions,
@@ -42,12 +42,12 @@ from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins import load_builtins
-from onnx_systemds.files import check_target, check_targets, is_stream, replacing
+from onnx_systemds.files import adding, check_target, check_targets, is_stream, replacing
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.convert import typed_model
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.plan import PLACES, plan_of
-from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
+from onnx_systemds.importing.score_program import PROGRAM, check_program, score_text
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows
 from onnx_systemds.stages import Stages
@@ -131,15 +131,13 @@ def convert(
             check_program(program_file)
         script = converted(loaded, sizes, options, common_rows(loaded) if scored else None, stages)
         script = with_coded_texts(script) if scored else script
-        program = score_text(script, target.stem) if scored else None
+        beside = {} if program_file is None else {program_file: score_text(script, target.stem)}
+        if map_file is not None:
+            beside[map_file] = map_text(script_map(script, target.stem))
         total = sum(weight.array.size * 8 for weight in script.weights)
-        with progress("writing weights", total) as advance_to, stages.stage("save") as words:
+        with progress("writing weights", total) as advance_to, stages.stage("save") as words, adding(beside):
             script.save(target, advance_to)
             words.append(f"{total} bytes of weights beside it" if total else "no weights beside it")
-        if program is not None and program_file is not None:
-            save_program(program_file, program)
-        if map_file is not None:
-            save_map(map_file, script_map(script, target.stem))
         print_stages(stages, verbose=options.verbose)
         if not quiet:
             for line in success_lines(script.interface, model, target):

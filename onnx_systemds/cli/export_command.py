@@ -11,7 +11,7 @@ import click
 import onnx
 
 from onnx_systemds.cli.explaining import explained
-from onnx_systemds.cli.node_map import model_map, save_map
+from onnx_systemds.cli.node_map import map_text, model_map
 from onnx_systemds.cli.options import (
     FILE,
     Command,
@@ -147,9 +147,8 @@ def export(
         model = export_file(
             parsed, target, options.function, external_data=external_data, inputs=_specs(options.inputs),
             bindings=options.bindings(MOST_LOADED), notes=notes, stages=stages, **options.others(),
+            added=lambda model: {} if map_file is None else {map_file: map_text(model_map(model))},
         )
-        if map_file is not None:
-            save_map(map_file, model_map(model))
     print_stages(stages, verbose=options.verbose)
     for note in notes:
         click.echo(f"note: {note}", err=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import onnx
 
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.errors import NodePlace
-from onnx_systemds.files import replacing
 from onnx_systemds.importing.origins import Origin, placed_statements, read_back
 from onnx_systemds.importing.script import Script
 
@@ -66,7 +64,6 @@ def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[int, onnx.NodeProto]
             yield from _all(attribute.g.node)
 
 
-def save_map(path: Path, content: object) -> None:
-    """Write a map as JSON; complete or not at all. Raises OSError."""
-    with replacing(path) as stream:
-        stream.write(f"{json_text(content)}\n".encode())
+def map_text(content: object) -> str:
+    """A map as the JSON of its file."""
+    return f"{json_text(content)}\n"
