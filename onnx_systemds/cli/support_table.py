@@ -104,7 +104,8 @@ def table_lines() -> Iterator[str]:
     yield "| operator | imported | by | facets |"
     yield "|---|---|---|---|"
     for row in contrib:
-        how = "a generator" if (row.domain, row.op_type) in operator_generators else "ONNX operators"
+        ways = {"ONNX operators": expanders, "a generator": operator_generators}
+        how = " and ".join(way for way, registry in ways.items() if (row.domain, row.op_type) in registry)
         yield f"| {row.op_type} | {row.status} | {how} | {_facets(row)} |"
     for op_type, reason in sorted(REFUSED.items()):
         yield f"| {op_type} | refused: {reason} | | |"

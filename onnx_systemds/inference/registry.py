@@ -141,7 +141,7 @@ def expander(
 ) -> Callable[[Function], Function]:
     """Register the function below, which expands an operator to other nodes.
 
-    It is asked where the operator has no generator; shapes follow from the nodes.
+    It is asked where the operator has no generator, or one for text alone; shapes follow from the nodes.
     """
     return _registering(expanders, op_types, since, domain, override)
 

@@ -1,17 +1,37 @@
 """MurmurHash3 of onnxruntime: the 32-bit hash of each element's bytes, a block of 32 bits after the other.
 
 Elements of 64 bits have two blocks, the lower half first. Of integers FP64 gives the bytes; of floats it does not
-(zeros have no sign), and of texts the script knows numbers that stand for them.
+(zeros have no sign). Those of texts are in UTF-8, and hashed by Java.
 """
 
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
-from onnx_systemds.inference.registry import expander
+from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule, takes_text
 from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value
+from onnx_systemds.operators.onnx.text import numbers_of_codes
+from onnx_systemds.operators.support.batch_rules import mixes_nothing
 
 _HALF = 2**32
+
+batch_rule("MurmurHash3", domain=CONTRIB)(mixes_nothing)
+takes_text("MurmurHash3", domain=CONTRIB)
+
+
+@shape_rule("MurmurHash3", domain=CONTRIB)
+def murmur_hash_3_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A number for each text."""
+    return (node.tensor(node.dims("X"), "uint32" if node.attribute("positive") else "int32"),)
+
+
+@generator("MurmurHash3", since=1, domain=CONTRIB)
+def murmur_hash_3_of_text(node: NodeView) -> Fragment:
+    """Each different text is hashed once."""
+    seed = (int(node.attribute("seed")) + _HALF // 2) % _HALF - _HALF // 2
+    rest = (node.texts.dictionary(), seed, bool(node.attribute("positive")))
+    return numbers_of_codes(node, lambda codes: node.call("hashed_texts", codes, *rest))
 
 
 @expander("MurmurHash3", domain=CONTRIB)
@@ -19,7 +39,7 @@ def murmur_hash_3(node: Expansion) -> None:
     """The hash with a seed, as uint32, or as int32 where positive is 0."""
     dtype = node.dtype("X")
     if dtype not in ("int32", "uint32", "int64", "uint64"):
-        raise UnsupportedCase(f"only integers can be hashed: the script does not have the bytes of {dtype}")
+        raise UnsupportedCase(f"only integers and texts can be hashed: the script does not have the bytes of {dtype}")
     blocks = _blocks(node, dtype)
     hashed = node.known(int(node.attribute("seed")) % _HALF, "uint32")
     for block in blocks:

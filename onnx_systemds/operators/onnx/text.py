@@ -51,7 +51,7 @@ def regex_full_match_rule(node: NodeFacts) -> tuple[Value, ...]:
 def regex_full_match_20(node: NodeView) -> Fragment:
     """Each different string is matched once, by Java's regular expressions."""
     pattern = _in_dml(java_string_literal(java_regex(str(node.attribute("pattern") or ""))))
-    return _mapped(node, lambda codes: node.call("texts_match", codes, node.texts.dictionary(), pattern))
+    return numbers_of_codes(node, lambda codes: node.call("texts_match", codes, node.texts.dictionary(), pattern))
 
 
 def _in_dml(java: str) -> str:
@@ -59,7 +59,7 @@ def _in_dml(java: str) -> str:
     return f"'{java}'"
 
 
-def _mapped(node: NodeView, call: Callable[[str], str]) -> Fragment:
+def numbers_of_codes(node: NodeView, call: Callable[[str], str]) -> Fragment:
     """A call on a matrix of codes that gives numbers of the same form."""
     form = node.known_form("X")
     if form is SCALAR:
