@@ -40,6 +40,8 @@ CASES = [
     ExportCase("determinant of a known matrix", f"{SIZED}Y = B * det(A)", FIVE, bound=["A"], tolerance=TOLERANCE),
     ExportCase("inverse", "Y = inv(A) %*% B", FIVE, symbols=SQUARE, sizes=SMALLER, tolerance=TOLERANCE),
     ExportCase("inverse by its other name", "Y = inverse(A)", {"A": A}, tolerance=TOLERANCE),
+    ExportCase("inverse of so many rows as a number says", "n = as.integer(as.scalar(B[1, 1]))\ni = n - 3\nM = A[i:n, ]\nY = inv(M[, 1:nrow(M)])",
+               {**FIVE, "B": np.full((1, 1), 4.0)}, tolerance=TOLERANCE),
     ExportCase("inverse of a known matrix", "Y = inv(A) %*% B", FIVE, bound=["A"], operators=["MatMul"],
                tolerance=TOLERANCE),
     ExportCase("solution", "Y = solve(A, B)", FIVE, symbols=SQUARE, sizes=SMALLER, tolerance=TOLERANCE),

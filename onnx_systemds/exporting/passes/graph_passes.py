@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import INT, TEXT, Node, Scope, Tensor, made_by, pairs
-from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.graph.operators import TO_THE_END, Operators
 from onnx_systemds.exporting.graph.places import BEYOND, is_place, may_be_negative
 from onnx_systemds.exporting.passes import activations, convolution_joins, idioms, simplifications, stacks
 from onnx_systemds.exporting.passes.fusing import Fusing, Rule, only_axis
@@ -112,6 +112,8 @@ def chosen(fusing: Fusing, node: Node) -> bool:
         return found(fusing.inserted(node, "Add", [start, steps], Tensor(INT, (size,))))
     if one is not None and one.tolist() == [1] and start.constant is None:
         return found(start)
+    if stop.constant is not None and stop.constant.item() == TO_THE_END:  # from what is a size: no range of a script
+        return False
     if not any(may_be_negative(end) for end in map(builder.size_of, (start, stop)) if end is not None):
         return False
     ends = [builder.constant(end.constant.item()) if end.constant is not None else fusing.viewed(end, (), node)
