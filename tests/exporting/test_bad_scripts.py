@@ -51,6 +51,7 @@ LINES = [
     ("Y = order(X, by=1)", "2:5", "hint: write order(target=..."),
     ('Y = removeEmpty(X, "rows")', "2:5", "the engine takes the arguments of removeEmpty by their names alone"),
     ("Y = cumsum(target=X)", "2:5", "the engine takes the arguments of cumsum by their places"),
+    ("s = toString(X, sparse=TRUE)\nY = X * length(s)", "2:5", "toString has no counterpart in ONNX"),
     ("Y = toOneHot(X[, 1], numClasses=3)", "2:5", "toOneHot has arguments with and without names"),
     ("Y = as.matrix(median(X))", "2:15", "a matrix of 3 x 2 where a column is needed"),
     ("Y = as.matrix(mean(X, 2))", "2:15", "the argument w of mean is an int, not a matrix"),

@@ -47,9 +47,9 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
         if any(argument.name is not None for argument in node.arguments[: len(positional)]):
             raise UnsupportedCase(f"an argument of {node.function} without a name stands after one that has a name",
                                   hint="name all of them, or none")
-        if own or node.function in IN_DML:
+        if found is not None or node.function in IN_DML or (own and refusal(node.function) is None):
             check_names(node, None if found is None else found[0])
-        elif not node.namespace and BUILTINS[node.function].is_ours:
+        elif not own and not node.namespace and BUILTINS[node.function].is_ours:
             check_form(node.function, len(positional), list(named))
         return _dispatched(evaluator, node, found, positional, named)
 
