@@ -50,6 +50,10 @@ CASES = [
     row("rows in another order", "G = F\nfor (i in 1:nrow(F)) { k = nrow(F) + 1 - i\nG[i, ] = F[k, ] }\nY = G"),
     row("rows of each trip's texts", "X = as.matrix(F[, 2])\nk = 2 - as.integer(as.scalar(X[1, 1]) / 7)\nY = F\n"
         "for (i in 1:nrow(F)) { p = nrow(F) + 1 - i\nG = rbind(F[i, ], F[p, ])\nY[i, ] = G[k, ] }"),
+    row("rows and columns that are selected", 'I = as.matrix(F[, 2]) > 1\nY = removeEmpty(target=F, margin="rows", select=I)\n'
+        'Z = removeEmpty(target=F, margin="cols", select=matrix("1 0 1", 1, 3))', outputs=("Y", "Z")),
+    ExportCase("rows and columns that are not empty", 'F = as.frame(X)\nY = as.matrix(removeEmpty(target=F, margin="rows"))\n'
+               'Z = as.matrix(removeEmpty(target=F, margin="cols"))', {"X": np.array([[1, 0, np.inf], [0, 0, 0], [-0.5, 0, 2]])}, ("Y", "Z")),
     row("sizes", "Y = matrix(nrow(F) * 10 + ncol(F) + length(F) * 100, 1, 1)"),
     row("beside each other", "Y = cbind(F, F[, 1])"),
     row("below each other", "Y = rbind(F, F[1, ])"),
@@ -220,6 +224,7 @@ def test_a_schema_of_numbers_makes_an_input_of_numbers() -> None:
 REFUSED = [
     ('Y = F[, 1] == "a"', "'==' of a frame of N x 1 and a string"),
     ("Y = as.matrix(F[, 1] < F[, 2])", "'<' of frames"),
+    ('Y = removeEmpty(target=F, margin="rows")', "hint: say by select what stays"),
     ("s = as.scalar(F[1, 1]) + \"x\"\nY = as.frame(s)", "'+' with a string whose content only the run knows"),
     ('[X, M] = transformencode(target=F, spec="{}")\nY = X', "it learns codes from the data of each run"),
     ('Y = frame(data=["a", "1"], rows=2, cols=2, schema=["FP64", "FP64"])', "a column of FP64 is filled with texts"),

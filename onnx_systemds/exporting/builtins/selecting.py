@@ -5,39 +5,52 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, INT, Context, Matrix, Tensor, Value, builtin
+from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.elementwise import equal_or_nan
+from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.builtins.ranks import ascending
-from onnx_systemds.exporting.values import unfolded
+from onnx_systemds.exporting.graph.nodes import TEXT
+from onnx_systemds.exporting.values import FrameValue, unfolded
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, symbols
 
 
 @builtin("removeEmpty")
 def remove_empty(
-    ctx: Context, target: Matrix, margin: str, select: Matrix | None = None, empty_return: bool = True
+    ctx: Context, target: Value, margin: str, select: Matrix | None = None, empty_return: bool = True
 ) -> Value:
-    """The rows or columns that hold something, or that are selected; if there are none, one of zeros."""
-    g, x = ctx.g, ctx.flat(target)
+    """The rows or columns, also of a frame, that hold something or are selected; if there are none, an empty one."""
     if margin not in ("rows", "cols"):
         raise UnsupportedCase(f"the margin of removeEmpty is {margin}, not rows or cols")
-    axis = 0 if margin == "rows" else 1
-    length = target.dims[axis]
+    if isinstance(target, FrameValue):
+        return FrameValue((_kept(ctx, joined(ctx, target), margin, select, empty_return),))
+    if not isinstance(target, Matrix):
+        raise UnsupportedCase(f"the argument target of removeEmpty is {target}, not a matrix")
+    return ctx.matrix(_kept(ctx, ctx.flat(target), margin, select, empty_return))
+
+
+def _kept(ctx: Context, x: Tensor, margin: str, select: Matrix | None, empty_return: bool) -> Tensor:
+    """Return what removeEmpty leaves of numbers or texts."""
+    g, axis = ctx.g, 0 if margin == "rows" else 1
     if isinstance(select, Matrix):
-        chosen = g.truth(ctx.g.reshape(select.tensor, (length,)))
+        chosen = g.truth(g.reshape(select.tensor, (x.dims[axis],)))
+    elif x.kind == TEXT:
+        raise UnsupportedCase("which texts of a frame are missing, and not of no length, is not known",
+                              hint="say by select what stays")
     else:
         filled = g.cast(g.truth(x), INT)
         chosen = g.truth(g.reduce("ReduceMax", filled, (1 - axis,), keepdims=False))
     if empty_return:
         none = g.reduce("ReduceMax", g.cast(chosen, INT), (0,)).equals(0)
-        blank = g.filled(0.0, tuple(1 if i == axis else dim for i, dim in enumerate(target.dims)))
-        x, chosen = g.concat([x, blank], axis), g.concat([chosen, none], 0)
+        empty = blank(ctx, x.kind, tuple(1 if i == axis else dim for i, dim in enumerate(x.dims)))
+        x, chosen = g.concat([x, empty], axis), g.concat([chosen, none], 0)
     if x.constant is not None and chosen.constant is not None:
-        return ctx.matrix(g.constant(np.compress(chosen.constant, x.constant, axis), FLOAT))
+        return g.constant(np.compress(chosen.constant, x.constant, axis), x.kind)
     size = g.size_symbol(margin)
-    found = g.node("Compress", [x, chosen], tuple(size if i == axis else d for i, d in enumerate(x.dims)), axis=axis)
+    dims = tuple(size if i == axis else d for i, d in enumerate(x.dims))
+    found = g.node("Compress", [x, chosen], dims, x.kind, axis=axis)
     if symbols(found.dims[axis])[0].startswith(RUN_SIZE):
         g.bind_dims(found)
-    return ctx.matrix(found)
+    return found
 
 
 @builtin("order")
