@@ -164,7 +164,7 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
             outputs.append(Value(value.dtype, None))
             continue
         inner = outer_dims(facts, position, value.dims, range(1, len(value.dims) + 1), typed)
-        trips = unknown_size(facts, position, 0) if limit is None else limit
+        trips = unknown_size(facts, position, 0, or_none=True) if limit is None else limit
         outputs.append(Value(value.dtype, (trips, *inner)))
     return tuple(outputs)
 

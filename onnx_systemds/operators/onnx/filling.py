@@ -149,7 +149,7 @@ def _constant_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements 
 def range_rule(node: NodeFacts) -> tuple[Value, ...]:
     """max(ceil((limit - start) / delta), 0) elements."""
     length = _range_length(node)
-    return (node.tensor((unknown_size(node, 0, 0) if length is None else length,)),)
+    return (node.tensor((unknown_size(node, 0, 0, or_none=True) if length is None else length,)),)
 
 
 def _range_length(node: NodeFacts) -> Dim | None:
