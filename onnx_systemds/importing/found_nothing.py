@@ -13,6 +13,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.scopes import assigns_variable
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, product, symbols
+from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
@@ -22,8 +23,8 @@ from onnx_systemds.operators.support.movement import where_elements
 Parse = Callable[[Sequence[str], NodeView], tree.Block]
 
 _ELEMENTWISE = frozenset((
-    "abs", "ceil", "cos", "cosh", "exp", "floor", "is.infinite", "is.nan", "log", "matrix", "round", "sigmoid", "sign",
-    "sin", "sinh", "sqrt", "t", "tan", "tanh",
+    "abs", "ceil", "col_range", "cos", "cosh", "exp", "floor", "is.infinite", "is.nan", "log", "matrix", "round",
+    "row_range", "sigmoid", "sign", "sin", "sinh", "sqrt", "t", "tan", "tanh",
 ))
 """Functions that give a matrix without elements for one, of the size that it should have."""
 
@@ -37,6 +38,7 @@ class FoundNothing:
         given = [value for name, value in graph.values.items() if name in graph.inputs or name not in graph.own]
         found |= set(symbols([size for value in given for size in value.dims or ()]))
         self._sizes = {name for name in found if name.startswith(RUN_SIZE)} - graph.run_sizes.names
+        self._sizes |= _sliced_by_content(graph.run_sizes)
         if not self._sizes:
             return
         values = self._values_of(graph)
@@ -67,6 +69,20 @@ class FoundNothing:
         first = values[0].dims or () if self._sizes and values else ()
         return [size for size in first if self._sizes.intersection(symbols(size))
                 and all(size in (value.dims or ()) for value in values)]
+
+
+def _sliced_by_content(run_sizes: RunSizes) -> set[str]:
+    """The lengths of slices whose bounds are elements of tensors: of an input, or of the count of trips, 0 at first."""
+    places, lengths = set[str](), set[str]()
+    for name, call in run_sizes.calls.items():
+        given = {each for each in symbols(call.arguments) if each not in run_sizes.calls and each.startswith("?")}
+        if not given and places.isdisjoint(symbols(call.arguments)):
+            continue
+        if call.function == "slice_start":
+            places.add(name)
+        elif call.function == "slice_count":
+            lengths.add(name)
+    return lengths
 
 
 def _is_plain(statement: tree.Statement) -> bool:

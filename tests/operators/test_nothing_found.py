@@ -80,10 +80,10 @@ def test_the_mean_of_nothing_is_refused() -> None:
 
 
 def test_what_a_loop_collects_in_no_trips() -> None:
-    """So is a Range of floats, whose length only the run knows."""
+    """So are a Range of floats, whose length only the run knows, and a slice to a place that an input says."""
     model = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
-        g (int64 n, float last, float[3] w) => (float[k, 3] y, float[k, 3] z, int64[2, m] at, float[l, 3] r)
-        <bool yes = {1}, int64[1] one = {1}, float from = {0}, float by = {1}> {
+        g (int64 n, float last, float[3] w) => (float[k, 3] y, float[k, 3] z, int64[2, m] at, float[l, 3] r, float[j, 3] s)
+        <bool yes = {1}, int64[1] zero = {0}, int64[1] one = {1}, float[2, 3] rows = {1, 2, 3, 4, 5, 6}, float from = {0}, float by = {1}> {
           t = Loop(n, yes) <body = b (int64 i, bool c) => (bool d, float[3] o) {
             d = Identity(c) f = Cast<to = 1>(i) o = Mul(w, f) }>
           y = Add(t, w)
@@ -91,10 +91,13 @@ def test_what_a_loop_collects_in_no_trips() -> None:
           at = NonZero(t)
           seq = Range(from, last, by)
           column = Unsqueeze(seq, one)
-          r = Add(column, w) }""")
+          r = Add(column, w)
+          end = Unsqueeze(n, zero)
+          cut = Slice(rows, zero, end, zero)
+          s = Add(cut, w) }""")
     with ScoringFunction(import_model(model)) as score:
         for n in (2, 0, 1):
             feeds = {"n": np.array(n), "last": np.array(n, np.float32), "w": np.array([1, -2, 3], np.float32)}
             results, expected = score(feeds), judging.judge(model, feeds)
-            for name in ("y", "z", "at", "r"):
+            for name in ("y", "z", "at", "r", "s"):
                 compare(results[name], expected[name], 1e-5, f"{name} {n}")
