@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.graph.nodes import Node, Tensor
+from onnx_systemds.exporting.graph.nodes import Attribute, Node, Tensor
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Rule, moved_to_front
 from onnx_systemds.exporting.passes.fusing import reduced_axes
 from onnx_systemds.inference.dims import product
@@ -48,11 +48,16 @@ def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None
     found = _in_place(batching, node, inputs)
     if found is not None:
         return found
-    result = node.outputs[0]
-    operands = [None if tensor is None or one is None else batching.stacked(one, tensor.dims, result.rank)
+    operands = [None if tensor is None or one is None else batching.stacked(one, tensor.dims, node.outputs[0].rank)
                 for tensor, one in zip(node.inputs, inputs)]
-    dims = (batching.trips, *result.dims)
-    return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
+    return _made(batching, node, operands)
+
+
+def _made(batching: Batching, node: Node, operands: Sequence[Tensor | None], **changed: Attribute) -> Batched:
+    """Return the same operator of operands that have the trips in front, with some attributes changed."""
+    result = node.outputs[0]
+    attributes = {**node.attributes, **changed}
+    return Batched(batching.graph.node(node.op, operands, (batching.trips, *result.dims), result.kind, **attributes))
 
 
 def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, Batched]:
@@ -118,14 +123,9 @@ def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 
 def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
     """Operators with an attribute `axis` and one operand."""
-    result = node.outputs[0]
-    axis = node.integer("axis") % result.rank
+    axis = node.integer("axis") % node.outputs[0].rank
     found = _in_place(batching, node, inputs, [axis])
-    if found is not None:
-        return found
-    stacked, attributes = _stacked_first(batching, node, inputs), {**node.attributes, "axis": axis + 1}
-    dims = (batching.trips, *result.dims)
-    return Batched(batching.graph.node(node.op, [stacked], dims, result.kind, **attributes))
+    return found or _made(batching, node, [_stacked_first(batching, node, inputs)], axis=axis + 1)
 
 
 def _top(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> tuple[Batched, ...]:
@@ -156,9 +156,7 @@ def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None])
     found = _in_place(batching, node, inputs, [along])
     if found is not None:
         return found
-    stacked = _stacked_first(batching, node, inputs)
-    return Batched(batching.graph.node(node.op, [stacked, batching.graph.constant(along + 1)], stacked.dims,
-                                       source.kind, **node.attributes))
+    return _made(batching, node, [_stacked_first(batching, node, inputs), batching.graph.constant(along + 1)])
 
 
 def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
@@ -175,7 +173,7 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
             return in_place
         operands = [batching.stacked(found, source.dims), *(bound.tensor for bound in bounds)]
         operands[3] = graph.constant([axis + 1])
-        return Batched(graph.node("Slice", operands, (batching.trips, *result.dims), result.kind))
+        return _made(batching, node, operands)
     block = batching.block(node) if is_safe else None
     if block is not None:
         block.check_inside(batching.trips, source.dims[axis])
@@ -234,13 +232,13 @@ def _of_images(batching: Batching, node: Node, inputs: Sequence[Batched | None])
 
 
 def _pad(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, widths, result = node.operand(0), node.operand(1), node.outputs[0]
+    source, widths = node.operand(0), node.operand(1)
     if widths.constant is None:
         raise UnsupportedCase("a Pad by computed widths")
     before, after = widths.constant[: source.rank], widths.constant[source.rank :]
     every = batching.graph.constant(np.concatenate([[0], before, [0], after]))
     operands = [_stacked_first(batching, node, inputs), every, *(None if f is None else f.tensor for f in inputs[2:])]
-    return Batched(batching.graph.node("Pad", operands, (batching.trips, *result.dims), result.kind))
+    return _made(batching, node, operands)
 
 
 RULES: Mapping[str, Rule] = {

@@ -39,6 +39,16 @@ class Fusing:
         node.op, node.inputs, node.attributes = op, tuple(inputs), attributes  # type: ignore[assignment]
         return True
 
+    def become_reshaped(
+        self, node: Node, op: str, inputs: Iterable[Tensor | None], whole: Tensor,
+        attributes: Mapping[str, Attribute] = MappingProxyType({}),
+    ) -> bool:
+        """Make `node` the Reshape of what a new node gives, `whole`; not where sizes must be computed for that."""
+        target = self.builder.target(whole, node.outputs[0].dims)
+        if target.constant is None:
+            return False
+        return self.become(node, "Reshape", [self.inserted(node, op, inputs, whole, attributes), target])
+
     def insert(self, place: Node, node: Node) -> None:
         """Put a new node in front of another one."""
         self.scope.nodes.insert(self.scope.nodes.index(place), node)

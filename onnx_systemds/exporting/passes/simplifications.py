@@ -143,12 +143,7 @@ def pooled(fusing: Fusing, node: Node) -> bool:
     if source.dims[2:] != view.outputs[0].dims[2:]:
         return False
     dims = (*source.dims[:2], *made.outputs[0].dims[2:])
-    images = Tensor(FLOAT, dims)
-    target = fusing.builder.target(images, node.outputs[0].dims)
-    if target.constant is None:
-        return False
-    fusing.inserted(node, made.op, [source], images, made.attributes)
-    return fusing.become(node, "Reshape", [images, target])
+    return fusing.become_reshaped(node, made.op, [source], Tensor(FLOAT, dims), made.attributes)
 
 
 def classified(fusing: Fusing, node: Node) -> bool:

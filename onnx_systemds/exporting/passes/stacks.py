@@ -30,12 +30,7 @@ def exchanged(fusing: Fusing, node: Node) -> bool:
     dims = tuple(view.dims[axis] for axis in perm)
     if dims == node.outputs[0].dims:
         return fusing.become(node, "Transpose", [view], perm=perm)
-    moved = Tensor(rows.kind, dims)
-    target = fusing.builder.target(moved, node.outputs[0].dims)
-    if target.constant is None:
-        return False
-    fusing.inserted(node, "Transpose", [view], moved, {"perm": perm})
-    return fusing.become(node, "Reshape", [moved, target])
+    return fusing.become_reshaped(node, "Transpose", [view], Tensor(rows.kind, dims), {"perm": perm})
 
 
 def exchanged_axes(places: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -83,12 +78,7 @@ def stacked(fusing: Fusing, node: Node) -> bool:
             view = fusing.inserted(node, "Transpose", [view], moved, {"perm": (0, 2, 1)})
         views.append(view)
     dims: Dims = (len(products), views[0].dims[1], views[1].dims[2])
-    found = Tensor(FLOAT, dims)
-    target = fusing.builder.target(found, node.outputs[0].dims)
-    if target.constant is None:
-        return False
-    fusing.inserted(node, "MatMul", views, found)
-    return fusing.become(node, "Reshape", [found, target])
+    return fusing.become_reshaped(node, "MatMul", views, Tensor(FLOAT, dims))
 
 
 def _parts(parts: Sequence[Tensor | None]) -> tuple[Tensor, bool] | None:
