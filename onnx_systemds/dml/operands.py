@@ -11,6 +11,7 @@ from functools import lru_cache
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.printer import number_text
+from onnx_systemds.dml.scopes import operand_of
 from onnx_systemds.dml.snippets import parse_snippet
 
 
@@ -43,6 +44,4 @@ def plus(text: str, added: str) -> str:
 
 def called(text: str, function: str) -> tree.Expression | None:
     """The first argument of a call, if a text is a call of that function."""
-    found = expression_of(text)
-    is_call = isinstance(found, tree.Call) and found.function == function and found.arguments
-    return found.arguments[0].value if is_call else None  # type: ignore[union-attr]
+    return operand_of(expression_of(text), function)

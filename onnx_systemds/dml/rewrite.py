@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.tokens import NAME, tokenize
 
 Change = Callable[[Any], Any]
+Part = TypeVar("Part")
 
 
 def left_operands(node: Any) -> tuple[Any, list[tree.Binary]]:
@@ -23,20 +24,34 @@ def left_operands(node: Any) -> tuple[Any, list[tree.Binary]]:
     return node, chain[::-1]
 
 
-def rewritten(node: Any, change: Change) -> Any:
-    """The tree with each node replaced by what ``change`` gives for it, from the leaves up."""
+def rewritten(node: Part, change: Change, whole: Change | None = None) -> Part:
+    """The tree with each node replaced by what ``change`` gives for it, from the leaves up.
+
+    whole: asked before, from the root down; what it gives for an expression, unless that is None, stands in its place.
+    """
+    found: Part = _rewritten(node, change, whole)
+    return found
+
+
+def _rewritten(node: Any, change: Change, whole: Change | None) -> Any:
     if isinstance(node, tuple):
-        items = tuple(rewritten(item, change) for item in node)
+        items = tuple(_rewritten(item, change, whole) for item in node)
         return node if all(new is old for new, old in zip(items, node)) else items
-    node, chain = left_operands(node)
-    changed = {}
-    for name in tree.child_fields(type(node)):
-        value = getattr(node, name)
-        if value is not None and (new := rewritten(value, change)) is not value:
-            changed[name] = new
-    result = change(replace(node, **changed) if changed else node)
-    for binary in chain:
-        right = rewritten(binary.right, change)
+    chain: list[tree.Binary] = []
+    result = whole and whole(node)
+    while result is None and isinstance(node, tree.Binary):
+        chain.append(node)
+        node = node.left
+        result = whole and whole(node)
+    if result is None:
+        changed = {}
+        for name in tree.child_fields(type(node)):
+            value = getattr(node, name)
+            if value is not None and (new := _rewritten(value, change, whole)) is not value:
+                changed[name] = new
+        result = change(replace(node, **changed) if changed else node)
+    for binary in reversed(chain):
+        right = _rewritten(binary.right, change, whole)
         is_same = result is binary.left and right is binary.right
         result = change(binary if is_same else replace(binary, left=result, right=right))
     return result
@@ -71,7 +86,7 @@ def renamed(statement: tree.Statement, names: Mapping[str, str]) -> tree.Stateme
             return replace(node, name=names[node.name])
         return node
 
-    found: tree.Statement = rewritten(statement, change)
+    found = rewritten(statement, change)
     if found is not statement and statement.spelling:
         tree.keep_spelling(found, _respelled(statement.spelling, names), shares_line=statement.shares_line)
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeGuard, TypeVar
+from typing import NamedTuple, TypeGuard, TypeVar, cast
 
 from onnx_systemds.dml import syntax as tree
 
@@ -54,7 +54,7 @@ def blocks_in(statement: tree.Statement) -> tuple[tree.Block, ...]:
 
 
 def statements_in(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
-    """Yield the statements of `block`, those of branches and loops behind the whole that they are in."""
+    """Yield the statements of `block`, those of branches and loops after the whole that they are in."""
     for statement in block:
         yield statement
         for inner in blocks_in(statement):
@@ -118,6 +118,23 @@ def binaries_in(node: tree.Node) -> Iterator[tree.Binary]:
 def assigns_variable(node: tree.Node) -> TypeGuard[tree.Assign]:
     """Whether a node assigns a variable, rather than a part of one."""
     return isinstance(node, tree.Assign) and isinstance(node.target, tree.Name)
+
+
+def is_call(node: object, *functions: str) -> TypeGuard[tree.Call]:
+    """Whether it is a call of one of these functions."""
+    return isinstance(node, tree.Call) and node.function in functions
+
+
+def operand_of(node: object, *functions: str) -> tree.Expression | None:
+    """The first operand of calls of these functions in each other; None for anything else."""
+    for function in functions:
+        node = node.arguments[0].value if is_call(node, function) and node.arguments else None
+    return cast("tree.Expression | None", node)
+
+
+def is_operation(node: object, *operators: str) -> TypeGuard[tree.Binary]:
+    """Whether it is an operation of two operands by one of these operators."""
+    return isinstance(node, tree.Binary) and node.operator in operators
 
 
 def _without_target(node: tree.Node) -> tree.Node:
@@ -208,7 +225,7 @@ def _surely(statement: tree.Statement) -> Names:
 
 
 def _stops(block: tree.Block) -> bool:
-    """Return whether a branch ends the run, so that nothing behind it is reached from there."""
+    """Return whether a branch ends the run, so that nothing after it is reached from there."""
     return any(isinstance(it, tree.CallStatement) and it.call.function == "stop" for it in block)
 
 
@@ -243,6 +260,4 @@ def _branches(statement: tree.If) -> tuple[list[tree.Expression], list[tree.Bloc
 
 def _read_in_target(target: tree.Target, accumulate: bool) -> Names:
     """Return what the assignment of a target reads: its indices, and itself unless all of it is replaced."""
-    if isinstance(target, tree.Indexed) or accumulate:
-        return read_in(target)
-    return frozenset()
+    return read_in(target) if isinstance(target, tree.Indexed) or accumulate else frozenset()

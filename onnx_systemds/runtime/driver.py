@@ -75,8 +75,7 @@ def with_entries(block: tree.Block, variables: Mapping[str, str]) -> tree.Block:
             return tree.Name(variables[key.value]) if isinstance(key, tree.StringLiteral) else node
         return node
 
-    changed: tree.Block = rewritten(block, change)
-    return changed
+    return rewritten(block, change)
 
 
 def mentions(block: tree.Block, name: str) -> bool:

@@ -17,6 +17,7 @@ import onnx
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import literal, string_literal
+from onnx_systemds.dml.scopes import is_call
 from onnx_systemds.engine.errors import EngineClosed, EngineUnavailable
 from onnx_systemds.engine.launcher import find_class_path
 from onnx_systemds.errors import quoted
@@ -218,7 +219,7 @@ def _check_open(context: Any) -> None:
 def _check_compiler(script: Script, context: Any) -> None:
     """Refuse a script that maps texts where the engine has no compiler for that: its jar's manifest names none."""
     functions = (*script.library, *script.functions)
-    if not any(isinstance(node, tree.Call) and node.function == "map" for node in tree.walk(*functions)):
+    if not any(is_call(node, "map") for node in tree.walk(*functions)):
         return
     try:
         context.java_gateway.jvm.java.lang.Class.forName("org.codehaus.janino.SimpleCompiler")

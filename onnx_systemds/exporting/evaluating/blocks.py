@@ -6,6 +6,7 @@ from functools import cache
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import is_call
 from onnx_systemds.errors import InternalError, ScriptError, TranspileError
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.limits import BudgetExceeded
@@ -54,4 +55,4 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
 
 def writes(statement: tree.Statement) -> bool:
     """Whether a statement holds one that writes an output."""
-    return any(isinstance(node, tree.Call) and node.function == "write" for node in tree.walk(statement))
+    return any(is_call(node, "write") for node in tree.walk(statement))

@@ -7,6 +7,7 @@ from typing import Any
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import CONSTANTS
 from onnx_systemds.dml.rewrite import left_operands
+from onnx_systemds.dml.scopes import is_call
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins import operators
 from onnx_systemds.exporting.builtins.registry import BUILTINS
@@ -110,9 +111,7 @@ def _operated(evaluator: Evaluator, operator: str, left: Value, right: Value) ->
 
 def _is_never(node: tree.Binary) -> bool:
     """Whether an expression is ``time() < 0``, by which scripts hide from the engine that a branch is never taken."""
-    clock, bound = node.left, node.right
-    return (node.operator == "<" and isinstance(clock, tree.Call) and clock.function == "time"
-            and isinstance(bound, tree.IntLiteral) and bound.value == 0)
+    return node.operator == "<" and is_call(node.left, "time") and node.right == tree.IntLiteral(0)
 
 
 def _argument_value(content: Any) -> Scalar:

@@ -15,7 +15,7 @@ from typing import TypeGuard
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import assigns_variable, mentioned, statements_in
+from onnx_systemds.dml.scopes import assigns_variable, is_call, mentioned, statements_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
@@ -68,7 +68,7 @@ def is_cut(statement: tree.Statement) -> bool:
 
 
 def is_loaded_cut(statement: tree.Statement) -> bool:
-    """Whether it is the cut behind weights that are taken out of their list."""
+    """Whether it is the cut after weights that are taken out of their list."""
     return is_never(statement) and statement.comments == cut(LOADED_CUT).comments
 
 
@@ -111,7 +111,7 @@ def cut_blocks(
 def _is_scalar(statement: tree.Statement) -> TypeGuard[tree.Assign]:
     """Whether a statement takes a number out of a matrix, or from outside."""
     value = statement.value if assigns_variable(statement) else None
-    return isinstance(value, tree.Call) and value.function in ("as.scalar", "as.double")
+    return is_call(value, "as.scalar", "as.double")
 
 
 class _Step:
@@ -208,7 +208,7 @@ class _Block:
 
     def _kind(self, value: tree.Expression) -> str:
         """The function that gives a value, whatever its reshapes are: the engine drops those that change nothing."""
-        while isinstance(value, tree.Call) and value.function == "matrix":
+        while is_call(value, "matrix"):
             value = value.arguments[0].value
         if isinstance(value, tree.Call):
             return value.function if value.function in ("min", "max", "t") else ""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
-from onnx_systemds.dml.scopes import assigned, assigns_variable, read_in
+from onnx_systemds.dml.scopes import assigned, assigns_variable, is_operation, read_in
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_teller
 from onnx_systemds.importing.script import Script, with_main
@@ -116,7 +116,7 @@ def _operands(value: tree.Expression, axis: int, shape_of: ShapeOf) -> Iterator[
     Each with whether it is refused though it be all zeros, as what is computed of an input often is.
     """
     for node in tree.walk(value):
-        if isinstance(node, tree.Binary) and node.operator == "%*%":
+        if is_operation(node, "%*%"):
             if axis == 1:
                 yield node.left, False
             elif (left := shape_of(node.left)) and (right := shape_of(node.right)) and left[1] != right[0]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, is_operation
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
 
@@ -250,4 +250,4 @@ def _is_same(block: tree.Block, other: tree.Block) -> bool:
 def _is_own_complement(node: tree.Binary) -> bool:
     """Whether a product is ``X * (1 - X)``, which the engine has an operator for."""
     right = node.right
-    return isinstance(right, tree.Binary) and right.operator == "-" and right.right == node.left
+    return is_operation(right, "-") and right.right == node.left

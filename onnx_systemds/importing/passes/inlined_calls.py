@@ -40,7 +40,7 @@ def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -
 
     for inner in function.body:
         if assigns_variable(inner):
-            value: tree.Expression = rewritten(inner.value, own)
+            value = rewritten(inner.value, own)
             target = tree.Name(f"{names[0]}.{inner.target.name}")
             given[inner.target.name] = target
             yield from inlined(replace(inner, target=target, value=value), functions)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.scopes import is_call, is_operation, operand_of
 
 COMMON_FACTOR = "X + X * Y is taken for X * (1 + Y), wrong for infinities"
 COMMON_LEFT_FACTOR = "A %*% B + A %*% C is taken for A %*% (B + C), wrong for infinities"
@@ -75,9 +76,9 @@ class JoinedOperations:
                     reason = self._of_matrix_product(node)
             elif isinstance(node, tree.Indexed):
                 reason = self._of_slice(node)
-            elif isinstance(node, tree.Call) and node.function == "cbind":
+            elif is_call(node, "cbind"):
                 reason = self._of_columns(node)
-            elif isinstance(node, tree.Call) and node.function == "outer":
+            elif is_call(node, "outer"):
                 reason = self._of_outer(node)
             if reason is not None:
                 return reason
@@ -145,7 +146,7 @@ class JoinedOperations:
         last = self._number(node.right)
         if not last or left.is_shared:
             return False
-        transposed = _argument(left.value, "t")
+        transposed = operand_of(left.value, "t")
         inner = left if transposed is None else self._find(transposed).after(left)
         summands = _binary(inner.value, "+", "-")
         if summands is None or not inner.is_elsewhere:
@@ -163,7 +164,7 @@ class JoinedOperations:
         if number_of(node.left) is not None:
             return None
         left, right = self._find(node.left), self._find(node.right)
-        logarithm = _argument(right.value, "log") if node.operator == "*" else None
+        logarithm = operand_of(right.value, "log") if node.operator == "*" else None
         if logarithm is not None and self._is_compared(left.value, "!=", logarithm):
             return NONZEROS_ONLY if left.is_elsewhere or right.is_elsewhere else None
         weighted = self._weighted(right, node.operator)
@@ -197,7 +198,7 @@ class JoinedOperations:
             if outer is None or number_of(outer.left) != 1:
                 return None
             found = self._find(outer.right).after(found)
-        power = _argument(found.value, "exp")
+        power = operand_of(found.value, "exp")
         return None if power is None else self._find(power).after(found)
 
     def _of_matrix_product(self, node: tree.Binary) -> str | None:
@@ -216,7 +217,7 @@ class JoinedOperations:
             return False
         if any(_reshaped(step) is not None for step in self._steps(value)):
             return False
-        return all(_argument(factor, "table") is None for factor in (product.left, product.right))
+        return all(operand_of(factor, "table") is None for factor in (product.left, product.right))
 
     def _weighs_between_products(self, node: tree.Binary) -> bool:
         """Whether a product is ``t(U) %*% (W / (U %*% V))`` or ``(W / (U %*% V)) %*% t(V)``, or with a summand."""
@@ -238,7 +239,7 @@ class JoinedOperations:
 
     def _is_transposed(self, one: tree.Expression, other: tree.Expression) -> bool:
         for value, beside in ((self._find(one).value, other), (self._find(other).value, one)):
-            transposed = _argument(value, "t")
+            transposed = operand_of(value, "t")
             if transposed is not None and self._is_same(transposed, beside):
                 return True
         return False
@@ -249,15 +250,15 @@ class JoinedOperations:
         first, second = (self._find(argument.value) for argument in node.arguments)
         if _binary(first.value, "%*%") is None or not first.is_elsewhere:
             return None
-        filled = _argument(second.value, "matrix")
+        filled = operand_of(second.value, "matrix")
         return ZEROS_BESIDE_PRODUCT if filled is not None and number_of(filled) == 0 else None
 
     def _of_outer(self, node: tree.Call) -> str | None:
         row = self._find(node.arguments[1].value)
-        transposed = _argument(row.value, "t")
+        transposed = operand_of(row.value, "t")
         if transposed is not None:
             row = self._find(transposed).after(row)
-        filled = _argument(row.value, "matrix")
+        filled = operand_of(row.value, "matrix")
         if filled is None or number_of(filled) is None or not row.is_elsewhere:
             return None
         assert isinstance(row.value, tree.Call)
@@ -304,12 +305,7 @@ class JoinedOperations:
 
 def _binary(value: tree.Expression, *operators: str) -> tree.Binary | None:
     """The value, if it is of one of the operators."""
-    return value if isinstance(value, tree.Binary) and value.operator in operators else None
-
-
-def _argument(value: tree.Expression, function: str) -> tree.Expression | None:
-    """The first argument of a call, if the value is one of that function."""
-    return value.arguments[0].value if isinstance(value, tree.Call) and value.function == function else None
+    return value if is_operation(value, *operators) else None
 
 
 def _may_be_one_element(node: tree.Indexed) -> bool:
@@ -321,5 +317,5 @@ def _may_be_one_element(node: tree.Indexed) -> bool:
 
 def _reshaped(value: tree.Expression) -> tree.Expression | None:
     """The matrix that a reshape is of."""
-    first = _argument(value, "matrix")
+    first = operand_of(value, "matrix")
     return None if first is None or isinstance(first, tree.StringLiteral) or number_of(first) is not None else first

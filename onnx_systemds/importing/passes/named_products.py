@@ -15,7 +15,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.operands import expression_of
 from onnx_systemds.dml.rewrite import call, rewritten
-from onnx_systemds.dml.scopes import assigns_variable, binaries_in, mentioned, results
+from onnx_systemds.dml.scopes import assigns_variable, binaries_in, is_operation, mentioned, results
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS
 
@@ -58,7 +58,7 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
     """The function with calls for products, ``named`` takes what they call; the same object where there are none."""
 
     def name_of(node: tree.Node) -> tree.Node:
-        if not isinstance(node, tree.Binary) or node.operator != "%*%":
+        if not is_operation(node, "%*%"):
             return node
         for product in _PRODUCTS:
             arguments = _arguments(node, product)
@@ -144,7 +144,7 @@ def _of_all(*names: str) -> Callable[[Found], tuple[tree.Expression, ...]]:
 def _of_few(found: Found) -> tuple[tree.Expression, ...] | None:
     """How many rows there are without those of zeros; of known numbers the sum would be one more instruction."""
     width, padding = found["m"], found["p"]
-    if not isinstance(width, tree.Binary) or width.operator != "+" or width.right != padding:
+    if not is_operation(width, "+") or width.right != padding:
         return None
     return (found["X"], found["I"], found["n"], width.left) if padding == tree.IntLiteral(SPARSE_ROWS) else None
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.rewrite import with_origin
-from onnx_systemds.dml.scopes import assigned, assignment_counts
+from onnx_systemds.dml.rewrite import rewritten, with_origin
+from onnx_systemds.dml.scopes import assigned, assignment_counts, is_call, is_operation
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.script import Script, with_functions
 
@@ -60,7 +59,7 @@ def _symbols(function: tree.Function) -> set[str]:
 def reads_size(statement: tree.Statement) -> bool:
     """Whether a number is read from a matrix: as its rows or columns."""
     value = statement.value if isinstance(statement, tree.Assign) else None
-    return isinstance(value, tree.Call) and value.function in ("nrow", "ncol")
+    return is_call(value, "nrow", "ncol")
 
 
 def is_size(node: tree.Expression, symbols: Collection[str]) -> bool:
@@ -113,7 +112,7 @@ def sides_of(size: tree.Expression) -> tuple[int, tree.Binary, tree.Binary] | No
     """``k``, ``a + 1`` and ``b + 1`` of the sum ``k*a*b + k*a + k*b + k``; None of any other size."""
     terms: list[tree.Expression] = []
     for _ in range(3):
-        if not isinstance(size, tree.Binary) or size.operator != "+":
+        if not is_operation(size, "+"):
             return None
         terms.append(size.right)
         size = size.left
@@ -122,7 +121,7 @@ def sides_of(size: tree.Expression) -> tuple[int, tree.Binary, tree.Binary] | No
         return None
     number, both = last.value, size
     a, b = _without_factor(first, number), _without_factor(second, number)
-    if a is None or b is None or not isinstance(both, tree.Binary) or both.operator != "*" or both.right != b:
+    if a is None or b is None or not is_operation(both, "*") or both.right != b:
         return None
     if both.left != first:
         return None
@@ -133,7 +132,7 @@ def _without_factor(term: tree.Expression, number: int) -> tree.Expression | Non
     """What is times the number in a product; None if it is no such product."""
     if number == 1:
         return term
-    is_product = isinstance(term, tree.Binary) and term.operator == "*" and term.left == tree.IntLiteral(number)
+    is_product = is_operation(term, "*") and term.left == tree.IntLiteral(number)
     return term.right if isinstance(term, tree.Binary) and is_product else None
 
 
@@ -155,39 +154,14 @@ class _Naming:
     def statements(self, statement: tree.Statement) -> Iterator[tree.Statement]:
         """The statement with names, the definitions that it needs in front of it."""
         self.new = []
-        found = self._with_names(statement)
+        found = rewritten(statement, lambda node: node, self._size)
         yield from (with_origin(definition, statement.origin) for definition in self.new)
         yield found
 
-    def _with_names(self, node: Any) -> Any:
-        """A part of the tree with names; what has none stays the same object."""
-        if isinstance(node, tuple):
-            items = tuple(self._with_names(item) for item in node)
-            return node if all(new is old for new, old in zip(items, node)) else items
-        if isinstance(node, tree.Binary) and is_size(node, self.sizes.symbols):
-            return self._size(node)
-        if isinstance(node, tree.Binary):
-            return self._chain(node)
-        changed = {}
-        for field in tree.child_fields(type(node)):
-            value = getattr(node, field)
-            if value is not None and (new := self._with_names(value)) is not value:
-                changed[field] = new
-        return replace(node, **changed) if changed else node
-
-    def _chain(self, node: tree.Binary) -> tree.Expression:
-        """A chain of operations with names; it may be deep on the left."""
-        chain = [node]
-        while isinstance(chain[-1].left, tree.Binary) and not is_size(chain[-1].left, self.sizes.symbols):
-            chain.append(chain[-1].left)
-        result: tree.Expression = self._with_names(chain[-1].left)
-        for binary in reversed(chain):
-            right = self._with_names(binary.right)
-            is_same = result is binary.left and right is binary.right
-            result = binary if is_same else replace(binary, left=result, right=right)
-        return result
-
-    def _size(self, size: tree.Binary) -> tree.Expression:
+    def _size(self, size: tree.Node) -> tree.Expression | None:
+        """A size with names; None for what is none."""
+        if not isinstance(size, tree.Binary) or not is_size(size, self.sizes.symbols):
+            return None
         if size in self.wanted:
             return self._name(size)
         factors = sides_of(size)

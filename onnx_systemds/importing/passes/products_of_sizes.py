@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import binaries_in
+from onnx_systemds.dml.scopes import binaries_in, is_call, is_operation
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.named_sizes import is_size
@@ -64,15 +64,15 @@ def _is_nested(node: tree.Binary) -> bool:
 
 
 def _is_product(node: tree.Expression) -> bool:
-    return isinstance(node, tree.Binary) and node.operator == "*"
+    return is_operation(node, "*")
 
 
 def _kept(body: tree.Block, functions: Mapping[str, tree.Function]) -> Iterator[tree.Node]:
     """What an ifelse is given, and the rows and columns that matrices get whose cells the compiler can count."""
     for node in tree.walk(*body):
-        if isinstance(node, tree.Call) and node.function == "ifelse":
+        if is_call(node, "ifelse"):
             yield node
-        elif isinstance(node, tree.Call) and node.function == "matrix" and _is_counted(node, functions):
+        elif is_call(node, "matrix") and _is_counted(node, functions):
             yield from (argument.value for argument in node.arguments if argument.name in ("rows", "cols"))
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.scopes import statements_in
+from onnx_systemds.dml.scopes import is_call, statements_in
 from onnx_systemds.importing.passes.block_cuts import TRIED_CUT, cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.passes.named_sizes import reads_size
@@ -51,7 +51,7 @@ def _counts_to_size(function: tree.Function) -> bool:
 
 def _is_open_sequence(node: object) -> bool:
     """Whether a node is a sequence up to a computed number; that of a matrix's rows is one of its operations."""
-    if not isinstance(node, tree.Call) or node.function != "seq":
+    if not is_call(node, "seq"):
         return False
     end = node.arguments[1].value
-    return number_of(end) is None and not (isinstance(end, tree.Call) and end.function == "nrow")
+    return number_of(end) is None and not is_call(end, "nrow")

@@ -6,7 +6,7 @@ from math import prod
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped
-from onnx_systemds.dml.scopes import assigns_variable
+from onnx_systemds.dml.scopes import assigns_variable, is_call, operand_of
 from onnx_systemds.operators.api.reserved_names import OWN_WEIGHTS, WEIGHTS
 
 
@@ -24,9 +24,7 @@ def own_load(place: int, rows: int, cols: int) -> tree.Call:
 
 def is_entry(node: tree.Expression) -> bool:
     """Whether it is an `entry`, or one of a block's own list."""
-    if not isinstance(node, tree.Call) or node.function != "as.matrix":
-        return False
-    operand = node.arguments[0].value
+    operand = operand_of(node, "as.matrix")
     return isinstance(operand, tree.Indexed) and operand.name in (WEIGHTS, OWN_WEIGHTS)
 
 
@@ -39,9 +37,8 @@ def is_load(node: tree.Node) -> bool:
     """Whether it is a `load`, or the statement that assigns one to a variable."""
     if assigns_variable(node):
         return not node.accumulate and is_load(node.value)
-    if not isinstance(node, tree.Call) or node.function != "matrix" or not is_entry(node.arguments[0].value):
-        return False
-    return all(isinstance(size.value, tree.IntLiteral) for size in node.arguments[1:])
+    return is_call(node, "matrix") and is_entry(node.arguments[0].value) and all(
+        isinstance(size.value, tree.IntLiteral) for size in node.arguments[1:])
 
 
 def key_of(statement: tree.Statement) -> str | None:

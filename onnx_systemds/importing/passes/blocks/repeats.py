@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names as Identifiers
-from onnx_systemds.dml.scopes import assigned, assignment_counts, mentioned, once
+from onnx_systemds.dml.scopes import assigned, assignment_counts, mentioned, once, operand_of
 from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
 from onnx_systemds.importing.passes.named_sizes import reads_size
 from onnx_systemds.importing.passes.specialisation.trees import reads
@@ -52,7 +52,7 @@ def _saved(times: int, length: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A sequence of statements that is there several times, the next one always as far behind.
+    """A sequence of statements that is there several times, the next one always at the same distance.
 
     later, earlier: by how much all may begin later, and, if they are not as long as they are apart, end earlier.
     """
@@ -108,10 +108,7 @@ def _reshaped(statement: tree.Statement) -> tree.Assign | None:
     """The statement without the reshape around what it calculates, if there is one."""
     if not isinstance(statement, tree.Assign) or statement.shares_line:
         return None
-    value = statement.value
-    if not isinstance(value, tree.Call) or value.function != "matrix":
-        return None
-    inner = value.arguments[0].value
+    inner = operand_of(statement.value, "matrix")
     return replace(statement, value=inner) if isinstance(inner, (tree.Binary, tree.Call)) else None
 
 
@@ -222,7 +219,7 @@ class _Finder:
         return max(quiet, key=lambda it: (it.length, len(self._scope(it.start, it.length))))
 
     def _live(self) -> list[int]:
-        """How many values are read behind each place in the sequence of those in front of it."""
+        """How many values are read after each place in the sequence of those in front of it."""
         numbers = {place: number for number, place in enumerate(self.places)}
         steps = [0] * (len(self.places) + 2)
         for number, place in enumerate(self.places):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, is_call
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
@@ -201,7 +201,7 @@ def _is_worth_hoisting(statement: tree.Statement, numbers: Mapping[str, int]) ->
     """
     assert isinstance(statement, tree.Assign)
     value = statement.value
-    is_filled = isinstance(value, tree.Call) and value.function == "matrix" and not _reads_matrices(value, numbers)
+    is_filled = is_call(value, "matrix") and not _reads_matrices(value, numbers)
     is_left = is_filled or isinstance(value, tree.Name) or is_entry(value) or is_load(value)
     return not is_left and _reads_matrices(statement, numbers)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped
+from onnx_systemds.dml.scopes import is_call, operand_of
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
 
@@ -61,7 +62,7 @@ def filled(number: int, rows: int, cols: int) -> tree.Expression:
 
 def shape_of(node: tree.Expression, sizes: Mapping[str, int]) -> tuple[int, int] | None:
     """Rows and columns of ``matrix(..., rows=rows, cols=cols)``, where both are known."""
-    if not isinstance(node, tree.Call) or node.function != "matrix":
+    if not is_call(node, "matrix"):
         return None
     given = {argument.name: argument.value for argument in node.arguments[1:]}
     if given.keys() != {"rows", "cols"}:
@@ -72,4 +73,4 @@ def shape_of(node: tree.Expression, sizes: Mapping[str, int]) -> tuple[int, int]
 
 def is_zero(node: tree.Expression) -> bool:
     """Whether it is ``matrix(0, rows=..., cols=...)``."""
-    return isinstance(node, tree.Call) and node.function == "matrix" and node.arguments[0].value == tree.IntLiteral(0)
+    return operand_of(node, "matrix") == tree.IntLiteral(0)

@@ -1,4 +1,4 @@
-"""Rows that are divided by their sums on the way into a product are divided behind it, where its result is narrower.
+"""Rows that are divided by their sums on the way into a product are divided after it, where its result is narrower.
 
 So is what Softmax gives to the product of an attention: a row of it has a number for each token, and the result one for
 each feature of a head. Its exponentials are 1 at the most, so that the product is not beyond all numbers before it is
@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assignment_counts, assigns_variable, name_counts, read_in
+from onnx_systemds.dml.scopes import (
+    assignment_counts,
+    assigns_variable,
+    is_call,
+    is_operation,
+    name_counts,
+    operand_of,
+    read_in,
+)
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, followed
 from onnx_systemds.importing.passes.specialisation.products import ROW_AGGREGATES
 
@@ -32,7 +40,7 @@ class _Quotient:
 def with_late_quotients(
     body: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
 ) -> tree.Block:
-    """The statements of a function with quotients behind products.
+    """The statements of a function with quotients after products.
 
     functions: of the script, by name. given: sizes of parameters. What a branch or a loop assigns or reads stays, and
     so does what several statements read.
@@ -74,28 +82,21 @@ def with_late_quotients(
 
 def _is_one_at_most(value: tree.Expression) -> bool:
     """Whether a value is exp(X - rowMaxs(X))."""
-    if not isinstance(value, tree.Call) or value.function != "exp":
-        return False
-    exponent = value.arguments[0].value
-    if not isinstance(exponent, tree.Binary) or exponent.operator != "-":
-        return False
-    most = exponent.right
-    return isinstance(most, tree.Call) and most.function == "rowMaxs" and most.arguments[0].value == exponent.left
+    exponent = operand_of(value, "exp")
+    return is_operation(exponent, "-") and operand_of(exponent.right, "rowMaxs") == exponent.left
 
 
 def _divided(value: tree.Expression) -> tree.Name | None:
     """The matrix that is divided by its row sums."""
-    if not isinstance(value, tree.Binary) or value.operator != "/" or not isinstance(value.left, tree.Name):
+    if not is_operation(value, "/") or not isinstance(value.left, tree.Name):
         return None
-    sums = value.right
-    is_own = isinstance(sums, tree.Call) and sums.function in _ROW_SUMS and sums.arguments[0].value == value.left
-    return value.left if is_own else None
+    return value.left if any(operand_of(value.right, sums) == value.left for sums in _ROW_SUMS) else None
 
 
 def _first_factor(node: tree.Binary | tree.Call, functions: Mapping[str, tree.Function]) -> str:
     """The variable whose rows are those of a product of matrices, or of products of many pairs, or nothing."""
     factor: tree.Expression
-    if isinstance(node, tree.Binary) and node.operator == "%*%":
+    if is_operation(node, "%*%"):
         factor = node.left
     elif isinstance(node, tree.Call) and (node.function == _BATCHED or _is_batched(functions.get(node.function))):
         factor = node.arguments[0].value
@@ -110,12 +111,12 @@ def _is_batched(function: tree.Function | None) -> bool:
         return False
     (statement,), (first, second) = function.body, (parameter.name for parameter in function.parameters)
     joined = statement.value if isinstance(statement, tree.Assign) else None
-    if not isinstance(joined, tree.Call) or joined.function != "rbind":
+    if not is_call(joined, "rbind"):
         return False
     below = 1
     for argument in joined.arguments:
         product = argument.value
-        if not isinstance(product, tree.Binary) or product.operator != "%*%" or read_in(product.right) != {second}:
+        if not is_operation(product, "%*%") or read_in(product.right) != {second}:
             return False
         rows = product.left
         if not isinstance(rows, tree.Indexed) or rows.name != first or rows.columns != tree.Span():

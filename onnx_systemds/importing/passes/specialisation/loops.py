@@ -33,8 +33,7 @@ def without_threads(script: tree.Script) -> tree.Script:
     def change(node: tree.Node) -> tree.Node:
         return replace(node, parallel=False, options=()) if isinstance(node, tree.For) and node.parallel else node
 
-    changed: tree.Script = rewritten(script, change)
-    return changed
+    return rewritten(script, change)
 
 
 def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function]) -> frozenset[str]:
@@ -134,10 +133,7 @@ class _Copies:
         return tuple(map(self._statement, block)) if self._copied else block
 
     def _statement(self, statement: tree.Statement) -> tree.Statement:
-        if is_never(statement):
-            return statement
-        changed: tree.Statement = rewritten(statement, self._change)
-        return changed
+        return statement if is_never(statement) else rewritten(statement, self._change)
 
     def _change(self, node: tree.Node) -> tree.Node:
         if not isinstance(node, tree.Call) or node.function not in self._copied:

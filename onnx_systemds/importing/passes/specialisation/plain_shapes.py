@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import reshaped, rewritten
+from onnx_systemds.dml.scopes import is_call
 
 _ONE = tree.IntLiteral(1)
 _FILLS = (tree.IntLiteral, tree.DoubleLiteral, tree.StringLiteral, tree.Unary, tree.Constant)
@@ -14,8 +15,7 @@ _FILLS = (tree.IntLiteral, tree.DoubleLiteral, tree.StringLiteral, tree.Unary, t
 
 def with_plain_shapes(body: tree.Block) -> tree.Block:
     """The statements without shapes that other shapes follow."""
-    changed: tree.Block = rewritten(body, _plain)
-    return changed
+    return rewritten(body, _plain)
 
 
 def _plain(node: tree.Node) -> tree.Node:
@@ -39,7 +39,7 @@ def _plain(node: tree.Node) -> tree.Node:
 
 def _parts(node: tree.Expression) -> tuple[tree.Expression, tree.Expression | None, tree.Expression | None]:
     """The matrix that gets a shape, its rows and its columns; the expression alone, if it is none such."""
-    if isinstance(node, tree.Call) and node.function == "matrix" and len(node.arguments) == 3:
+    if is_call(node, "matrix") and len(node.arguments) == 3:
         value, *sizes = node.arguments
         is_shaped = value.name is None and [size.name for size in sizes] == ["rows", "cols"]
         if is_shaped and not isinstance(value.value, _FILLS):

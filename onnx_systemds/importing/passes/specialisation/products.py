@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
-from onnx_systemds.dml.scopes import assignment_counts, name_counts
+from onnx_systemds.dml.scopes import assignment_counts, is_call, is_operation, name_counts
 from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
 
 MOST_ENTRIES = 40_000_000
@@ -66,12 +67,11 @@ def with_plain_sums(body: tree.Block) -> tree.Block:
         if not isinstance(node, tree.Call) or node.function not in ROW_AGGREGATES:
             return node
         operand = node.arguments[0].value
-        if node.function == "rowSums" and isinstance(operand, tree.Binary) and operand.operator == "^":
+        if node.function == "rowSums" and is_operation(operand, "^"):
             return node
         return replace(node, function=ROW_AGGREGATES[node.function])
 
-    changed: tree.Block = rewritten(body, change)
-    return changed
+    return rewritten(body, change)
 
 
 def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tree.Block, Mapping[str, Convolution]]:
@@ -98,7 +98,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
 
     def change(node: tree.Node) -> tree.Node:
         nonlocal left
-        if not isinstance(node, tree.Call) or node.function != "conv2d":
+        if not is_call(node, "conv2d"):
             return node
         images, weight = (argument.value for argument in node.arguments[:2])
         convolution = convolution_of(node, sizes)
@@ -110,7 +110,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
         found[weight.name] = convolution
         return transposed(tree.Binary("%*%", weight, transposed(images)))
 
-    changed = list(rewritten(body, change))
+    changed: list[Any] = list(rewritten(body, change))
     for name, convolution in found.items():
         statement = changed[filters[name]]
         numbers = [*convolution.images[1:], *convolution.filters[2:], *convolution.stride, *convolution.padding]

@@ -21,7 +21,15 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, left_operands, reshaped
-from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, name_counts, read_in
+from onnx_systemds.dml.scopes import (
+    assigned,
+    assignment_counts,
+    assigns_variable,
+    is_call,
+    is_operation,
+    name_counts,
+    read_in,
+)
 from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, shape_of, stacked
 from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
 from onnx_systemds.importing.passes.specialisation.tap_sums import (
@@ -99,7 +107,7 @@ def _joinable(
     convolved = Counter(
         node.arguments[0].value.name
         for node in tree.walk(*body)
-        if isinstance(node, tree.Call) and node.function == "conv2d" and isinstance(node.arguments[0].value, tree.Name)
+        if is_call(node, "conv2d") and isinstance(node.arguments[0].value, tree.Name)
         if (convolution := convolution_of(node, sizes)) is not None and convolution.is_pointwise
     )
     found = set()
@@ -281,7 +289,7 @@ class _Rewriting:
 
     def _product(self, node: tree.Expression) -> Images | None:
         """A depthwise convolution, in ``t(M %*% t(images))``."""
-        if not isinstance(node, tree.Binary) or node.operator != "%*%" or not isinstance(node.left, tree.Name):
+        if not is_operation(node, "%*%") or not isinstance(node.left, tree.Name):
             return None
         convolution = self._products.get(node.left.name)
         if convolution is None:
@@ -312,7 +320,7 @@ class _Rewriting:
 
     def _biased(self, operand: tree.Expression, bias: tree.Expression) -> Images | None:
         """Images with a number added to each channel, after a convolution, or with one number for all."""
-        if isinstance(bias, tree.Call) and bias.function == "as.matrix":
+        if is_call(bias, "as.matrix"):
             return self._changed_numbers(operand, lambda images: call("bias_add", images, bias))
         if not isinstance(operand, tree.Call):  # nobody knows how many channels it takes
             return None
@@ -331,9 +339,9 @@ class _Rewriting:
 
     def _note_taps(self, node: tree.Expression) -> None:
         """Remember images, weights and number of filters of a convolution of single pixels, with a bias of zeros."""
-        if isinstance(node, tree.Call) and node.function == "bias_add" and is_zero(node.arguments[1].value):
+        if is_call(node, "bias_add") and is_zero(node.arguments[1].value):
             node = node.arguments[0].value
-        if not isinstance(node, tree.Call) or node.function != "conv2d":
+        if not is_call(node, "conv2d"):
             return
         convolution = convolution_of(node, self._sizes)
         if convolution is None or not convolution.is_pointwise:
@@ -374,10 +382,10 @@ class _Rewriting:
 
     def _with_rows(self, node: tree.Expression) -> tree.Expression:
         """An expression that stays, but ``matrix`` of a convolution: of what that gives now, transposed back."""
-        if not isinstance(node, tree.Call) or node.function != "matrix":
+        if not is_call(node, "matrix"):
             return node
         first, *others = node.arguments
-        if not isinstance(first.value, tree.Call) or first.value.function not in ("bias_add", "conv2d"):
+        if not is_call(first.value, "bias_add", "conv2d"):
             return node
         images = self._of(first.value)
         if images is None:

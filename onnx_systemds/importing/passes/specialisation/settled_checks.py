@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from operator import eq, ge, gt, le, lt, ne
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import is_call
 from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
 
 _COMPARISONS = {"!=": ne, "==": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
@@ -45,7 +46,7 @@ def _never(condition: tree.Expression, known: Mapping[str, int]) -> bool:
 
 def _size(node: tree.Expression, known: Mapping[str, int]) -> int | None:
     """A size, which may be the smaller or the larger one of several."""
-    if not isinstance(node, tree.Call) or node.function not in ("min", "max"):
+    if not is_call(node, "min", "max"):
         return whole_number(node, known)
     sizes = [_size(argument.value, known) for argument in node.arguments]
     found = [size for size in sizes if size is not None]

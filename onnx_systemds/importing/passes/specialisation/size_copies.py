@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import Part, rewritten
 from onnx_systemds.dml.scopes import called_in, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
@@ -94,17 +94,24 @@ def _renamed(statement: tree.Statement, names: Mapping[tree.Call, str]) -> tree.
     if all(name == function for name, function in before.items()):
         return statement
 
-    def original(node: tree.Node) -> tree.Node:
-        return replace(node, function=before.get(node.function, node.function)) if isinstance(node, tree.Call) else node
-
     def change(node: tree.Node) -> tree.Node:
         if not isinstance(node, tree.Call):
             return node
-        name = names.get(rewritten(node, original), node.function)  # calls in its arguments have their names already
+        name = names.get(_calling(before, node), node.function)  # calls in its arguments have their names already
         return node if name == node.function else replace(node, function=name)
 
-    changed: tree.Statement = rewritten(statement, change)
-    return changed
+    return rewritten(statement, change)
+
+
+def _calling(names: Mapping[str, str], part: Part) -> Part:
+    """A part of a script with calls of other functions, by the names of those that it calls."""
+
+    def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Call) and node.function in names:
+            return replace(node, function=names[node.function])
+        return node
+
+    return rewritten(part, change)
 
 
 def _length(function: tree.Function) -> int:
@@ -127,14 +134,8 @@ class _Copies:
         inner = [called for called in dict.fromkeys(called_in(function))
                  if called in self.functions and called != name and has_loop(self.functions[called])]
         names = {called: self.copy(called) for called in inner}
-
-        def change(node: tree.Node) -> tree.Node:
-            if isinstance(node, tree.Call) and node.function in names:
-                return replace(node, function=names[node.function])
-            return node
-
         comments = replace(function.comments, before=(*function.comments.before, _OF_ONE_SIZE))
-        self.functions[new] = replace(function, name=new, comments=comments, body=rewritten(function.body, change))
+        self.functions[new] = replace(function, name=new, comments=comments, body=_calling(names, function.body))
         return new
 
     def _name(self, name: str) -> str:

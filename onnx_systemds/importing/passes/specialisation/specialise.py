@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned, assigns_variable
+from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
@@ -183,8 +183,8 @@ def _before_lists(hoisted: Hoisted) -> list[tree.Statement]:
     for statement in hoisted.statements:
         if assigns_variable(statement):
             value = rewritten(statement.value, named)
-            is_name = isinstance(value, tree.Name)
-            values[statement.target.name] = value.name if is_name else known.setdefault(value, f"value {len(known)}")
+            values[statement.target.name] = (
+                value.name if isinstance(value, tree.Name) else known.setdefault(value, f"value {len(known)}"))
     listed = [values.get(name, name) for name in hoisted.names]
     return [cut(LISTED_CUT)] if len(set(listed)) < len(listed) else []
 
@@ -206,7 +206,7 @@ def _with_numbers(work: Work) -> Work:
     def change(node: tree.Node) -> tree.Node:
         if isinstance(node, tree.Name) and isinstance(number := known.get(node.name), int):
             return tree.IntLiteral(number) if number >= 0 else node
-        if isinstance(node, tree.Call) and node.function in ("nrow", "ncol") and len(node.arguments) == 1:
+        if is_call(node, "nrow", "ncol") and len(node.arguments) == 1:
             operand = node.arguments[0].value
             shape = known.get(operand.name) if isinstance(operand, tree.Name) else None
             if isinstance(shape, tuple):

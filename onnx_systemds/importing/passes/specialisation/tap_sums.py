@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped
-from onnx_systemds.dml.scopes import assignment_counts, name_counts
+from onnx_systemds.dml.scopes import assignment_counts, is_operation, name_counts, operand_of
 from onnx_systemds.importing.passes.specialisation.images import shape_of
 from onnx_systemds.importing.passes.specialisation.products import transposed
 
@@ -32,12 +32,12 @@ class TapSum:
 def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None:
     """The sum that an expression is, by its form; sizes: known numbers."""
     outer = shape_of(node, sizes)
-    product = _operand(node, "matrix", "t")
-    if outer is None or not isinstance(product, tree.Binary) or product.operator != "%*%":
+    product = operand_of(node, "matrix", "t")
+    if outer is None or not is_operation(product, "%*%"):
         return None
-    given = _operand(product.right, "t")
+    given = operand_of(product.right, "t")
     inner = None if given is None else shape_of(given, sizes)
-    taps = None if given is None else _operand(given, "matrix")
+    taps = None if given is None else operand_of(given, "matrix")
     if inner is None or not isinstance(product.left, tree.Name) or not isinstance(taps, tree.Name):
         return None
     samples = outer[0]
@@ -90,12 +90,3 @@ def summed_taps(found: TapSum, planes: tree.Expression, by_tap: tree.Expression)
     results = tree.Binary("%*%", transposed(planes), by_tap)
     rows = reshaped(results, found.given * found.samples, found.filters)
     return transposed(tree.Binary("%*%", tree.Name(found.shifts), rows))
-
-
-def _operand(node: tree.Expression, *functions: str) -> tree.Expression | None:
-    """The first operand of calls of these functions in each other."""
-    for function in functions:
-        if not isinstance(node, tree.Call) or node.function != function:
-            return None
-        node = node.arguments[0].value
-    return node
