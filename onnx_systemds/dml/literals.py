@@ -122,7 +122,7 @@ def message_literal(text: str) -> str:
 
 
 def text_parts(text: str) -> list[str]:
-    """The parts of a text that fit a line each: it is cut behind blanks, where that is possible."""
+    """The parts of a text that fit a line each: it is cut after blanks, where that is possible."""
     parts = [""]
     for word in _WORDS.findall(text):
         if parts[-1] and len(parts[-1]) + len(word) > _WIDEST_PART:

@@ -71,7 +71,7 @@ def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> Non
 
 
 def _ends_bare(item: tree.Item) -> bool:
-    """Whether there is no comment behind a statement."""
+    """Whether there is no comment after a statement."""
     return not item.comments.beside and not item.comments.after and not item.comments.inside
 
 

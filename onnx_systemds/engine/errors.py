@@ -178,9 +178,9 @@ class EngineError(Exception):
         self.node: FailedNode | None = None
 
     def __str__(self) -> str:
-        return self._told(self.message)
+        return self._with_node(self.message)
 
-    def _told(self, text: str) -> str:
+    def _with_node(self, text: str) -> str:
         """The text of the error with its node and its hint."""
         node = [] if self.node is None else self.node.lines()
         where = "" if self.node is None else f"{self.node.place}: "
@@ -223,7 +223,7 @@ class ScriptCompileError(EngineError):
             # Tabs are copied, so that the caret stands under its character in every terminal.
             before = self.source_line[: self.column or 0]
             text += f"\n  {self.source_line}\n  {''.join(c if c == chr(9) else ' ' for c in before)}^"
-        return self._told(text)
+        return self._with_node(text)
 
 
 class ScriptRuntimeError(EngineError):
@@ -252,4 +252,4 @@ class ScriptRuntimeError(EngineError):
             text += f" (instruction {self.instruction})"
         if self.lines and self.node is None:
             text += f" (between lines {self.lines[0]} and {self.lines[1]})"
-        return self._told(text)
+        return self._with_node(text)

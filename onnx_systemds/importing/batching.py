@@ -45,7 +45,7 @@ class Batching:
         self._typed: TypedGraph | None = typed
         self._batch: Batch | None = None
         self._mixing = ""
-        self.text = "" if (told := telling_node(typed)) is None else node_words(told)
+        self.text = "" if (node := telling_node(typed)) is None else node_words(node)
         self._products: frozenset[Dim] = frozenset()
 
     @property

@@ -88,16 +88,16 @@ class NodeSizes:
         self._checks[scope.rendered] = [
             (assumption, assumption.statement(scope.sizes.text, scope.sizes.factor))
             for assumption in scope.sizes.checks.of_node(position)
-            if all(name in computed or self._is_told(name) for name in assumption.symbols)
+            if all(name in computed or self._is_determined(name) for name in assumption.symbols)
         ]
 
-    def _is_told(self, symbol: str) -> bool:
+    def _is_determined(self, symbol: str) -> bool:
         """Whether a size is there, is computed, or is the rows or columns of an output of the node that decides it."""
         graph = self.scope.graph
         if self.scope.sizes.is_known(symbol) or symbol in graph.run_sizes.elements:
             return True
         if (call := graph.run_sizes.calls.get(symbol)) is not None:
-            return all(map(self._is_told, dim.symbols(call.arguments)))
+            return all(map(self._is_determined, dim.symbols(call.arguments)))
         sources = [position for position, decided in graph.sizes.items() if symbol in decided]
         views = [split_view(dims, split) for position in sources for name in graph.nodes[position].outputs
                  if name and (dims := graph.values[name].dims) for split in self._splits(name, dims)]

@@ -93,7 +93,7 @@ class Results:
         return statements
 
 
-def _is_told_by(size: Dim, symbol: str) -> bool:
+def _determines(size: Dim, symbol: str) -> bool:
     """Whether rows or columns tell the only symbol of their number that is not known; what may be 0 divides none."""
     others = dim.divide_exactly(size, dim.symbol(symbol))
     is_divided = others is not None and dim.may_be_zero(others)
@@ -110,6 +110,6 @@ def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
     for _ in range(2 if shows else 0):
         for size in split_view(dims, 1):
             left = [name for name in dim.symbols(size) if name not in known]
-            if len(left) == 1 and _is_told_by(size, left[0]):
+            if len(left) == 1 and _determines(size, left[0]):
                 known.add(left[0])
     return [name for name in dim.symbols(dims) if name not in known and name.startswith("?")]

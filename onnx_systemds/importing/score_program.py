@@ -30,7 +30,7 @@ from onnx_systemds.importing.score_sites import (
     obstacle_to_sites,
     sizes_at_sites,
 )
-from onnx_systemds.importing.score_sizes import block_rows, count_text, size_texts, task_rows, told_by_sample
+from onnx_systemds.importing.score_sizes import asked_of_sample, block_rows, count_text, size_texts, task_rows
 from onnx_systemds.importing.score_variables import TABLE, Program, Variable, program_of
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
@@ -147,7 +147,7 @@ def score_text(script: Script, name: str, own_name: str = PROGRAM) -> str:
         site_sizes=site_sizes,
         site_columns=dim.text(columns_side_by_side(program), site_sizes.__getitem__) if reads_table else "",
         site_row_width="" if divisor is None or where.no_sites else dim.text(divisor.columns, site_sizes.__getitem__),
-        sample_says=told_by_sample(program, sizes),
+        sample_says=asked_of_sample(program, sizes),
         no_tasks=_in_literal(where.no_tasks),
         size_texts=sizes,
         sample_results=[each.name if each.axis is None else f"{each.name}_block" for each in program.outputs],
@@ -190,7 +190,7 @@ def _readable(script: Script) -> Program:
 
 def _obstacle_to_tasks(program: Program) -> str:
     """Why blocks cannot be tasks of Spark, "" where they can."""
-    sample_says = told_by_sample(program, size_texts(program))
+    sample_says = asked_of_sample(program, size_texts(program))
     if sample_says:  # a task would have the function as the engine compiled it for one sample
         return f"one sample is asked for {sample_says}"
     return obstacle_to_codes(program.script)

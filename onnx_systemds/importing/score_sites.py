@@ -8,7 +8,7 @@ from itertools import groupby
 from onnx_systemds.engine.matrix_files import list_key
 from onnx_systemds.errors import escaped
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
-from onnx_systemds.importing.score_sizes import told_by_sample
+from onnx_systemds.importing.score_sizes import asked_of_sample
 from onnx_systemds.importing.score_variables import MATRICES, TABLE, Program
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dim_equations import solve
@@ -49,7 +49,7 @@ def obstacle_to_sites(program: Program) -> str:
     columns = dim.symbols(variable.columns for variable in program.inputs)
     if len(program.inputs) > 1 and (unknown := [escaped(name) for name in columns if name not in sizes]):
         return f"the columns of all inputs side by side do not tell {' and '.join(unknown)}, which --dim fixes"
-    sample_says = told_by_sample(program, sizes)
+    sample_says = asked_of_sample(program, sizes)
     return f"one sample is asked for {sample_says}" if sample_says else obstacle_to_codes(program.script)
 
 

@@ -58,8 +58,8 @@ def size_texts(program: Program) -> dict[str, str]:
     return found
 
 
-def told_by_sample(program: Program, sizes: Mapping[str, str]) -> str:
+def asked_of_sample(program: Program, sizes: Mapping[str, str]) -> str:
     """What the result for one sample is asked for before the blocks are scored; "" where it is known."""
-    told = [each.name for each in program.outputs if each.axis is None]
+    whole = [each.name for each in program.outputs if each.axis is None]
     symbols = dim.symbols(each.other_size for each in program.outputs if each.axis is not None)
-    return " and ".join([*told, *(["how many columns there are"] if not sizes.keys() >= set(symbols) else [])])
+    return " and ".join([*whole, *(["how many columns there are"] if not sizes.keys() >= set(symbols) else [])])

@@ -58,9 +58,9 @@ class Expansion(NodeFacts, NodeWriter):
         hints: for the names of the parts.
         """
         parts = [self.fresh(hint) for hint in hints]
-        told = sizes if isinstance(sizes, str) else self.known(sizes)
-        alike: dict[str, Any] = {} if told else {"num_outputs": len(parts)}
-        self.emit_several("Split", parts, name, told, axis=axis, **alike)
+        given = sizes if isinstance(sizes, str) else self.known(sizes)
+        alike: dict[str, Any] = {} if given else {"num_outputs": len(parts)}
+        self.emit_several("Split", parts, name, given, axis=axis, **alike)
         return parts
 
     def channels_first(self, name: str, rank: int) -> str:

@@ -91,9 +91,7 @@ def dims_words(dims: Dims | None) -> str:
 
 def has_known_elements(value: Value) -> bool:
     """Whether a value is a small tensor of sizes that are known at the start of a function."""
-    if value.elements is None:
-        return False
-    return not is_of_run(value.elements.ravel().tolist())
+    return value.elements is not None and not is_of_run(value.elements.ravel().tolist())
 
 
 def is_parameter(value: Value) -> bool:

@@ -66,7 +66,7 @@ def _along_samples(
 
 
 def _joined(results: Sequence[Any], axis: int) -> Any:
-    """Arrays, or the lists of the maps of rows, behind each other."""
+    """Arrays, or the lists of the maps of rows, one after the other."""
     if isinstance(results[0], list):
         return [item for result in results for item in result]
     return np.concatenate(results, axis)

@@ -22,7 +22,7 @@ _HINT = "an .npz file takes any input"
 
 @dataclass(frozen=True, slots=True)
 class TableInputs:
-    """The columns that are read, and how many of them make each of the inputs, one behind the other."""
+    """The columns that are read, and how many of them make each of the inputs, one after the other."""
 
     ports: tuple[Port, ...]
     columns: tuple[Column, ...]

@@ -109,7 +109,7 @@ class CsvTable:
                 yield found
 
     def _exact(self, lines: list[str], columns: Sequence[Column]) -> list[Array]:
-        """The records that begin in these lines; the last one may go on behind them."""
+        """The records that begin in these lines; the last one may go on after them."""
         read: list[str] = []
         records: list[list[str]] = []
         numbers: list[int] = []  # of the lines in which records end

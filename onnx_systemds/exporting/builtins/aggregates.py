@@ -142,7 +142,7 @@ def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
 def _ranked(ctx: Context, x: Tensor, cols: int, largest: bool) -> Tensor:
     """Return floats of float32 without NaN, whose ArgMax is what the engine finds.
 
-    NaN stand behind infinities, and the first of a row before the others. Infinities join the float32 next to the two
+    NaN stand after infinities, and the first of a row before the others. Infinities join the float32 next to the two
     last ones.
     """
     g, sign = ctx.g, -1.0 if largest else 1.0

@@ -83,9 +83,7 @@ for _op, _name in UNARY_BUILTINS.items():
 def log(ctx: Context, x: Value, base: Value | None = None, /) -> Value:
     """The natural logarithm, or that of a base."""
     natural = mapped(ctx, Tensor.log, x)
-    if base is None:
-        return natural
-    return binary(ctx, "/", natural, mapped(ctx, Tensor.log, base))
+    return natural if base is None else binary(ctx, "/", natural, mapped(ctx, Tensor.log, base))
 
 
 @builtin("round")
@@ -230,7 +228,6 @@ def equal_or_nan(x: Tensor, wanted: Tensor) -> Tensor:
 def as_integer(ctx: Context, x: Value) -> Value:
     """A scalar as an integer, cut off after the point."""
     value = as_scalar(ctx, x)
-    assert isinstance(value, Scalar)
     if value.dim is not None:
         return Scalar(INTEGER, value.dim)
     if isinstance(value.known, str):
@@ -254,7 +251,6 @@ def _integer_in(text: str) -> int:
 def as_double(ctx: Context, x: Value) -> Value:
     """A scalar as a double."""
     value = as_scalar(ctx, x)
-    assert isinstance(value, Scalar)
     if isinstance(value.content, Expression):
         return _double(value.content)
     if value.known is not None:
@@ -269,7 +265,6 @@ def as_double(ctx: Context, x: Value) -> Value:
 def as_logical(ctx: Context, x: Value) -> Value:
     """A scalar as a boolean."""
     value = as_scalar(ctx, x)
-    assert isinstance(value, Scalar)
     if isinstance(value.known, str):
         return known_scalar(value.known == "TRUE")
     if value.known is not None:
@@ -278,7 +273,7 @@ def as_logical(ctx: Context, x: Value) -> Value:
 
 
 @builtin("as.scalar", "castAsScalar")
-def as_scalar(ctx: Context, x: Value) -> Value:
+def as_scalar(ctx: Context, x: Value) -> Scalar:
     """The only element of a matrix, or of a list."""
     x = unfolded(x)
     if isinstance(x, Scalar):

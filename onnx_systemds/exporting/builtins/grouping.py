@@ -60,9 +60,7 @@ def _aggregated(
         square = centered * centered
         powers = square if fn == "variance" else centered ** float(power)
         moments = _added(ctx, powers * share if weighted else powers, places, count)
-        if fn == "variance":
-            return _divided(ctx, moments, sizes - 1.0)
-        return moments / sizes
+        return _divided(ctx, moments, sizes - 1.0) if fn == "variance" else moments / sizes
     raise UnsupportedCase(f"{fn} is no aggregate of groups that is exported",
                           hint="sum, count, mean, variance, min, max, centralmoment of order 2 to 4 are")
 

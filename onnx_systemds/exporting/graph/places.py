@@ -23,7 +23,7 @@ def may_be_negative(dim: Dim) -> bool:
 
 
 def place_tensor(graph: GraphBuilder, place: Dim) -> Tensor:
-    """Return a place as a size; a computed one before the first lies behind the last, where Gather stops."""
+    """Return a place as a size; a computed one before the first lies after the last, where Gather stops."""
     found = graph.size_tensor(place)
     if not may_be_negative(place):
         return found
@@ -33,7 +33,7 @@ def place_tensor(graph: GraphBuilder, place: Dim) -> Tensor:
 
 
 def is_place(tensor: Tensor) -> bool:
-    """Whether a tensor is a place that lies behind the last where it would lie before the first (`place_tensor`)."""
+    """Whether a tensor is a place that lies after the last where it would lie before the first (`place_tensor`)."""
     node = made_by(tensor, "Mod")
     divisor = None if node is None else node.operand(1).constant
     return divisor is not None and divisor.tolist() == [BEYOND]

@@ -228,7 +228,7 @@ class Batching:
     def safe_places(self, node: Node, places: Tensor, room: Dim) -> Tensor:
         """Return the places, a column, from which on a node reads: the first in trips that do not take its branch.
 
-        room: how many places lie behind those that it then reads.
+        room: how many places lie after those that it then reads.
         """
         if not not_negative(room):
             raise UnsupportedCase("a branch of this loop reads more than there may be")
@@ -269,7 +269,7 @@ class Batching:
     # What rules ask
 
     def stacked(self, found: Batched, dims: Dims, rank: int | None = None) -> Tensor:
-        """Return a tensor for all trips with their axis in front, and axes of size 1 behind it up to a rank."""
+        """Return a tensor for all trips with their axis in front, and axes of size 1 after it up to a rank."""
         more = 0 if rank is None else rank - len(dims)
         if found.same:
             return found.tensor

@@ -139,9 +139,7 @@ class _Places:
         if made.op_type in ("Expand", "Add"):
             given = [self._broadcast(each, rank) for each in made.inputs[: 1 if made.op_type == "Expand" else 2]]
             known = [each for each in given if each is not None]
-            if len(known) < len(given):
-                return None
-            return tuple(map(sum, zip(*known)))
+            return None if len(known) < len(given) else tuple(map(sum, zip(*known)))
         if made.op_type == "Mul":
             for one, other in ((0, 1), (1, 0)):
                 by = node.integers(other)

@@ -48,9 +48,7 @@ def known_scale(facts: NodeFacts, node: Node) -> float | None:
 
 def _zero(facts: NodeFacts, node: Node) -> float | None:
     """The one known zero point of a quantising or dequantising node."""
-    if len(node.inputs) < 3 or not node.inputs[2]:
-        return 0
-    return _number(facts, node.inputs[2])
+    return _number(facts, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else 0
 
 
 def _number(facts: NodeFacts, name: str) -> float | None:

@@ -53,9 +53,7 @@ def sample_view(dims: Dims, features: int) -> View:
 def row_operand(node: NodeView, values: Sequence[float], hint: str) -> str:
     """Numbers by column as a right operand: a literal where they are all the same, else a row."""
     row = np.asarray(values, np.float64).reshape(1, -1)
-    if bool((row == row[0, 0]).all()):
-        return literal(row[0, 0])
-    return node.constant_matrix(row, hint)
+    return literal(row[0, 0]) if bool((row == row[0, 0]).all()) else node.constant_matrix(row, hint)
 
 
 @shape_rule("Scaler", "Normalizer", domain=ML)

@@ -70,9 +70,7 @@ def _number(node: NodeView, name: str) -> str:
 def _plus(node: NodeView, text: str, number: str) -> str:
     """A text plus a number; of images by bias_add."""
     is_image = node.rank(0) >= IMAGE_RANK and not is_single(node)
-    if is_image:
-        return increased(Operand(text, FULL), number).text
-    return plus(text, number)
+    return increased(Operand(text, FULL), number).text if is_image else plus(text, number)
 
 
 def _exponential(node: NodeView, x: str) -> str:

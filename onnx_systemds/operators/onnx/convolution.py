@@ -129,9 +129,7 @@ def shifted_filters(node: NodeView, statements: list[str]) -> Filters:
 
 def bound(node: NodeView, name: str, home: View, view: View, statements: list[str]) -> str:
     """Identifier of a matrix in another view, defined by a further statement."""
-    if view == home:
-        return name
-    return node.named("view", node.reshape(name, view), statements)
+    return name if view == home else node.named("view", node.reshape(name, view), statements)
 
 
 # --- the cases of a convolution ----------------------------------------------------------------------------------

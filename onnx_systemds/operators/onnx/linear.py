@@ -138,10 +138,7 @@ def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim,
     def multiply(left: str, right: str) -> str:
         return batch_product(node, left, right, count, sizes)
 
-    if may_exceed(node, inner):
-        text = wrapped_matmul(node, x, y, multiply, before)
-    else:
-        text = multiply(x, y)
+    text = wrapped_matmul(node, x, y, multiply, before) if may_exceed(node, inner) else multiply(x, y)
     if node.output_dtype() in INTEGER_DTYPES:
         text = wrapped_result(node, text, before)
     fragment = node.result(text, View(count * rows, cols), before=before)

@@ -131,9 +131,7 @@ generator("CumProd", 26)(partial(_cumulative, function="cumprod"))
 
 def top_k_count(node: NodeFacts) -> Dim:
     """k: an attribute at opset 1, an input from 10 on."""
-    if node.version < 10:
-        return int(node.attribute("k"))
-    return node.sizes(1, "k")[0]
+    return int(node.attribute("k")) if node.version < 10 else node.sizes(1, "k")[0]
 
 
 @shape_rule("TopK")

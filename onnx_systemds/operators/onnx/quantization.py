@@ -203,10 +203,7 @@ def dequantize_linear(node: NodeView) -> Fragment:
     zero = _one_zero(node)
     given = scaled_operands(node, statements, shifted=zero is None)
     x = given.items[0]
-    if zero is not None:
-        x = increased(x, -zero)
-    else:
-        x = infix(node, "-", x, given.items[2], given.form)
+    x = infix(node, "-", x, given.items[2], given.form) if zero is None else increased(x, -zero)
     return node.fragment(statements) + finish(node, _scaled(node, x, given), given)
 
 

@@ -67,9 +67,7 @@ def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
 
 def _ticks(size: int, aligned: bool) -> Array:
     """Coordinates along an axis: of the pixels' centres, or with the outer pixels at -1 and 1."""
-    if not aligned:
-        return (2 * np.arange(size) + 1) / size - 1
-    return np.linspace(-1, 1, size)
+    return np.linspace(-1, 1, size) if aligned else (2 * np.arange(size) + 1) / size - 1
 
 
 # --- GridSample ------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def _lone_element(start: Dim, end: Dim, step: int, size: Dim) -> Dim | None:
     """The place of the one element that is all of a slice of an open axis; the script refuses to find none."""
     if not (isinstance(start, int) and isinstance(end, int)) or isinstance(size, int) or step < 1 or may_be_zero(size):
         return None
-    if end != start + 1 or end == 0:  # the last element has no place behind it that counts from the back
+    if end != start + 1 or end == 0:  # the last element has no place after it that counts from the back
         return size - 1 if start == -1 and end >= FAR else None
     return start if start >= 0 else size + start
 
@@ -197,7 +197,7 @@ def _is_filled(count: Dim) -> bool:
 
 
 def _is_open_quotient(atom: sizes.Atom) -> bool:
-    """Whether something is divided that may be negative, as what lies between an end and a start behind it."""
+    """Whether something is divided that may be negative, as what lies between an end and a start after it."""
     return isinstance(atom, sizes.Operation) and atom.operator == "floordiv" and not not_negative(atom.left)
 
 

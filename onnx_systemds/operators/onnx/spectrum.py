@@ -18,6 +18,7 @@ from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, minimum, produc
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import LOOP_STEPS, check_table
+from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
@@ -78,7 +79,7 @@ LARGEST_TRANSFORM = 1 << 21  # elements of a transform's matrix that is stored w
 
 def _transform(
     node: NodeView, used: Dim, length: Dim, wanted: Dim, parts: int, inverse: bool,
-    window: np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None = None,
+    window: Array | None = None,
 ) -> str:
     """The transform's matrix: an identifier where it is stored like a weight, a known window in it; else a call.
 
@@ -95,9 +96,7 @@ def _transform(
     return node.call("dft_matrix", node.dim(used), node.dim(length), node.dim(wanted), parts, int(inverse))
 
 
-def dft_matrix(
-    used: int, length: int, wanted: int, parts: int, inverse: bool
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def dft_matrix(used: int, length: int, wanted: int, parts: int, inverse: bool) -> Array:
     """Real and imaginary parts alternate in the columns, with two ``parts`` in the rows, too."""
     turns = np.outer(np.arange(used), np.arange(wanted)) % length
     angles = np.arange(length) * (2 * np.pi / length)
@@ -276,9 +275,7 @@ def mel_weight_matrix(node: NodeView) -> Fragment:
     return node.result(node.constant_matrix(weights, "weights"), View(*weights.shape))
 
 
-def mel_weights(
-    bands: int, length: int, rate: int, low: float, high: float
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def mel_weights(bands: int, length: int, rate: int, low: float, high: float) -> Array:
     """Weight of each frequency in each band: rises to the band's middle and falls after it."""
     mel_low, mel_high = (2595 * np.log1p(hertz / 700) / np.log(10) for hertz in (low, high))
     check_table(max(length // 2 + 1, LOOP_STEPS) * (bands + 2), "the weights of the bands")

@@ -211,9 +211,7 @@ def all_ways(tables: Tables) -> Ways | None:
             leaves.append(row)
             steps.append((len(leaves), 1, 1 - sum(side for _, side in box)))
             steps += [(len(leaves), number[column, limit], 2 * side - 1) for (column, side), limit in box.items()]
-    if not branches:
-        return None
-    return Ways(np.array(branches), np.array(steps), np.array(leaves))
+    return Ways(np.array(branches), np.array(steps), np.array(leaves)) if branches else None
 
 
 def _within(box: _Box, feature: float, cut: float, side: int) -> _Box:
