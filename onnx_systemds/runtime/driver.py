@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import print_block, print_statement
 from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import read_in
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import MATRIX, scalar_argument
 from onnx_systemds.importing.passes.specialisation.products import FILTERS
@@ -80,7 +81,7 @@ def with_entries(block: tree.Block, variables: Mapping[str, str]) -> tree.Block:
 
 def mentions(block: tree.Block, name: str) -> bool:
     """Whether a variable of this name is anywhere in some statements."""
-    return any(isinstance(node, (tree.Name, tree.Indexed)) and node.name == name for node in tree.walk(*block))
+    return any(name in read_in(statement) for statement in block)
 
 
 def listed(script: Script) -> list[str]:
@@ -94,7 +95,7 @@ def constants_program(script: Script) -> tuple[Program, dict[str, int], list[str
     assert script.constants is not None
     statements = script.constants.statements
     prefix = "hoisted"
-    used = {node.name for node in tree.walk(*statements) if isinstance(node, (tree.Name, tree.Indexed))}
+    used = frozenset[str]().union(*map(read_in, statements))
     while any(name.startswith(prefix) for name in used):  # its variables are those of the main function
         prefix += "_"
     variables = {weight.name: f"{prefix}_weight{place}" for place, weight in enumerate(script.weights)}

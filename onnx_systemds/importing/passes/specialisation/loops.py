@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten, with_origin
-from onnx_systemds.dml.scopes import assigned, called_in
+from onnx_systemds.dml.scopes import assigned, called_in, read_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop
 
@@ -70,7 +70,7 @@ def with_turns_written_out(main: tree.Function) -> tree.Function:
 
 def _is_read_elsewhere(loop: tree.For, body: tree.Block) -> bool:
     """Whether the number of the turn is read by other statements than those of the loop."""
-    return any(loop.variable in _names(statement) for statement in body if statement is not loop)
+    return any(loop.variable in read_in(statement) for statement in body if statement is not loop)
 
 
 def with_copies(
@@ -254,10 +254,6 @@ def _turns(statement: tree.Statement) -> list[int]:
         return []
     numbers = list(range(start.value, stop.value + 1))
     return numbers if len(numbers) <= MOST_TURNS and statement.variable not in assigned(statement.body) else []
-
-
-def _names(node: tree.Node) -> set[str]:
-    return {found.name for found in tree.walk(node) if isinstance(found, (tree.Name, tree.Indexed))}
 
 
 def _written_out(loop: tree.For, numbers: Collection[int]) -> list[tree.Statement]:
