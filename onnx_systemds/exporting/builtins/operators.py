@@ -53,7 +53,8 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
                 hint = "leave out what holds it: --result names the outputs that are wanted"
                 raise UnsupportedCase("a number that only the run knows is made part of a string", hint=hint)
             texts = ctx.tensor(left), ctx.tensor(right)
-            return ctx.scalar(compare_printed(operator, *texts) or compare_texts(ctx, operator, *texts))
+            printed = compare_printed(operator, *texts)
+            return ctx.scalar(compare_texts(ctx, operator, *texts) if printed is None else printed)
         if operator in ("%%", "%/%") and left.type == right.type == INTEGER:
             return _of_integers(ctx, operator, left, right)
     return elementwise(ctx, lambda a, b: tensor_operator(ctx, operator, a, b), left, right)
