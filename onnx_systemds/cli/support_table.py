@@ -13,9 +13,7 @@ from onnx_systemds.inference.onnx_inference import has_dims
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
-from onnx_systemds.model.ir import ML, TRAINING, operator_name
-
-DOMAINS = ("", ML, TRAINING)
+from onnx_systemds.model.ir import ONNX_DOMAINS, operator_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +48,10 @@ class Row:
 
 
 def support_rows() -> list[Row]:
-    """Every operator of ONNX in the domains we serve, and those of other domains that have a generator."""
+    """Every operator of ONNX, and those of other domains that have a generator."""
     newest: dict[tuple[str, str], Any] = {}  # OpSchema, of which onnx has incomplete stubs
     for schema in onnx.defs.get_all_schemas():
-        if schema.domain in DOMAINS:
+        if schema.domain in ONNX_DOMAINS:
             newest[schema.domain, schema.name] = schema
     rows = [
         Row(domain, name, tuple(sorted(operator_generators.get((domain, name), {}))), schema.since_version,
