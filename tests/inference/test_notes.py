@@ -15,7 +15,7 @@ from onnx_systemds.verifying.verify import verify_model
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1, "local" : 1]>'
 QUANTIZED = """g (uint8[4, 4] X) => (uint8[4, 4] Y)
-    <float a = {0.5}, uint8 z = {3}, float b = {%s}> { y = DequantizeLinear(X, a, z) Y = QuantizeLinear(y, b, z) }"""
+    <float a = {%s}, uint8 z = {3}, float b = {%s}> { y = DequantizeLinear(X, a, z) Y = QuantizeLinear(y, b, z) }"""
 MODELS = {
     "hard-swish": """g (float[2] X) => (float[2] Y) <float three = {3}, float zero = {0}, float six = {6}>
         { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
@@ -99,8 +99,9 @@ MODELS = {
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
     "own-places, not all places": """g (float[N, 2] X) => (float[M, 1, 2] Y) <int64 zero = {0}, int64 two = {2}, int64[1] a = {1}>
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, two) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
-    "requantization": QUANTIZED % 0.5,
-    "requantization, scale": QUANTIZED % 0.25,
+    "requantization": QUANTIZED % (0.5, 0.5),
+    "requantization, scale": QUANTIZED % (0.5, 0.25),
+    "requantization, beyond": QUANTIZED % (1e38, 1e38),
     "requantization, type": """<ir_version: 10, opset_import: ["" : 21]> g (float8e5m2[4] X, float8e5m2 z) => (float8e5m2[4] Y)
         <float a = {0.5}> { y = DequantizeLinear(X, a) Y = QuantizeLinear(y, a, z) }""",
     "elementwise-sinking": """g (float[1, 1, 4, 4] X) => (float[1, 1, 2, 2] Y)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.convert import import_model
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
@@ -207,3 +208,16 @@ def test_a_zero_point_of_0_does_not_stand_there() -> None:
     text = print_statement(script.main)
     assert "x_by_4 * matrix(cbind(scale_, scale_)" in text
     assert " - " not in text and "(-" not in text and "zero" not in text
+
+
+@pytest.mark.parametrize("size, is_rounded", [(0.5, False), (1e38, True)])
+def test_integers_that_are_beyond_fp32_are_infinite(size: float, is_rounded: bool) -> None:
+    case = Case("DequantizeLinear", 13, {"x": quantized("uint8"), "scale": scale(size)}, constants=["scale"])
+    assert ("round_to_float" in print_statement(import_model(case_model(case)).main)) == is_rounded
+
+
+def test_scales_whose_quotient_is_infinite_are_refused() -> None:
+    given = {"a": A, "as": scale(1e20), "az": np.array(5, np.uint8), "b": B, "bs": scale(1e20), "bz": np.array(3, np.uint8),
+             "ys": scale(1e10), "yz": np.array(1, np.uint8)}
+    with pytest.raises(TranspileError, match="a step that is no finite number"):
+        import_model(case_model(Case("QLinearMatMul", 10, given, constants=["as", "bs", "ys"])))

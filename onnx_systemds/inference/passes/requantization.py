@@ -1,6 +1,6 @@
 """QuantizeLinear of what was dequantised becomes what it was before.
 
-Condition: the same known finite scale, zero point and type of integers, and numbers of FP32. Reason: FP32 has room
+Condition: the same known scale that is not huge, zero point and type of integers, and numbers of FP32. Reason: FP32 has room
 enough for 16 bits, so nothing is rounded. Of float8 an infinity becomes the largest number on the way.
 """
 
@@ -17,6 +17,8 @@ from onnx_systemds.model.ir import Node
 
 RULE = "requantization"
 NEEDS = ("QuantizeLinear",)
+_LARGEST = 1e33
+"""By a scale beyond it, integers of 16 bits may be infinite."""
 QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 
 
@@ -35,6 +37,9 @@ def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
     is_whole = source == target and target in INTEGER_DTYPES
     if facts.dtype(0) != "float" or not scale or not is_same or not is_whole:
         facts.context.notes.left(RULE, node, "type, scale or zero point are not known to be those of before")
+        return None
+    if abs(scale) > _LARGEST:
+        facts.context.notes.left(RULE, node, "its numbers may be beyond FP32")
         return None
     facts.context.notes.fired(RULE, node, "of numbers that were quantised the same way")
     return (replace(node, op_type="Identity", inputs=made.inputs[:1], attributes={}),)

@@ -136,7 +136,10 @@ def _steps(node: NodeView, view: View) -> str:
     known = [scale for scale in scales if scale is not None]
     if len(known) == len(scales):
         left, right, whole = (scale.ravel() for scale in known)
-        steps = np.asarray(left * right / whole)
+        with np.errstate(all="ignore"):
+            steps = np.asarray(left * right / whole)
+        if not np.isfinite(steps).all():
+            raise UnsupportedCase("the scales give a step that is no finite number")
         if steps.size == 1:
             return literal(steps[0])
         return node.constant_matrix(steps.reshape(-1, 1) if view.cols == 1 else steps.reshape(1, -1), "steps")

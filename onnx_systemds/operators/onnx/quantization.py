@@ -204,7 +204,20 @@ def dequantize_linear(node: NodeView) -> Fragment:
     given = scaled_operands(node, statements, shifted=zero is None)
     x = given.items[0]
     x = infix(node, "-", x, given.items[2], given.form) if zero is None else increased(x, -zero)
-    return node.fragment(statements) + finish(node, _scaled(node, x, given), given)
+    scaled = _scaled(node, x, given)
+    if _may_overflow(node):
+        scaled = applied(node, "round_to_float", scaled, *FLOAT_FORMATS["float"].rounding())
+    return node.fragment(statements) + finish(node, scaled, given)
+
+
+def _may_overflow(node: NodeView) -> bool:
+    """Whether integers by a known scale are beyond FP32, where they are infinite; of any other scale nobody asks."""
+    known = node.constant("x_scale")
+    if known is None or node.output_dtype() != "float" or node.dtype("x") not in INTEGER_DTYPES:
+        return False
+    low, high = integer_range(node.dtype("x"))
+    largest = float(np.abs(known.astype(np.float64)).max(initial=0)) * (high - low)
+    return float(np.finfo(np.float32).max) < largest < np.inf
 
 
 def _scaled(node: NodeView, x: Operand, given: Operands) -> Operand:
