@@ -1,7 +1,7 @@
 """QuantizeLinear of what was dequantised becomes what it was before.
 
-Condition: the same known scale that is not huge, zero point and type of integers, and numbers of FP32. Reason: FP32 has room
-enough for 16 bits, so nothing is rounded. Of float8 an infinity becomes the largest number on the way.
+Condition: the same known scale that is not huge, zero point and type of integers, and numbers of FP32. Reason: FP32 has
+room enough for 16 bits, so nothing is rounded. Of float8 an infinity becomes the largest number on the way.
 """
 
 from __future__ import annotations

@@ -123,9 +123,11 @@ def split_rule(node: NodeFacts) -> tuple[Value, ...]:
     parts = split_sizes(node)
     words = node.axis_words("input", axis)
     node.assume_equal(dims[axis], sum(parts[1:], parts[0]), words, "the sum of its parts")
-    least = 0 if may_be_zero(parts[-1]) else 1
-    if not isinstance(parts[-1], int) and not not_negative(parts[-1] - least):
-        node.assume(parts[-1], Relation.AT_LEAST, least, f"the length of the last part of {words}")
+    for place, part in enumerate(parts):
+        least = 0 if may_be_zero(part) else 1
+        if not isinstance(part, int) and not not_negative(part - least):
+            which = "the last part" if place == len(parts) - 1 else f"part {place}"
+            node.assume(part, Relation.AT_LEAST, least, f"the length of {which} of {words}")
     return tuple(node.tensor((*dims[:axis], size, *dims[axis + 1 :])) for size in parts)
 
 
