@@ -81,6 +81,8 @@ RUN_TIME = {
     "concat_above": ("""g (seq(float[N,3]) s, float[2,3] x) => (float[M,3] y)
                         { all = ConcatFromSequence <axis = 0> (s) y = Concat <axis = 0> (all, x) }""",
                      [{"s": ITEMS, "x": random(2, 3)}, {"s": MORE, "x": random(2, 3)}]),
+    "concat_flat": ("""g (seq(float[N,3]) s) => (float[M] y) <int64[1] all = {-1}>
+                       { c = ConcatFromSequence <axis = 0> (s) y = Reshape(c, all) }""", [{"s": ITEMS}, {"s": MORE}]),
     "concat_last": ("g (seq(float[2,N]) s) => (float[2,M] y) { y = ConcatFromSequence <axis = -1> (s) }",
                     [{"s": [random(2, 3), random(2, 1), random(2, 5)]}, {"s": [random(2, 4)]}]),
     "concat_middle": ("g (seq(float[2,N,3]) s) => (float[2,M,3] y) { y = ConcatFromSequence <axis = 1> (s) }",

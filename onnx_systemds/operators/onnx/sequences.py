@@ -18,7 +18,7 @@ takes_text(
     "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
     "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence",
 )
-gives_boundary_form("OptionalGetElement", "SequenceAt")
+gives_boundary_form("ConcatFromSequence", "OptionalGetElement", "SequenceAt")
 
 # --- made of known items -----------------------------------------------------------------------------------------
 
