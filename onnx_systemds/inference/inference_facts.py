@@ -40,3 +40,9 @@ class InferenceFacts(NodeFacts):
 def producer_of(name: str, before: Sequence[Node]) -> Node | None:
     """The node that gives a value, among the last ones before."""
     return next((made for made in reversed(before[-_NEAR:]) if name in made.outputs), None)
+
+
+def made_by(name: str, before: Sequence[Node], *op_types: str) -> Node | None:
+    """As `producer_of`, if it is one of these operators of ONNX."""
+    made = producer_of(name, before)
+    return made if made is not None and not made.domain and made.op_type in op_types else None

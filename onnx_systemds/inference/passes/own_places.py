@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by, producer_of
 from onnx_systemds.model.ir import Node
 
 RULE = "own-places"
@@ -89,8 +89,8 @@ class _Places:
     def of_tuples(self) -> Dims | None:
         """Dims of the indices of a GatherND without the last, if each names its own place along the first axes."""
         facts = self.facts
-        made, dims = producer_of(facts.node.inputs[1], self.before), facts.dims(1)
-        if made is None or made.identity != ("", "Concat") or facts.attribute("batch_dims"):
+        made, dims = made_by(facts.node.inputs[1], self.before, "Concat"), facts.dims(1)
+        if made is None or facts.attribute("batch_dims"):
             return None
         if NodeFacts(made, facts.values).axis() != len(dims) - 1 or dims[-1] != len(made.inputs):
             return None
@@ -113,12 +113,10 @@ class _Places:
 
     def source(self, name: str) -> str:
         """A value whose elements in their order are those of this one."""
-        made = producer_of(name, self.before)
-        while made is not None and made.identity in (("", "Flatten"), ("", "Reshape")):
+        while (made := made_by(name, self.before, "Flatten", "Reshape")) is not None:
             if self.facts.values[made.inputs[0]].dims is None:
                 break
             name = made.inputs[0]
-            made = producer_of(name, self.before)
         return name
 
     def factors(self, name: str) -> Dims | None:

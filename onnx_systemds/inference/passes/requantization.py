@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.ir import Node
 
@@ -27,8 +27,8 @@ def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
     node = facts.node
     if node.identity != ("", "QuantizeLinear") or not node.inputs[0]:
         return None
-    made = producer_of(node.inputs[0], before)
-    if made is None or made.identity != ("", "DequantizeLinear"):
+    made = made_by(node.inputs[0], before, "DequantizeLinear")
+    if made is None:
         return None
     scale = known_scale(facts, made)
     source = facts.values[made.inputs[0]].dtype

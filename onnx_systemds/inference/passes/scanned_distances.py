@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import handed_on
@@ -54,11 +54,9 @@ def _sums_squares(body: Graph) -> bool:
     """Whether a body hands on its first input, and gives the sums of the squares of its differences from the second."""
     x, row = (given.name for given in body.inputs)
     handed, summed = (handed_on(body.nodes, output.name) for output in body.outputs)
-    total = producer_of(summed, body.nodes)
-    if handed != x or total is None or total.identity != ("", "ReduceSumSquare"):
-        return False
-    difference = producer_of(handed_on(body.nodes, total.inputs[0]), body.nodes)
-    if difference is None or difference.identity != ("", "Sub") or total.attributes.get("keepdims", 1):
+    total = made_by(summed, body.nodes, "ReduceSumSquare")
+    difference = None if total is None else made_by(handed_on(body.nodes, total.inputs[0]), body.nodes, "Sub")
+    if handed != x or total is None or difference is None or total.attributes.get("keepdims", 1):
         return False
     operands = {handed_on(body.nodes, name) for name in difference.inputs}
     return operands == {x, row} and _axes(total, body) in ((1,), (-1,))

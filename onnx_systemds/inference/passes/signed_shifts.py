@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from onnx import TensorProto
 
-from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by, producer_of
 from onnx_systemds.model.ir import Array, Node
 
 RULE = "signed-shifts"
@@ -54,11 +54,9 @@ def shift_signed(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, .
 
 def _cast_back(facts: InferenceFacts, before: Sequence[Node], node: Node, direction: str) -> _Shift | None:
     """The shift whose result a Cast takes back, if it is of an int64 that was cast to uint64 before it."""
-    made = producer_of(node.inputs[0], before)
-    if made is None or made.identity != ("", "BitShift"):
-        return None
-    cast = producer_of(made.inputs[0], before)
-    if made.attributes.get("direction") != direction or cast is None or cast.identity != ("", "Cast"):
+    made = made_by(node.inputs[0], before, "BitShift")
+    cast = None if made is None else made_by(made.inputs[0], before, "Cast")
+    if made is None or cast is None or made.attributes.get("direction") != direction:
         return None
     if facts.values[cast.inputs[0]].dtype != "int64" or facts.values[cast.outputs[0]].dtype != "uint64":
         return None
@@ -76,8 +74,8 @@ def _arithmetic(facts: InferenceFacts, before: Sequence[Node]) -> _Shift | None:
         return None
     if facts.values[masked.outputs[0]].dtype != "int64" or facts.values[plain.outputs[0]].dtype != "int64":
         return None
-    shift, filled = _cast_back(facts, before, plain, "RIGHT"), producer_of(masked.inputs[0], before)
-    if shift is None or less.identity != ("", "Less") or filled is None or filled.identity != ("", "BitwiseOr"):
+    shift, filled = _cast_back(facts, before, plain, "RIGHT"), made_by(masked.inputs[0], before, "BitwiseOr")
+    if shift is None or less.identity != ("", "Less") or filled is None:
         return None
     bound, mask = (facts.values[each.inputs[1]].constant for each in (less, filled))
     is_sign = less.inputs[0] == shift.source and bound is not None and not np.any(bound)

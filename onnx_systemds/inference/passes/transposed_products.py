@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
 from onnx_systemds.inference.values import FLOAT_DTYPES
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Node
@@ -26,11 +26,9 @@ def transpose_in_product(facts: InferenceFacts, before: Sequence[Node]) -> tuple
         return None
     if facts.value(1).dims is None or facts.rank(1) < 3:
         return None
-    made, scaling = producer_of(node.inputs[1], before), None
-    if made is not None and made.identity == ("", "Mul"):
-        scaling = made
-        made = producer_of(made.inputs[0], before)
-    if made is None or made.identity != ("", "Transpose"):
+    scaling = made_by(node.inputs[1], before, "Mul")
+    made = made_by(node.inputs[1] if scaling is None else scaling.inputs[0], before, "Transpose")
+    if made is None:
         return None
     if scaling is not None:
         by = facts.values[scaling.inputs[1]]

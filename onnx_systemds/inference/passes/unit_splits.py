@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
 from onnx_systemds.model.ir import Node
 
 RULE = "unit-splits"
@@ -23,8 +23,8 @@ def split_into_single_places(facts: InferenceFacts, before: Sequence[Node]) -> t
     node = facts.node
     if node.identity != ("", "SplitToSequence") or not facts.has("split") or facts.constant("split") is not None:
         return None
-    made = producer_of(facts.name("split"), before)
-    value = None if made is None or made.identity != ("", "ConstantOfShape") else made.attributes.get("value")
+    made = made_by(facts.name("split"), before, "ConstantOfShape")
+    value = None if made is None else made.attributes.get("value")
     if value is None or np.any(np.asarray(value) != 1):
         facts.context.notes.left(RULE, node, "its sizes are not known to be ones")
         return None
