@@ -25,6 +25,14 @@ SPARK: tuple[Fault, ...] = (
         inputs=((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, float("inf"))),
     ),
     Fault(
+        "cumprod-in-blocks",
+        "cumprod of several blocks of rows takes the products of those in front by colProds, which gives 0 for NaN",
+        "P = cumprod(matrix(X, rows=22, cols=1))\nZ = P[22, ]\nresult = Z != Z",
+        ((1,),),
+        "templates/library/cumulative_product.dml",
+        inputs=((float("nan"), *range(1, 11)), (*range(1, 12),)),
+    ),
+    Fault(
         "falling-sequence",
         "seq(first, last, step) with a negative step has two elements too many in each of its blocks but the last",
         "result = colSums(abs(seq(11 * nrow(X), 1, -1)))",
