@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.round_trip import exported as back
 from benchmarks.round_trip import operators
-from onnx_systemds import import_model
+from onnx_systemds import export_script, import_model
 from onnx_systemds.dml.templates import library_text
 from tests.exporting.export_harness import assert_close, run_model
 from tests.exporting.test_idioms import exported
@@ -51,3 +51,13 @@ def test_places_from_the_end() -> None:
     assert operators(model) == {"Less": 1, "Add": 2, "Where": 1}
     found = run_model(model, {"X": np.array([[0.0, 4.0, -1.0], [-5.0, 2.0, -2.0]])})["Y"]
     np.testing.assert_array_equal(found, [[1, 5, 5], [1, 3, 4]])
+
+
+def test_codes_of_texts() -> None:
+    functions = "\n".join(map(library_text, ("frame_size", "frame_column", "cell_order", "text_codes")))
+    script = f'{functions}\nF = read("F", data_type="frame")\n[C, T] = text_codes(F, rbind(as.frame(""), as.frame("b"), as.frame("a")))\nwrite(C, "C")\nwrite(T, "T")\n'
+    model = export_script(script, inputs={"F": "string[N,1]"})
+    given = np.array([["a"], ["new"], ["b"], [""], ["x"], ["new"], ["é"]], object)
+    found = run_model(model, {"F": given})
+    assert found["C"].ravel().tolist() == [3, 4, 2, 1, 5, 4, 6]
+    assert found["T"].ravel().tolist() == ["", "b", "a", "new", "x", "é"]
