@@ -28,6 +28,7 @@ from onnx_systemds.exporting.graph.nodes import (
     Tensor,
 )
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.passes.choices import choose
 from onnx_systemds.exporting.passes.convolution_joins import scaled_filters
 from onnx_systemds.exporting.passes.graph_passes import fuse
 from onnx_systemds.exporting.passes.hoisting import hoist
@@ -48,6 +49,7 @@ def write_model(
 
     Raises InternalError when ONNX finds fault with it, TranspileError when it is too large for one file.
     """
+    choose(builder)
     hoist(builder)
     fuse(builder)
     widen(builder)

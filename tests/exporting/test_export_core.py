@@ -100,6 +100,10 @@ INDEXING = [
 CONTROL = [
     row("known if", "if (ncol(X) == 4) { Y = X + 1 } else { Y = X }"),
     row("unknown if", "if (sum(X) > 0) { Y = X + 1\n z = 2 } else { Y = X * 2\n z = 3 }\nY = Y * z"),
+    row("a few operators in branches", "s = sum(X)\nif (s > 0) { Y = X / s } else { Y = X }", operators=["ReduceSum", "Greater", "Div", "Where"]),
+    row("numbers in branches", "i = as.integer(sum(X))\nk = 3\nb = TRUE\nif (i > 2) { k = 7 %/% i\nb = i < 5 }\nY = X * k\nif (b & i > 0) { Y = Y + 1 }"),
+    row("a number that counts", "n = 0\nfor (i in 1:3) { if (as.scalar(X[i, 2]) > 0) { n = max(n + i, 2) } else { n = 0 } }\nY = X * n", sizes=[],
+        operators=["Slice", "Reshape", "Greater", "Where", *["Slice", "Reshape", "Greater", "Add", "Max", "Where"] * 2, "Cast", "Mul"]),
     row("if with other sizes", "Y = X\nif (sum(X) > 0) { Y = X[1:2, ] }"),
     row("numbers that are printed as", 'o = sum(X) - sum(X)\nn = o / o\nY = X\nif (n == "NaN") { Y = Y + 1 }\nif (n != "NaN" | "NaN" == o) { Y = Y * 3 }\n'
         'if ((1 - o) / o == "Infinity") { Y = Y + 2 }\nif ("-Infinity" != (1 - o) / o) { Y = -Y }'),

@@ -15,7 +15,14 @@ from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import INT, TEXT, Node, Scope, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import TO_THE_END, Operators
 from onnx_systemds.exporting.graph.places import BEYOND, is_place, may_be_negative
-from onnx_systemds.exporting.passes import activations, convolution_joins, idioms, simplifications, stacks
+from onnx_systemds.exporting.passes import (
+    activations,
+    convolution_joins,
+    idioms,
+    simplifications,
+    single_numbers,
+    stacks,
+)
 from onnx_systemds.exporting.passes.fusing import Fusing, Rule, only_axis
 from onnx_systemds.exporting.passes.plugin_joins import joined
 
@@ -208,8 +215,9 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Transpose": (turned,),
     "Gather": (texts,),
     "Concat": (convolution_joins.grouped, stacks.stacked),
-    "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged),
-    "Slice": (chosen, simplifications.counted_back),
+    "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged,
+                single_numbers.reshaped_before),
+    "Slice": (chosen, simplifications.counted_back, single_numbers.cell),
     "Softmax": (simplifications.classified,),
     "Min": (simplifications.clipped,),
     "Max": (simplifications.clipped, activations.leaky),

@@ -1,0 +1,94 @@
+"""Ifs whose branches are a few operators that cannot fail, as Where: both branches cost less than an If: `choose`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx_systemds.correspondence import ELEMENTWISE
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.liveness import needed_nodes
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Node, Scope, Tensor, cut_of, made_by
+from onnx_systemds.inference.dims import Dims
+
+_SMALL, _MOST_NODES = 64, 12
+"""So many nodes of both branches, of so many elements each, are made in any case."""
+_MOST_LARGE = 1
+"""The same for larger ones."""
+_MOVES = ("Concat", "Expand", "Transpose")
+
+
+def choose(builder: GraphBuilder) -> None:
+    """Make choices of Ifs in the whole graph, of inner ones first."""
+    _choose_in(builder.main, [tensor for _, tensor in builder.outputs])
+
+
+def _choose_in(scope: Scope, outputs: Iterable[Tensor]) -> None:
+    for node in needed_nodes(scope, outputs):
+        for body in node.subgraphs():
+            _choose_in(body.scope, body.outputs)
+        if node.op == "If":
+            _become_choice(scope, node)
+
+
+def _become_choice(scope: Scope, node: Node) -> None:
+    """Make both branches of an If in front of it, and then a Where of each of its results, where that serves."""
+    ends = [[_bare(end, body.scope) for end in body.outputs] for body in node.subgraphs()]
+    inner = [each for body, own in zip(node.subgraphs(), ends) for each in needed_nodes(body.scope, own)]
+    choices = list(zip(node.outputs, *ends))
+    if node.operand().dims or not all(_is_choice(*choice) for choice in choices) or not _is_cheap(inner, choices):
+        return
+    place = scope.nodes.index(node)
+    for each in inner:
+        each.scope = scope
+    chosen = []
+    for output, one, other in choices:
+        output.node = Node("Where", (node.operand(), one, other), (output,), {}, node.place, scope)
+        chosen.append(output.node)
+    scope.nodes[place : place + 1] = [*inner, *chosen]
+
+
+def _bare(tensor: Tensor, scope: Scope) -> Tensor:
+    """Return what a result of a branch is a copy of."""
+    while tensor.node is not None and tensor.node.op == "Identity" and tensor.node.scope is scope:
+        tensor = tensor.node.operand()
+    return tensor
+
+
+def _is_choice(output: Tensor, one: Tensor, other: Tensor) -> bool:
+    return one.kind == other.kind == output.kind in (FLOAT, INT, BOOL) and one.dims == other.dims == output.dims
+
+
+def _is_cheap(nodes: list[Node], choices: list[tuple[Tensor, ...]]) -> bool:
+    results = [*(output for output, *_ in choices), *(tensor for node in nodes for tensor in node.outputs)]
+    most = _MOST_NODES if all(_is_small(tensor.dims) for tensor in results) else _MOST_LARGE
+    return len(nodes) <= most and all(map(_moves_out, nodes))
+
+
+def _is_small(dims: Dims) -> bool:
+    count = 1
+    for dim in dims:
+        if not isinstance(dim, int):
+            return False
+        count *= dim
+    return count <= _SMALL
+
+
+def _moves_out(node: Node) -> bool:
+    """Whether an operator gives its result also where its branch is not taken, and belongs to no other pattern."""
+    if node.op in ("Div", "Mod"):
+        return node.outputs[0].kind != INT or _is_nowhere_zero(node.operand(1))
+    if node.op == "Reshape":
+        return node.operand(1).constant is not None
+    if node.op == "Cast":
+        return node.operand().kind != TEXT
+    if node.op == "Slice":
+        cut = cut_of(node)
+        size = None if cut is None else node.operand().dims[cut[2]]
+        return cut is not None and isinstance(size, int) and 0 <= cut[0] < cut[1] <= size
+    if node.op == "Where" and made_by(node.operand(), "IsNaN") is not None:
+        return False  # `idioms` makes such an If one operator
+    return node.op in ELEMENTWISE or node.op in _MOVES
+
+
+def _is_nowhere_zero(tensor: Tensor) -> bool:
+    return tensor.constant is not None and bool(tensor.constant.all())
