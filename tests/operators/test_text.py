@@ -178,6 +178,10 @@ def test_ngrams_of_integers_near_and_far(far: int) -> None:
     ("g (string[2] x) => (string[2] y) { y = Dropout(x) }", "is string, the operator takes floats"),
     ("g (string[2,3] x) => (string[2,3] y) { y = StringNormalizer(x) }", "neither"),
     ("g (string[2] x) => (bool[2] y) { y = RegexFullMatch <pattern = \"(?=a)\"> (x) }", "cannot be written for Java"),
+    ("""g (string[2] x) => (float[2] y) { y = TfIdfVectorizer <mode = "TF", min_gram_length = 1, max_gram_length = 2, max_skip_count = 0,
+        ngram_counts = [0], ngram_indexes = [0, 1], pool_strings = ["cat", "the cat"]> (x) }""", "up to 1 tokens begin, max_gram_length is 2"),
+    ("""g (string[2] x) => (float[2] y) { y = TfIdfVectorizer <mode = "TF", min_gram_length = 1, max_gram_length = 2, max_skip_count = 0,
+        ngram_counts = [0, 1], ngram_indexes = [0, 1], pool_strings = ["cat", "the"]> (x) }""", "do not hold whole n-grams"),
 ])
 def test_refused(text: str, message: str) -> None:
     with pytest.raises(TranspileError, match=message):

@@ -74,6 +74,12 @@ def _grams(node: NodeView) -> tuple[Array, dict[Gram, int]]:
     starts = [*node.attribute("ngram_counts"), len(given)]
     columns = node.attribute("ngram_indexes")
     shortest, longest = int(node.attribute("min_gram_length")), int(node.attribute("max_gram_length"))
+    if longest >= len(starts):
+        raise UnsupportedCase(
+            f"ngram_counts says where n-grams of up to {len(starts) - 1} tokens begin, max_gram_length is {longest}"
+        )
+    if any(end < start or (end - start) % size for size, (start, end) in enumerate(pairwise(starts), 1)):
+        raise UnsupportedCase("the parts of the pool do not hold whole n-grams")
     grams: dict[Gram, int] = {}
     count = 0
     for size, (start, end) in enumerate(pairwise(starts), 1):
