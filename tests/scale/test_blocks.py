@@ -34,6 +34,7 @@ GIVEN = {
     "o": np.zeros((ROWS, 4), np.float32),
     "s": _RANDOM.normal(size=(5, ROWS, 4)).astype(np.float32),
     "lengths": _LENGTHS,
+    "k": np.array([1001]),
     "e": _RANDOM.random((ROWS, 1)).astype(np.float32),
     "r": _RANDOM.normal(size=(ROWS, 1, 6)).astype(np.float32),
 }
@@ -57,6 +58,7 @@ CASES = {
               "int64[1] s = {-1}, int64[1] e = {-99}, int64[1] a = {1}, int64[1] t = {-2}"),
     "Gather": ("s = ReduceSum<keepdims = 0>(x, o) m = Greater(s, t) i = NonZero(m) j = Squeeze(i, z) y = Gather(x, j)",
                "float[n,m] x", "float t = {-99.0}, int64[1] z = {0}, int64[1] o = {1}"),
+    "OneHot": ("y = OneHot(k, d, v)", "int64[n] k", "int64 d = {1003}, float[2] v = {0.5, 2.0}"),
     "TopK-one": ("v, places = TopK<largest = 0>(e, k) y = LogSoftmax(v)", "float[n,1] e", "int64[1] k = {1}"),
     "MaxPool": ("m, i = MaxPool<kernel_shape = [2], strides = [2]>(r) y = Cast<to = 1>(i)", "float[n,1,6] r", ""),
     "RNN": ("h, y = RNN<hidden_size = 3, activations = [\"ThresholdedRelu\"], activation_alpha = [0.3]>(s, W, R)",

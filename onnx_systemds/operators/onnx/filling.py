@@ -312,7 +312,10 @@ def one_hot(node: NodeView) -> Fragment:
     if transposed:
         moved = Moved(f'outer({steps}, {indices}, "==")', View(depth, count))
     else:
-        moved = Moved(f'outer({indices}, t({steps}), "==")', View(count, depth))
+        text = f'outer({indices}, t({steps}), "==")'
+        if (not isinstance(count, int) or count == 1) and not (isinstance(depth, int) and depth <= 1000):
+            text = f't(outer({steps}, t({indices}), "=="))'  # on Spark, an outer of a single row lacks further blocks
+        moved = Moved(text, View(count, depth))
         if suffix != 1:
             moved = permuted(node, moved.source(node), (prefix, suffix, depth), (0, 2, 1), finite=True)
     before += moved.before
