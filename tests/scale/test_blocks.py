@@ -35,6 +35,7 @@ GIVEN = {
     "s": _RANDOM.normal(size=(5, ROWS, 4)).astype(np.float32),
     "lengths": _LENGTHS,
     "k": np.array([1001]),
+    "f": np.array([[-9, -8, -7, -6, -5, -9, -8, -7, -6, -4, -8, -1, -9, -7, -3, -9, -8, -7, -9, -8, -2, -9]], np.float32),
     "e": _RANDOM.random((ROWS, 1)).astype(np.float32),
     "r": _RANDOM.normal(size=(ROWS, 1, 6)).astype(np.float32),
 }
@@ -59,6 +60,7 @@ CASES = {
     "Gather": ("s = ReduceSum<keepdims = 0>(x, o) m = Greater(s, t) i = NonZero(m) j = Squeeze(i, z) y = Gather(x, j)",
                "float[n,m] x", "float t = {-99.0}, int64[1] z = {0}, int64[1] o = {1}"),
     "OneHot": ("y = OneHot(k, d, v)", "int64[n] k", "int64 d = {1003}, float[2] v = {0.5, 2.0}"),
+    "TopK-row": ("v, places = TopK(f, k) y = Neg(v)", "float[n,m] f", "int64[1] k = {4}"),
     "TopK-one": ("v, places = TopK<largest = 0>(e, k) y = LogSoftmax(v)", "float[n,1] e", "int64[1] k = {1}"),
     "MaxPool": ("m, i = MaxPool<kernel_shape = [2], strides = [2]>(r) y = Cast<to = 1>(i)", "float[n,1,6] r", ""),
     "RNN": ("h, y = RNN<hidden_size = 3, activations = [\"ThresholdedRelu\"], activation_alpha = [0.3]>(s, W, R)",
