@@ -138,5 +138,8 @@ def one_hot_encoder(node: NodeView) -> Fragment:
     x = node.view("X", View(node.size("X"), 1)) if node.dims("X") else f"as.matrix({node.scalar('X')})"
     if node.dtype("X") not in INTEGER_DTYPES and node.dtype("X") != "string":
         x = truncated(x)
-    text = equal_pairs(x, node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories"))
+    known = node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")
+    text = equal_pairs(x, known)
+    if len(row) > 1000:  # on Spark, an outer of a single row lacks further blocks
+        text = f't(outer(t({known}), t(({x}) + 0), "=="))'
     return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)
