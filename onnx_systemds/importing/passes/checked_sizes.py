@@ -28,7 +28,7 @@ ShapeOf = Callable[[tree.Expression], Shape | None]
 def with_checked_sizes(script: Script) -> Script:
     """The script whose main function stops where an input has other sizes; specialised is the script as it was."""
     views = {parameter.name: split_view(port.dims, 1) for port, parameter in zip(script.inputs, script.main.parameters)
-             if parameter.type.kind in ("matrix", "frame") and port.dims}
+             if parameter.type.kind in ("matrix", "frame") and port.dims and 0 not in port.dims}  # nothing has no rows
     if not any(isinstance(size, int) for view in views.values() for size in (view.rows, view.cols)):
         return script
     functions = {it.name: it for it in (*script.library, *script.functions)}
