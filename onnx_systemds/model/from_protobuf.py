@@ -194,7 +194,7 @@ class Converter:
             version = versions.get(domain, 0)
             if not version and domain not in versions and domain in implied_imports:
                 version = versions[domain] = implied_imports[domain]
-            if not version:
+            if domain not in versions:  # one of a wrong version is told where it is imported
                 scope.missing.setdefault(domain, []).append(name or f"#{index}")
             attributes: dict[str, ir.Attribute] = {}
             if len(proto.attribute):

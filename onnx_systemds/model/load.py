@@ -139,7 +139,7 @@ def _guess(head: bytes) -> str:
     if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
         return "this is compressed; unpack it first"
     if all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in head):
-        return "this looks like a text file"
+        return "this looks like a text file; a model as JSON or text is read by onnx.load(..., format=...)"
     return ""
 
 

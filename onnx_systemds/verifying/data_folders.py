@@ -27,7 +27,10 @@ def read_contents(path: Path, model: Model) -> tuple[dict[str, Any], dict[str, A
     """
     inputs, outputs = model.graph.inputs, model.graph.outputs
     if path.is_dir():
-        return _read(path, "input", inputs), _read(path, "output", outputs) or None
+        given = _read(path, "input", inputs)
+        if inputs and not given:
+            raise TranspileError("the folder has no input_0.pb, as ONNX's test data have", path)
+        return given, _read(path, "output", outputs) or None
     content = read_array_file(path)
     if isinstance(content, dict):
         return content, None

@@ -95,7 +95,7 @@ def saved(folder: Path, model: onnx.ModelProto) -> Path:
     [
         (b"", ["is empty"]),
         (b"this is a text file, not a model\n", ["not an ONNX model", "text file"]),
-        (b'{"irVersion": "8"}', ["not an ONNX model", "text file"]),
+        (b'{"irVersion": "8"}', ["not an ONNX model", "text file", "onnx.load(..., format=...)"]),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 10\n", ["not an ONNX model", "Git LFS"]),
         (b"PK\x03\x04\x00\x00\x08\x08\x00\x00archive/data.pkl", ["not an ONNX model", "zip archive", "export it to ONNX"]),
         (b"\x89HDF\r\n\x1a\n\x00\x00", ["not an ONNX model", "HDF5"]),

@@ -105,6 +105,7 @@ GOOD = numpy_helper.from_array(np.ones(2, np.float32)).SerializeToString()
 @pytest.mark.parametrize(
     ("files", "message"),
     [
+        ({"X.npy": GOOD}, "the folder has no input_0.pb"),
         ({"input_0.pb": GOOD, "input_2.pb": GOOD}, "the numbers of its input_*.pb have gaps"),
         ({f"input_{place}.pb": GOOD for place in range(3)}, "it has 3 files input_*.pb, the model 2 inputs"),
         ({"input_0.pb": GOOD, "output_0.pb": GOOD, "output_1.pb": GOOD}, "it has 2 files output_*.pb, the model 1"),
