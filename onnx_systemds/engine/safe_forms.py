@@ -60,6 +60,11 @@ def counted(x: str) -> str:
     return f"max({x}, -Inf)"
 
 
+def equal_places(column: str, others: str) -> str:
+    """DML of ``outer(column, t(others), "==")`` of columns, transposed: on Spark, one of a single row lacks blocks."""
+    return f't(outer({others}, t({column}), "=="))'
+
+
 def window_maxima(name: str) -> str:
     """DML of the result ``name`` of max_pool in FP64, -Inf where it is the lowest number (maximum-of-infinities)."""
     return f"{name} / ({name} > {-sys.float_info.max})"

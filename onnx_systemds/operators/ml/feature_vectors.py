@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.engine.safe_forms import equal_pairs
+from onnx_systemds.engine.safe_forms import equal_pairs, equal_places
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
@@ -140,6 +140,6 @@ def one_hot_encoder(node: NodeView) -> Fragment:
         x = truncated(x)
     known = node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")
     text = equal_pairs(x, known)
-    if len(row) > 1000:  # on Spark, an outer of a single row lacks further blocks
-        text = f't(outer(t({known}), t(({x}) + 0), "=="))'
+    if len(row) > 1000:
+        text = equal_places(f"({x}) + 0", f"t({known})")
     return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)

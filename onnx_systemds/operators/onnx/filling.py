@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.engine.safe_forms import count_from_one, counted
+from onnx_systemds.engine.safe_forms import count_from_one, counted, equal_places
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.backward import flat
 from onnx_systemds.inference.dims import Dim, maximum, product
@@ -314,7 +314,7 @@ def one_hot(node: NodeView) -> Fragment:
     else:
         text = f'outer({indices}, t({steps}), "==")'
         if (not isinstance(count, int) or count == 1) and not (isinstance(depth, int) and depth <= 1000):
-            text = f't(outer({steps}, t({indices}), "=="))'  # on Spark, an outer of a single row lacks further blocks
+            text = equal_places(indices, steps)
         moved = Moved(text, View(count, depth))
         if suffix != 1:
             moved = permuted(node, moved.source(node), (prefix, suffix, depth), (0, 2, 1), finite=True)
