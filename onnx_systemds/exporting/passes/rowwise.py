@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import Node, Range, Scope, Tensor
+from onnx_systemds.exporting.graph.nodes import Node, Range, Scope, Tensor, first_found
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching_rules import OF_IMAGES
 from onnx_systemds.exporting.passes.fusing import reduced_axes
@@ -76,7 +76,7 @@ class Rowwise:
         """Make an operator that treats each row by itself; leave out any other."""
         result, operands = node.outputs[0], []
         for tensor in node.inputs:
-            operand = None if tensor is None else self.whole.get(tensor, self._outside(tensor))
+            operand = None if tensor is None else first_found(of(tensor) for of in (self.whole.get, self._outside))
             if tensor is not None and operand is None:
                 return
             operands.append(operand)
