@@ -80,12 +80,12 @@ def write(
 
 def written_as(ctx: Context, path: str) -> str:
     """Return the name of the output that a file is: with its ending where another file has the name without."""
-    name = _output_name(path)
-    taken = any(_output_name(other) == name for other in ctx.files if other != path)
+    name = output_name(path)
+    taken = any(output_name(other) == name for other in ctx.files if other != path)
     return PurePosixPath(path).name if taken else name
 
 
-def _output_name(path: str) -> str:
+def output_name(path: str) -> str:
     """Return the name of a file, without what says its format; ``category.means`` and ``category.counts`` are two."""
     file = PurePosixPath(path)
     ending = file.suffix[1:]

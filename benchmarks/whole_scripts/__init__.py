@@ -1,0 +1,1 @@
+"""SystemDS's own test scripts, exported whole and compared with the engine."""

@@ -1,0 +1,122 @@
+"""SystemDS's own test scripts, whole: ``python -m benchmarks.whole_scripts --systemds CHECKOUT [--write]``.
+
+Each script runs on the engine, with the arguments and inputs of the Java test that runs it, is exported by the command
+line for these, and its model by onnxruntime gives what the engine wrote, within the tolerances of ``verify``, or this
+says so. CHECKOUT is a source tree of SystemDS 3.4.0::
+
+    git clone --depth 1 --branch 3.4.0-rc2 https://github.com/apache/systemds
+
+Ends with exit code 1 where a result is wrong or was not read, a script hangs, or a traceback is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.report import write_section
+from benchmarks.whole_scripts.models import Found
+from benchmarks.whole_scripts.outputs import Parting
+from benchmarks.whole_scripts.trials import opened, run, scripts_of
+from benchmarks.whole_scripts.verdicts import DOCUMENTED, DOUBTFUL, FAILING, GOOD, Verdict, readings, verdict
+
+HEADER = """## Whole scripts of SystemDS
+
+Written by `python -m benchmarks.whole_scripts --systemds CHECKOUT --write`."""
+_HALVES = {"1": "half of the scripts, drawn once", "2": "the other half of the scripts", "all": "all scripts"}
+Verdicts = Mapping[str, tuple[Found, Verdict]]
+
+
+def loaded(path: Path) -> list[Found]:
+    """Results as ``--save`` wrote them."""
+    lines = map(json.loads, path.read_text().splitlines())
+    return [Found(**{**each, "partings": [Parting(**parting) for parting in each["partings"]]}) for each in lines]
+
+
+def counts(verdicts: Verdicts) -> dict[str, list[str]]:
+    """The scripts of each kind of verdict."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for script, (_, meaning) in sorted(verdicts.items()):
+        found[meaning.kind].append(script)
+    return dict(sorted(found.items()))
+
+
+def share(kinds: Mapping[str, Sequence[str]]) -> tuple[int, int]:
+    """How many scripts agree or are rightly refused, and how many are judged."""
+    judged = sum(len(scripts) for kind, scripts in kinds.items() if not kind.startswith("not judged"))
+    return sum(len(kinds.get(kind, ())) for kind in GOOD), judged
+
+
+def summary(kinds: Mapping[str, Sequence[str]]) -> str:
+    """The share in words."""
+    good, judged = share(kinds)
+    documented, doubtful = (len(kinds.get(kind, ())) for kind in (DOCUMENTED, DOUBTFUL))
+    return (f"{good} of {judged} judged scripts agree or are rightly refused: {100 * good / max(judged, 1):.1f} %. "
+            f"Beside them {documented} differ as documented, {doubtful} are refused though they need not be.")
+
+
+def report(verdicts: Verdicts) -> str:
+    """What is printed at the end: counts, the share, and the scripts that were not agreed on, with reasons."""
+    kinds = counts(verdicts)
+    lines = [f"{len(scripts):5d} {kind}" for kind, scripts in kinds.items()]
+    for kind in (DOCUMENTED, DOUBTFUL, *FAILING):
+        for script in kinds.get(kind, ()):
+            lines.append(f"{kind}: {script}: {verdicts[script][1].reason[:1000]}")
+    return "\n".join([*lines, summary(kinds)])
+
+
+def section(verdicts: Verdicts, half: str) -> str:
+    """The section of docs/benchmarks.md."""
+    kinds = counts(verdicts)
+    rows = [f"| {kind} | {len(scripts)} |" for kind, scripts in kinds.items()]
+    return "\n".join([HEADER, "", f"{len(verdicts)} scripts ({_HALVES[half]}). {summary(kinds)}", "",
+                      "| scripts that | |", "|---|--:|", *rows])
+
+
+def main() -> None:
+    """Print a line for each script that does not agree, and the share."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--systemds", type=Path, metavar="CHECKOUT", required=True, help="a source tree of SystemDS")
+    arguments.add_argument("--half", choices=_HALVES, default="1", help="which scripts [default: 1]")
+    arguments.add_argument("--processes", type=int, default=2, help="each with a JVM [default: 2]")
+    arguments.add_argument("--names", nargs="+", default=[], help="these scripts alone, by parts of their names")
+    arguments.add_argument("--shaken", action="store_true",
+                           help="how the engine's own results part where inputs are a share of 1e-14 other")
+    arguments.add_argument("--save", type=Path, metavar="FILE", help="write results as lines of JSON")
+    arguments.add_argument("--saved", type=Path, metavar="FILE", help="judge these results, run nothing")
+    arguments.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
+    given = arguments.parse_args()
+    read = readings()
+    scripts = [script for script in scripts_of(given.systemds, "all" if given.names else given.half)
+               if not given.names or any(name in script for name in given.names)]
+    if given.shaken:
+        with tempfile.TemporaryDirectory(prefix="whole-scripts-") as folder:
+            trials = opened(given.systemds.absolute(), read.given, Path(folder))
+            for script in scripts:
+                print(script, *map(str, trials.shaken(script)), sep="\n  ", flush=True)
+            trials.engine.close()
+        return
+    verdicts: dict[str, tuple[Found, Verdict]] = {}
+    lines = []
+    for found in loaded(given.saved) if given.saved else run(given.systemds, scripts, read.given, given.processes):
+        meaning = verdict(found, read)
+        verdicts[found.script] = found, meaning
+        lines.append(json.dumps(asdict(found)))
+        if given.names or meaning.kind in FAILING:
+            print(f"{found.script}: {meaning.kind}: {meaning.reason[:1000]}", flush=True)
+        if given.save:
+            given.save.write_text("\n".join(lines))
+    print(report(verdicts))
+    if given.write:
+        write_section("whole_scripts", section(verdicts, given.half))
+    sys.exit(any(kind in FAILING for kind in counts(verdicts)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The engine as the scripts' own tests use it: whole scripts with arguments, in a JVM that outlives them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from benchmarks.whole_scripts.java import Value
+from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.weight_files import read_value
+
+SECONDS = 60.0
+"""What a script may take; of wall clock."""
+_CAUSES, _LONGEST_MESSAGE = 12, 300
+
+
+class Engine:
+    """A JVM with SystemDS in it, started where one is needed."""
+
+    def __init__(self) -> None:
+        self._jvm: Jvm | None = None
+        self._gateway: Any = None
+
+    def run(self, script: str, arguments: Mapping[str, Value]) -> str | None:
+        """Run a script; return why it failed, None where it did not. Raises TimeoutError."""
+        jvm = self._jvm
+        if jvm is None:
+            jvm = self._jvm = start_jvm(max_heap="1500m")
+            self._gateway = connect(jvm)
+        words = ["-f", script, "-exec", "singlenode", *_options(arguments)]
+        java = self._gateway.jvm
+        given = self._gateway.new_array(java.java.lang.String, len(words))
+        for index, word in enumerate(words):
+            given[index] = word
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            jvm.process.kill()
+
+        timer = threading.Timer(SECONDS, stop)
+        timer.start()
+        try:
+            done = java.org.apache.sysds.api.DMLScript.executeScript(given)
+        except Exception as error:
+            if late.is_set():
+                self.close()
+                raise TimeoutError(script) from None
+            return self._message(error)
+        finally:
+            timer.cancel()
+        return None if done else "it ended early"
+
+    def _message(self, error: Exception) -> str:
+        """What Java says, with all causes; a JVM that does not answer is not asked again."""
+        messages: list[str] = []
+        try:
+            cause = error.java_exception  # type: ignore[attr-defined]
+            while cause is not None and len(messages) < _CAUSES:
+                messages.append(str(cause.getMessage())[:_LONGEST_MESSAGE])
+                cause = cause.getCause()
+        except Exception:  # py4j has several
+            self.close()
+            return repr(error)[:_LONGEST_MESSAGE]
+        return " | ".join(messages)
+
+    def close(self) -> None:
+        """End the JVM; the next run starts another."""
+        if self._jvm is not None:
+            with suppress(Exception):  # whatever is left of it
+                disconnect(self._gateway)
+            self._jvm.kill()
+            self._jvm = None
+
+
+def _options(arguments: Mapping[str, Value]) -> Sequence[str]:
+    if not arguments:
+        return []
+    if all(name.isdigit() for name in arguments):
+        last = max(map(int, arguments))
+        return ["-args", *(str(arguments.get(str(number), 0)) for number in range(1, last + 1))]
+    return ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
+
+
+def written_files(folder: Path) -> dict[str, Any]:
+    """What a script wrote into a folder and below, by path: values, or the error of reading one."""
+    found: dict[str, Any] = {}
+    for place, _, names in os.walk(folder):
+        if place.endswith(".list") or Path(f"{place}.mtd").exists():
+            continue  # the items of a list, the parts of a matrix
+        for name in names:
+            path = Path(place, name)
+            described = path.suffix == ".mtd"
+            path = path.with_suffix("") if described else path
+            if not described and (name.startswith((".", "_")) or Path(f"{path}.mtd").exists() or Path(place) != folder):
+                continue
+            try:
+                found[str(path)] = read_value(path)
+            except (TranspileError, OSError, ValueError) as error:
+                if described:
+                    found[str(path)] = error
+    return found
