@@ -29,7 +29,7 @@ from onnx_systemds.cli.options import (
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
-from onnx_systemds.errors import TranspileError, counted
+from onnx_systemds.errors import TranspileError, counted, quoted_list
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.export import FUNCTIONS
 from onnx_systemds.exporting.graph.builder import DEFAULT_OPSET, DTYPES
@@ -170,16 +170,18 @@ def verify_script(
     """
     from onnx_systemds.verifying import scripts
 
-    if options.function is None:
-        raise click.UsageError("only a function can be verified: --function NAME")
     sizes = fixed_sizes(dims)
     stages = Stages()
     with explained(options.traceback):
+        parsed = _parsed(script, stages)
+        if options.function is None:
+            found = quoted_list(parsed.functions) or "none"
+            raise click.UsageError(f"only a function can be verified, --function says which; the script has {found}")
         options.load_plugins()
         verification.check_page(options.sources(script))
         contents = read_tensors(verification.contents) if verification.contents else None
         report = scripts.verify_script(
-            _parsed(script, stages), options.function, dims=sizes, specs=_specs(options.inputs),
+            parsed, options.function, dims=sizes, specs=_specs(options.inputs),
             bindings=options.bindings(), stages=stages, **{**verification.arguments(), "inputs": contents},
             **options.others(),
         )

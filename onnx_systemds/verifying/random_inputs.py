@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.errors import TranspileError, escaped, quoted
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.dims import Dim
@@ -112,6 +112,11 @@ class RandomInputs:
 def sizes_chosen(drawn: RandomInputs | None, given: Mapping[str, int] | None) -> dict[str, int]:
     """Return the sizes of the symbols that are not given."""
     return {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (given or {})}
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """Return sizes of symbols as --dim takes them."""
+    return ", ".join(f"{escaped(name)}={size}" for name, size in sizes.items())
 
 
 def _consumers(graph: Graph, name: str) -> Iterator[tuple[Node, int]]:

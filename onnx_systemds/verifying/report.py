@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from onnx_systemds.columns import aligned
 from onnx_systemds.errors import escaped, quoted, quoted_list
 from onnx_systemds.verifying.comparing import Comparison
+from onnx_systemds.verifying.random_inputs import sizes_text
 
 _MOST_NODES_SHOWN = 10
 _LONGEST_NAME = 40
@@ -78,8 +79,7 @@ class Report:
         for name, text in self.inputs.items():
             yield f"  {escaped(name)}: {text}"
         if self.sizes:
-            chosen = ", ".join(f"{escaped(name)}={size}" for name, size in self.sizes.items())
-            yield f"  sizes chosen here, --dim gives others: {chosen}"
+            yield f"  sizes chosen here, --dim gives others: {sizes_text(self.sizes)}"
         if self.required_constants:
             names = quoted_list(self.required_constants)
             yield f"  known at conversion, because their content decides the script: {names}"

@@ -13,7 +13,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.parser import parse_file
 from onnx_systemds.dml.printer import string_text
 from onnx_systemds.engine import shared_session
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles
 from onnx_systemds.model.given_inputs import given_values
@@ -22,7 +22,7 @@ from onnx_systemds.runtime.boundary_tensors import boundary_matrix
 from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
-from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen
+from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen, sizes_text
 from onnx_systemds.verifying.report import Report
 from onnx_systemds.verifying.verify import described
 
@@ -58,8 +58,15 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         drawn.check_sizes()
     given = inputs or {} if drawn is None else drawn.contents
     contents = given_values(given, {port.name: port.type for port in graph.inputs})
+    chosen = sizes_chosen(drawn, dims)
     with stages.stage("judge") as words:
-        model_side = judgement(model, contents)
+        try:
+            model_side = judgement(model, contents)
+        except TranspileError as refused:
+            if chosen:
+                refused.hint = (f"sizes chosen here may not fit each other: {sizes_text(chosen)}; give those that do "
+                                "by --dim NAME=SIZE or --input NAME=TYPE[DIMS], or what a parameter holds by --weight")
+            raise
         words.append(model_side.judge)
     with stages.stage("compile and run"):
         engine_side = _run(script, script.functions[function], contents, bindings or {}, options.get("arguments") or {})
@@ -68,7 +75,7 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         model_side.reasons,
         "as given" if drawn is None else f"random, seed {seed}",
         {name: described(content) for name, content in contents.items()},
-        sizes_chosen(drawn, dims),
+        chosen,
         (),
         tuple(_compared(name, np.asarray(found), engine_side, rtol, atol)
               for name, found in model_side.outputs.items()),

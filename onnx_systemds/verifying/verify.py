@@ -27,7 +27,7 @@ from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.data_folders import read_contents
 from onnx_systemds.verifying.judging import Judgement, judgement
-from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen
+from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen, sizes_text
 from onnx_systemds.verifying.report import NodeComparison, Report
 
 _VALUES_AT_ONCE = 200  # each value that a script returns is kept until its end
@@ -139,7 +139,10 @@ def _with_ones(
 
     Raises ``refused`` where nothing was chosen, or the judges refuse that, too.
     """
-    chosen = {name: 1 for name, size in sizes_chosen(drawn, dims).items() if size != 1}
+    sizes = sizes_chosen(drawn, dims)
+    chosen = {name: 1 for name, size in sizes.items() if size != 1}
+    if sizes:
+        refused.hint += f"; chosen here: {sizes_text(sizes)}"
     if drawn is None or not chosen:
         raise refused
     smaller = drawn.resized({**dims, **chosen})

@@ -82,6 +82,12 @@ def test_a_model_traced_with_a_batch_of_one(tmp_path: Path) -> None:
     assert "do not fill the shape" in invoke("verify", tmp_path / "net.onnx", "--dim", "batch=2").output
 
 
+def test_sizes_chosen_are_named_where_no_judge_runs_the_model(tmp_path: Path) -> None:
+    model = make_model([helper.make_node("MatMul", ["X", "W"], ["Y"])], [("X", FLOAT, ["n", "k"])], [("Y", FLOAT, None)], W=random(6, 4))
+    onnx.save(model, tmp_path / "net.onnx")
+    assert "or sizes by --dim; chosen here: k=4" in invoke("verify", tmp_path / "net.onnx", "--dim", "n=3").output
+
+
 def test_what_cannot_be_converted_is_told_before_who_cannot_run_it(tmp_path: Path) -> None:
     node = helper.make_node("Frobnicate", ["X"], ["Y"], name="odd", domain="my.own")
     model = make_model([node], [("X", FLOAT, ["n", 3])], [("Y", FLOAT, ["n", 3])])

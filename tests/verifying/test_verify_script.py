@@ -71,7 +71,15 @@ def test_numbers_that_part(script: Path) -> None:
 
 
 def test_what_cannot_be_verified(script: Path) -> None:
-    arguments = ["verify", str(script), "--input", "X=[N,3]"]
-    assert CliRunner().invoke(main, arguments).exit_code == 2  # no function
+    unnamed = CliRunner().invoke(main, ["verify", str(script), "--input", "X=[N,3]"])
+    assert unnamed.exit_code == 2 and '--function says which; the script has "forward", "texts"' in unnamed.output
     with pytest.raises(UnsupportedCase, match="the result t is a string"):
         verify_script(script, "texts", specs={"X": "[N,2]"})
+
+
+def test_sizes_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    (tmp_path / "net.dml").write_text(
+        "f = function(matrix[double] X, matrix[double] W) return (matrix[double] Y) { Y = X %*% W }")
+    result = CliRunner().invoke(main, ["verify", str(tmp_path / "net.dml"), "--function", "f", "--dim", "X_rows=3"])
+    assert result.exit_code == 1 and "neither onnxruntime nor" in result.output
+    assert "hint: sizes chosen here may not fit each other: X_cols=4, W_rows=2, W_cols=4; give those that do by" in result.output
