@@ -18,10 +18,10 @@ from onnx_systemds.model.wire import Buffer
 _SMALLEST_MAPPED = 16 * 2**20
 
 
-def read_or_map(path: str | Path) -> Buffer:
+def read_or_map(path: str | Path, advice: str = "") -> Buffer:
     """Return the content of a regular file: mapped when large, else as bytes.
 
-    Raises InvalidModel when it is missing, unreadable, empty or no regular file.
+    Raises InvalidModel when it is missing (with this advice), unreadable, empty or no regular file.
     """
     shown = quoted(str(path))
     # O_NONBLOCK: opening a pipe must not wait for a writer.
@@ -31,7 +31,7 @@ def read_or_map(path: str | Path) -> Buffer:
             raise InvalidModel(f"{shown} is a directory, not a file")
         descriptor = os.open(path, flags)
     except FileNotFoundError:
-        raise InvalidModel(f"{shown} does not exist") from None
+        raise InvalidModel(f"{shown} does not exist", hint=advice) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidModel(f"{shown} cannot be opened: {escaped(reason)}") from None
@@ -79,6 +79,7 @@ class MappedFiles:
     def __init__(self) -> None:
         self._buffers: dict[Path, Buffer | InvalidModel] = {}
         self._maps: list[tuple[int, int, mmap.mmap]] = []  # first address, address after the last, the map
+        self._advice = "the model was saved in several files: this one belongs beside it, under its old name"
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -86,15 +87,18 @@ class MappedFiles:
         return tuple(self._buffers)
 
     def open(self, path: Path) -> Buffer:
-        """Return the content of `path`. Raises InvalidModel, the same again for the same path."""
+        """Return the content of `path`. Raises InvalidModel, the same again for the same path, without a hint."""
         if path not in self._buffers:
             try:
-                self._buffers[path] = self.keep(read_or_map(path))
+                self._buffers[path] = self.keep(read_or_map(path, self._advice))
             except InvalidModel as error:
-                self._buffers[path] = error
+                if error.hint:
+                    self._advice = ""  # once is enough, be it the one file of a hundred weights or one of many
+                self._buffers[path] = InvalidModel(error.message)
+                raise
         found = self._buffers[path]
         if isinstance(found, InvalidModel):
-            raise InvalidModel(found.message, hint=found.hint)
+            raise InvalidModel(found.message)
         return found
 
     def keep(self, buffer: Buffer) -> Buffer:

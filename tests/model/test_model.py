@@ -108,6 +108,7 @@ def test_every_missing_file_is_named_at_once() -> None:
         load_model(MODELS / "reject" / "missing_external_data__layernorm.onnx")
     assert len(caught.value.reasons) == 25
     assert all("does not exist" in str(reason) for reason in caught.value.reasons)
+    assert str(caught.value).count("hint: the model was saved in several files") == 1
 
 
 # ---- arrays
