@@ -22,7 +22,9 @@ from onnx_systemds import import_model
 from onnx_systemds.cli import commands as cli
 from onnx_systemds.cli.commands import main
 from onnx_systemds.engine import matrix_files as weights_module
+from onnx_systemds.files import replacing
 from onnx_systemds.importing import script as script_module
+from onnx_systemds.tables.writing import ArrayWriter
 
 SIDE = 60
 
@@ -110,6 +112,15 @@ def test_a_full_disk_while_results_are_written(tmp_path: Path, monkeypatch: pyte
     result = invoke("run", model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
     refused(result, "out.npz: File too large")
     assert contents(tmp_path) == before
+
+
+def test_a_full_disk_while_an_array_is_written(tmp_path: Path) -> None:
+    target = tmp_path / "out.npy"
+    with pytest.raises(OSError, match="File too large: .*out.npy"), file_size_limit(4096), replacing(target) as stream:
+        writer = ArrayWriter(stream, target, {})
+        writer.write({"y": np.ones(10_000)})
+        writer.finish()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_as_output_leaves_no_weights(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, Protocol
 
 import numpy as np
@@ -201,7 +202,8 @@ class _Parts:
         if self._file is None:
             whole = np.concatenate([self._first, *self._others], self._axis or 0) if self._others else self._first
             whole = whole.astype(str) if whole.dtype == object else whole
-            np.lib.format.write_array(stream, np.ascontiguousarray(whole).reshape(whole.shape), allow_pickle=False)
+            plain = SimpleNamespace(write=stream.write)  # numpy writes into files itself, and tells not why it cannot
+            np.lib.format.write_array(plain, np.ascontiguousarray(whole).reshape(whole.shape), allow_pickle=False)
             return
         header = {"descr": np.lib.format.dtype_to_descr(self._first.dtype), "fortran_order": False,
                   "shape": (self._rows, *self._first.shape[1:])}
