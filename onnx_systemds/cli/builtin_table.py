@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from onnx_systemds.exporting.builtins import load_builtins
+from onnx_systemds.exporting.builtins.library import LIBRARY, TEMPLATES
 from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED, Builtin, dml_name
 from onnx_systemds.exporting.evaluating.calls import SPECIAL
 
@@ -23,6 +24,15 @@ def builtin_lines() -> Iterator[str]:
     for signature, meaning in exported:
         yield f"| `{signature}` | {meaning} |"
     yield ""
+    yield "## Functions of scripts"
+    yield ""
+    yield "Called with what is served they become what is said here, otherwise what their source becomes."
+    yield ""
+    yield "| function | of | what the model computes |"
+    yield "|---|---|---|"
+    for name, script, meaning in _functions():
+        yield f"| `{name}` | {script} | {meaning} |"
+    yield ""
     yield "## Refused"
     yield ""
     yield "| builtin | reason | instead |"
@@ -35,13 +45,22 @@ def builtin_summary() -> dict[str, list[dict[str, Any]]]:
     """The tables as data."""
     exported = [{"signature": signature, "computes": meaning} for signature, meaning in _exported()]
     refused = [{"names": names, "reason": reason, "instead": hint} for (reason, hint), names in _refused()]
-    return {"exported": exported, "refused": refused}
+    functions = [{"function": name, "of": script, "computes": meaning} for name, script, meaning in _functions()]
+    return {"exported": exported, "functions": functions, "refused": refused}
 
 
 def _exported() -> list[tuple[str, str]]:
     """Signatures and what they compute, by name."""
     load_builtins()
     return sorted({**_registered(), **_special()}.items(), key=lambda item: item[0].lower())
+
+
+def _functions() -> list[tuple[str, str, str]]:
+    """Functions of scripts, the scripts that they are of, and what they become."""
+    found = [(name.removeprefix("m_"), script.removeprefix("scripts/"), builtin)  # a builtin, where it begins so
+             for (script, name), builtin in LIBRARY.items()]
+    found += [(name, "converted models", builtin) for name, (builtin, _) in TEMPLATES.items()]
+    return sorted((name, script, _first_line(builtin.function)) for name, script, builtin in found)
 
 
 def _registered() -> dict[str, str]:

@@ -18,7 +18,7 @@ from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
 from onnx_systemds.cli.converting import converted, progress, read_model
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
-from onnx_systemds.cli.facet_table import facet_lines
+from onnx_systemds.cli.facet_table import facet_lines, facet_summary
 from onnx_systemds.cli.given import GIVEN_OPTIONS, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.cli.node_map import map_text, script_map
@@ -260,7 +260,10 @@ def operators(facets: bool, plugins: tuple[Path, ...], no_plugins: bool, as_json
     """Print which operators are supported, and from which opset version on."""
     with explained(traceback=False):
         load_plugins(plugins, installed=not no_plugins)
-    for line in [json_text(support_summary())] if as_json else facet_lines() if facets else table_lines():
+    if as_json:
+        click.echo(json_text(facet_summary() if facets else support_summary()))
+        return
+    for line in facet_lines() if facets else table_lines():
         click.echo(line)
 
 

@@ -90,6 +90,12 @@ def facet_lines() -> Iterator[str]:
         yield f"| {row.name} | {' | '.join(row.facets.values())} |"
 
 
+def facet_summary() -> dict[str, Any]:
+    """The table as data: ``""`` is a gap."""
+    operators = [{"domain": row.domain, "operator": row.op_type, "facets": row.facets} for row in facet_rows()]
+    return {"facets": FACETS, "operators": operators}
+
+
 def _state(facet: str, identity: Identity) -> str:
     if identity in _REGISTRIES[facet]:
         return YES

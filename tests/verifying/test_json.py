@@ -53,4 +53,12 @@ def test_operators_and_builtins_are_those_of_the_tables() -> None:
     assert {"domain": "", "operator": "Abs", "imported": "yes"}.items() <= operators[0].items()
     builtins = json.loads(CliRunner().invoke(main, ["builtins", "--json"]).stdout)
     rows = [line for line in builtin_lines() if line.startswith("| `")]
-    assert len(builtins["exported"]) + len(builtins["refused"]) == len(rows)
+    assert sum(map(len, builtins.values())) == len(rows)
+    assert {"function": "erf", "of": "converted models", "computes": "Erf of each element, in float32."} in builtins["functions"]
+
+
+def test_facets_tell_the_gaps() -> None:
+    found = json.loads(CliRunner().invoke(main, ["operators", "--facets", "--json"]).stdout)
+    assert found["facets"].keys() == found["operators"][0]["facets"].keys()
+    of_abs = next(row["facets"] for row in found["operators"] if row["operator"] == "Abs")
+    assert of_abs["gradient"] == "yes" and of_abs["sizes"] == "" and of_abs["text"] == "-"

@@ -19,11 +19,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 def _register_fitted(name: str, op: str, since: int = 0) -> None:
     """Register a function of one matrix that is one operator in float32, from a version on."""
 
-    @template_function(name)
     def function(ctx: Context, X: Matrix) -> Value | None:
         if ctx.g.dtype == "float64" or ctx.g.opset < since:
             return None
         return Matrix(ctx.g.unary(op, ctx.g.floating(X.tensor)), X.rows, X.cols)
+
+    function.__doc__ = f"{op} of each element, in float32."
+    template_function(name)(function)
 
 
 _register_fitted("gelu", "Gelu", _GELU_SINCE)
