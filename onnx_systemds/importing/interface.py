@@ -101,9 +101,13 @@ def signature(main: Interface) -> str:
 
 def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
     """What was written from what, and how it is called."""
-    weights = f", {counted(main.weights, 'weight')} in {target.with_suffix('.weights').name}" if main.weights else ""
+    folder = target.with_suffix(".weights")
+    weights = f", {counted(main.weights, 'weight')} in {folder.name}" if main.weights else ""
     calls = call_lines(main, main.function if is_stream(target) else target.stem)
-    return [f"{model} -> {target}: {signature(main)}{weights}", *(f"  {line}" for line in calls)]
+    lines = [f"{model} -> {target}: {signature(main)}{weights}", *(f"  {line}" for line in calls)]
+    if not main.weights and (folder / "weights.mtd").exists():
+        lines.append(f"  {folder.name} is of an earlier conversion: this script does not read it")
+    return lines
 
 
 def described(port: Port) -> str:

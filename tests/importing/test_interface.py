@@ -61,6 +61,9 @@ def test_weights_are_loaded_first(tmp_path: Path) -> None:
     ]
     script.save(tmp_path / "a.dml")
     assert "".join(f"# {line}\n" for line in lines) in (tmp_path / "a.dml").read_text()
+    inline = import_model(model, weights="inline")
+    *_, last = success_lines(inline.interface, Path("m.onnx"), tmp_path / "a.dml")
+    assert last == "  a.weights is of an earlier conversion: this script does not read it"
 
 
 @pytest.mark.parametrize(
