@@ -20,6 +20,8 @@ from onnx_systemds.exporting.weight_files import read_value
 
 LARGE, MOST_CELLS, LARGEST = 40, 12_000, 400_000
 """Sizes above the first are made smaller where inputs have more cells than the second; none has more than the third."""
+MOST_PARTS = 4
+"""A size that is so many times another at most remains that."""
 MOST_ATTEMPTS, MOST_PLANS = 14, 3
 FULL_SIZE = 6
 """The variant in which sizes are as the test has them."""
@@ -200,7 +202,7 @@ def _attempt(
         known = plan.file is not None and str(path).startswith("IN/")
         written = written_by(plan.file, name, plan.choice) if known and plan.file else None
         told[str(path)] = read, Drawn(*by_hand) if by_hand else written
-    all_known = all(drawn is not None for _, drawn in told.values())
+    all_known = all(drawn is not None or _is_stored(path) for path, (_, drawn) in told.items())
     smaller = _smaller(own, templates, told)
     if (variant == FULL_SIZE and not smaller) or (1 < variant < FULL_SIZE and all_known):
         return None
@@ -209,9 +211,9 @@ def _attempt(
     arguments = {name: _resized(value, smaller) for name, value in own.items()}
     inputs: dict[str, Input] = {}
     for index, (path, (read, drawn)) in enumerate(told.items()):
-        if Path(path).is_absolute() or ".." in Path(path).parts:
+        if not path or Path(path).is_absolute() or ".." in Path(path).parts:
             return None
-        if not path.startswith("IN/") and Path(path).exists():
+        if _is_stored(path):
             inputs[path] = _stored(read.variable, Path(path))
             continue
         if isinstance(drawn, Drawn):
@@ -241,14 +243,22 @@ def _smaller(
             if isinstance(value, int):
                 numbers.append(value)
                 cells += value * 10
-    large = sorted({number for number in numbers if number > LARGE})
-    return {number: LARGE + index for index, number in enumerate(large, 1)} if cells > MOST_CELLS else {}
+    found: dict[int, int] = {}
+    for number in sorted({number for number in numbers if number > LARGE}) if cells > MOST_CELLS else ():
+        part = next((each for each in found if number % each == 0 and number // each <= MOST_PARTS), None)
+        found[number] = LARGE + len(found) + 1 if part is None else found[part] * (number // part)
+    return found
 
 
 def _resized(value: Value, smaller: Mapping[int, int]) -> Value:
     if isinstance(value, str):
         return str(smaller.get(int(value), int(value))) if re.fullmatch(r"\d+", value) else value
     return smaller.get(value, value) if isinstance(value, int) else value
+
+
+def _is_stored(path: str) -> bool:
+    """Whether the source tree holds a file."""
+    return not path.startswith("IN/") and Path(path).is_file()
 
 
 def _stored(variable: str, path: Path) -> Input:
@@ -283,7 +293,7 @@ def _input(
         drawn = replace(drawn, rows=rows or drawn.rows, cols=cols or drawn.cols)
         if drawn.rows * drawn.cols > LARGEST or min(drawn.rows, drawn.cols) < 0:
             return None
-        matrix = drawn.matrix(script + path)
+        matrix = drawn.matrix(f"{script}.dml{path}")
     form = str(options.get("format") or "text")
     header = (str(read.options.get("header", "")).upper() == "TRUE") or options.get("header") == "TRUE"
     if kind == "frame":

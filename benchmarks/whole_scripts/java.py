@@ -32,6 +32,7 @@ _MATHEMATICS: dict[str, Callable[..., Value]] = {
     "round": round,
 }
 _NAMED: dict[str, Value] = {"true": "TRUE", "false": "FALSE", "Double.NaN": "NaN", "Math.PI": math.pi}
+_INHERITED = {"SCRIPT_DIR": "./src/test/scripts/", "DATASET_DIR": "./src/test/resources/datasets/"}
 _RANDOM = ("getRandomInt", "nextInt")
 
 
@@ -220,9 +221,20 @@ class Evaluation:
             return self.value(given[0], place)
         if name in ("toString", "toUpperCase", "toLowerCase", "name", "ordinal") and not given:
             of = self.value(receiver, place)
+            if name == "ordinal":
+                return self._ordinal(str(of))
             changed = {"toUpperCase": str.upper, "toLowerCase": str.lower}.get(name)
             return changed(of) if changed and isinstance(of, str) else of
         raise Unknown(text)
+
+    def _ordinal(self, name: str) -> int:
+        """The place of a constant in its enumeration."""
+        for found in re.finditer(r"\benum\s+\w+\s*\{([^};]*)", self.file.text):
+            names = [re.match(r"\w*", each.strip()) for each in parts(found[1])]
+            words = [each[0] for each in names if each]
+            if name in words:
+                return words.index(name)
+        raise Unknown(name)
 
     def _element(self, text: str, place: int) -> Value | None:
         element = re.fullmatch(r"(\w+)\[(.+)\]", text)
@@ -268,7 +280,7 @@ class Evaluation:
         if found is not None:
             return found
         declared = re.search(rf"\b{name}\s*=\s*([^,;=]+)[,;]", self.file.text)
-        return self.value(declared[1], declared.start()) if declared else None
+        return self.value(declared[1], declared.start()) if declared else _INHERITED.get(name)
 
     def _first(self, expressions: Iterator[tuple[str, int]]) -> Value | None:
         """The first value that is known."""

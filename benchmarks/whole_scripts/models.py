@@ -99,7 +99,10 @@ def _compared(
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         try:
             session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-            given = session.run(None, {item.name: _fed(item, inputs) for item in session.get_inputs()})
+            feeds = {item.name: _fed(item, inputs) for item in session.get_inputs()}
+            if any(feed is None for feed in feeds.values()):
+                return Found("not judged", "inputs that are not read by the benchmark")
+            given = session.run(None, feeds)
         except Exception as error:  # onnxruntime has many
             if "NOT_IMPLEMENTED" in str(error) and dtype == "float64":
                 continue
@@ -133,8 +136,8 @@ def _exported(
     return Found("refused", message)
 
 
-def _fed(item: Any, inputs: Mapping[str, Input]) -> Array:
-    """What an input of a model is given."""
+def _fed(item: Any, inputs: Mapping[str, Input]) -> Array | None:
+    """What an input of a model is given; None for a file that cannot be read."""
     def called(path: str, given: Input) -> bool:
         return item.name in (path, re.sub(r"\W", "_", path), Path(path).name, given.variable)
 
@@ -142,4 +145,4 @@ def _fed(item: Any, inputs: Mapping[str, Input]) -> Array:
     kind, content = _TYPES[item.type], given.content
     if isinstance(content, str) and kind is not object:
         return np.asarray(content == "TRUE" if kind is bool else float(content), kind)
-    return np.asarray(content, kind)
+    return None if content is None else np.asarray(content, kind)

@@ -97,6 +97,9 @@ def reads(text: str) -> list[Read]:
     found = []
     for match in re.finditer(r"(?:(\w+)\s*=\s*)?(?:as\.\w+\()?\bread\s*\(", text):
         first, *others = parts(enclosed(text, match.end() - 1)[0]) or [""]
+        if re.fullmatch(r"[A-Za-z_]\w*", first):  # a variable, assigned once
+            assigned = re.findall(rf"(?m)^\s*{first}\s*=\s*(.+?);?\s*$", text)
+            first = assigned[0] if len(assigned) == 1 else first
         pairs = (each.partition("=") for each in others)
         options = {name.strip(): value.strip() for name, equals, value in pairs if equals}
         if first:
