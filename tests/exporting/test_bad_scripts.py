@@ -78,6 +78,8 @@ LINES = [
     ("Y = diag(X)", "2:5", "the diagonal of a matrix of 3 x 2, which is not square"),
     ("Y = avg_pool(X, input_shape=[3,1,4,4], pool_size=[2,2], stride=[1,1], padding=[0,0])", "2:5",
      "6 elements do not fill 3 x 1 x 4 x 4"),
+    ("Y = max_pool(X, input_shape=[3,1,2,1], pool_size=[1,1], stride=[1,1], padding=[1,0])", "2:5",
+     "a window of 1 x 1 with a padding of 1 x 0, in which nothing else may lie"),
     ("Y = X * as.scalar(X)", "2:9", "is no matrix of 1 x 1"),
     # ranges
     ("Y = X[, 5]", "2:5", "the range 5:5 ends after the last of 2"),

@@ -69,6 +69,10 @@ def _register_pool(name: str, op: str, meaning: str, **more: Any) -> None:
     @builtin(name, meaning=meaning)
     def function(ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes) -> Value:
         windows = _Windows.of(pool_size, stride, padding)
+        if any(pad >= size for size, pad in zip(windows.size, windows.pads)):
+            size, pads = (" x ".join(map(str, each)) for each in (windows.size, windows.pads))
+            raise UnsupportedCase(f"a window of {size} with a padding of {pads}, in which nothing else may lie",
+                                  hint="let the padding be smaller than the window, as runtimes want it")
         dims = (x.rows, input_shape[1], *windows.extents(input_shape))
         return ctx.matrix(ctx.g.node(op, [image(ctx, x, input_shape)], dims, **windows.attributes, **more))
 
