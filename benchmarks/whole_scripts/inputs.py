@@ -147,6 +147,8 @@ def written_by(file: JavaFile, name: str, choice: int) -> Drawn | Array | None:
 def _origin(file: JavaFile, source: str, place: int) -> tuple[str, int]:
     """The expression that a variable was assigned last before a place, in its method or else the file."""
     for _ in range(4):
+        rounding = re.fullmatch(r"(?:\w+\.)?(?:round|ceil|floor)\w*\(\s*(\w+)\s*\)", source)
+        source = rounding[1] if rounding else source
         if not re.fullmatch(r"\w+", source):
             break
         assigned = rf"(?<![\w.]){source}\s*(?:\[\]\[\])?\s*=(?!=)\s*([^;]+);"

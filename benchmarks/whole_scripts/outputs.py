@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,22 +23,24 @@ class Parting:
     """How an output of the model parts from the engine's.
 
     far: the largest difference of finite numbers, as a share of their spread; unequal: elements that only one of both
-    has as a finite number, or other texts; but_for: "signs" or "order" where the numbers agree but for these. problem:
-    why nothing can be compared.
+    has as a finite number, or other texts; signs, order: how far it is but for these. problem: why nothing can be
+    compared.
     """
 
     output: str
     far: float = 0.0
     unequal: int = 0
-    but_for: str = ""
+    signs: float = 0.0
+    order: float = 0.0
     problem: str = ""
 
     def __str__(self) -> str:
         if self.problem:
             return f"{self.output}: {self.problem}"
         others = f", {self.unequal} elements not finite, or other texts" if self.unequal else ""
-        alone = f", by {self.but_for} alone" if self.but_for else ""
-        return f"{self.output}: {self.far:.2g} of the spread{others}{alone}"
+        but_for = "".join(f", {far:.2g} but for {what}" for what, far in (("signs", self.signs), ("order", self.order))
+                          if far < self.far)
+        return f"{self.output}: {self.far:.2g} of the spread{but_for}{others}"
 
 
 def partings(given: Mapping[str, Any], written: Mapping[str, Any], dtype: str = "float64") -> list[Parting]:
@@ -103,10 +105,13 @@ def _parting(name: str, own: Any, wanted: Any, dtype: str) -> Parting | None:
         return Parting(name, unequal=int((actual != expected).sum()))
     both = np.isfinite(actual) & np.isfinite(expected)
     same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
-    far = np.abs(actual[both] - expected[both]).max(initial=0.0) / spread(expected)
-    made: dict[str, Callable[[Array], Array]] = {"signs": np.abs, "order": lambda numbers: np.sort(numbers, None)}
-    but_for = (way for way, of in made.items() if compare_tensors(name, of(actual), of(expected), *tolerances).passed)
-    return Parting(name, float(far), int((~both & ~same).sum()), next(but_for, ""))
+    ways = (np.array, np.abs, np.sort)
+    far, signs, order = (_far(of(actual[both]), of(expected[both])) / spread(expected) for of in ways)
+    return Parting(name, far, int((~both & ~same).sum()), signs, order)
+
+
+def _far(actual: Array, expected: Array) -> float:
+    return float(np.abs(actual - expected).max(initial=0.0))
 
 
 def _matrix(value: Any) -> Array:

@@ -2,8 +2,8 @@
 
 ``read.json`` holds what was read. ``refusals``: pieces of messages, with the scripts that they are of (all unless some
 are named). ``partings``: scripts whose outputs part from the engine's, which of them, and how far at most: a number is
-a share of the spread of all finite numbers, ``signs`` or ``order`` mean that numbers agree but for these, another text
-is the problem, and ``[far, elements]`` allows for elements that only one of both has as a finite number. ``given``:
+a share of the spread of all finite numbers, ``{"signs": far}`` and ``{"order": far}`` that but for these, ``[far,
+elements]`` allows for elements that only one of both has as a finite number, and a text is the problem. ``given``:
 arguments, and inputs by their path (rows, columns, least, largest, density, whole numbers), for scripts of which no
 test tells them. ``not judged``: scripts whose arguments or inputs are guessed wrongly, and why.
 """
@@ -26,7 +26,7 @@ NOT_READ, WRONG = "not read: refused", "not read: wrong"
 KINDS = (ROUNDING, DOCUMENTED, RIGHTLY, DOUBTFUL)
 GOOD = (AGREE, ROUNDING, RIGHTLY)
 FAILING = (NOT_READ, WRONG, "hang", "died", "traceback", "failed")
-Pin = float | str | Sequence[float]
+Pin = float | str | Sequence[float] | Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,13 @@ def readings(path: Path = READ) -> Readings:
 def within(parting: Parting, pin: Pin) -> bool:
     """Whether an output parts no more than a pin allows."""
     if isinstance(pin, str):
-        return pin in (parting.but_for, parting.problem)
+        return parting.problem == pin
+    if parting.problem:
+        return False
+    if isinstance(pin, Mapping):
+        return not parting.unequal and all(getattr(parting, what) <= far for what, far in pin.items())
     far, elements = (pin, 0) if isinstance(pin, (int, float)) else pin
-    return not parting.problem and parting.far <= far and parting.unequal <= elements
+    return parting.far <= far and parting.unequal <= elements
 
 
 def verdict(found: Found, read: Readings) -> Verdict:
