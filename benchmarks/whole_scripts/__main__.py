@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,12 +24,33 @@ from benchmarks.report import write_section
 from benchmarks.whole_scripts.models import Found
 from benchmarks.whole_scripts.outputs import Parting
 from benchmarks.whole_scripts.trials import opened, run, scripts_of
-from benchmarks.whole_scripts.verdicts import DOCUMENTED, DOUBTFUL, FAILING, GOOD, Verdict, readings, verdict
+from benchmarks.whole_scripts.verdicts import (
+    AGREE,
+    DOCUMENTED,
+    DOUBTFUL,
+    FAILING,
+    GOOD,
+    RIGHTLY,
+    ROUNDING,
+    Verdict,
+    readings,
+    verdict,
+)
 
 HEADER = """## Whole scripts of SystemDS
 
-Written by `python -m benchmarks.whole_scripts --systemds CHECKOUT --write`."""
-_HALVES = {"1": "half of the scripts, drawn once", "2": "the other half of the scripts", "all": "all scripts"}
+Written by `python -m benchmarks.whole_scripts --systemds CHECKOUT --half {half} --write`, in some ten minutes on two
+cores; CHECKOUT is a source tree: `git clone --depth 1 --branch 3.4.0-rc2 https://github.com/apache/systemds`.
+SystemDS's own test scripts run on the engine with the arguments and inputs of the Java tests that run them (large
+sizes made smaller), are exported by the command line for these in float64, and onnxruntime gives what the engine
+wrote, within the tolerances of `verify`. Whatever parts or is refused was read: `benchmarks/whole_scripts/read.json`
+has the reasons, and how far outputs may part; anything else is counted as not read. *rounding*: the engine's own
+results part as far where its inputs are 1e-14 other (`--shaken`). *documented*: [exporting](exporting.md) says what
+the model gives, and what the engine, whose fault or choice it is. *doubtful*: refused, and need not be. Scripts are
+not judged where no inputs are found that the engine takes, and where it stops or runs for a minute: many test that it
+refuses a script."""
+_HALVES = {"1": "a half of all, drawn once", "2": "the other half of all", "all": "all"}
+_EXPLAINED = (RIGHTLY, ROUNDING, DOCUMENTED, DOUBTFUL)
 Verdicts = Mapping[str, tuple[Found, Verdict]]
 
 
@@ -74,9 +95,15 @@ def report(verdicts: Verdicts) -> str:
 def section(verdicts: Verdicts, half: str) -> str:
     """The section of docs/benchmarks.md."""
     kinds = counts(verdicts)
-    rows = [f"| {kind} | {len(scripts)} |" for kind, scripts in kinds.items()]
-    return "\n".join([HEADER, "", f"{len(verdicts)} scripts ({_HALVES[half]}). {summary(kinds)}", "",
-                      "| scripts that | |", "|---|--:|", *rows])
+    rows = []
+    for kind, scripts in kinds.items():
+        rows.append(f"| {kind} | | {len(scripts)} |")
+        if kind in _EXPLAINED:
+            reasons = Counter(verdicts[script][1].reason for script in scripts)
+            rows += [f"| | {reason} | {count} |" for reason, count in reasons.most_common()]
+    iterative = sum(found.iterative and meaning.kind == AGREE for found, meaning in verdicts.values())
+    found = f"{len(verdicts)} scripts, {_HALVES[half]}. {summary(kinds)} {iterative} agree by `--iterative`."
+    return "\n".join([HEADER.format(half=half), "", found, "", "| scripts | reason | |", "|---|---|--:|", *rows])
 
 
 def main() -> None:
