@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ _HEADER = '<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>'
 class Case:
     """Statements that make Y of X (`rows` x columns), bound matrices, and the expert's nodes with their constants.
 
-    constants: of the expert, beside the bound matrices. tolerance: of numbers, relative to the largest.
+    constants: of the expert, beside the bound matrices. tolerance: of numbers, relative to the largest. rowwise:
+    whether it scores single rows.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Case:
     constants: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     tolerance: float = 1e-5
+    rowwise: bool = False
 
     def script(self) -> str:
         """The whole script in DML."""
@@ -331,4 +333,4 @@ MORE_TRAINED = [
     """, {"one": 1}),
 ]
 
-CASES = [*LAYERS, *ATTENTION, *NETWORKS, *TRAINED, *MORE_TRAINED]
+CASES = [*LAYERS, *ATTENTION, *NETWORKS, *(replace(case, rowwise=True) for case in (*TRAINED, *MORE_TRAINED))]

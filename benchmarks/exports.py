@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from statistics import median
@@ -17,19 +18,21 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from benchmarks.expert_models import CASES, Array, Case
+from benchmarks.expert_models import CASES, ROWS, Array, Case
 from benchmarks.report import write_section
 from benchmarks.timing import alternate
 from onnx_systemds import export_script
 from onnx_systemds.errors import TranspileError
 
+MORE_ROWS = (256, 4096)
 HEADER = """## Exported models
 
 Written by `python -m benchmarks.exports --write`: what users of SystemDS export, against models written by hand in ONNX
-(`benchmarks/expert_models.py`), with a batch of 16 and with any. Nodes, and least milliseconds in onnxruntime on one
-thread, by turns; the ratios are those of the worse of both.
+(`benchmarks/expert_models.py`), with a known batch and with any: of 16, and where single rows are scored of 256 and
+4,096, too. Nodes, and least milliseconds in onnxruntime on one thread, by turns; the ratios are those of the worse of
+both.
 
-| model | nodes | ours, 16 | any | ms | ours, 16 | any | nodes ratio | time ratio |
+| model | nodes | ours, known | any | ms | ours, known | any | nodes ratio | time ratio |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|"""
 
 
@@ -76,6 +79,11 @@ def measure(case: Case, seconds: float) -> tuple[list[float], list[float]]:
             [inf if model is None else next(times) for model in models])
 
 
+def of_rows(case: Case, rows: int) -> Case:
+    """The case with so many rows."""
+    return replace(case, x=np.resize(case.x, (rows, case.x.shape[1])))
+
+
 def main() -> None:
     """Print a line for each case, and the medians of the ratios."""
     arguments = argparse.ArgumentParser()
@@ -88,12 +96,14 @@ def main() -> None:
     for case in CASES:
         if given.names and case.name not in given.names:
             continue
-        counts, own = measure(case, given.seconds)
-        nodes.append(max(counts[1:]) / counts[0])
-        times.append(max(own[1:]) / own[0] if own[0] else 1.0)
-        cells = [case.name, *counts, *(f"{t:.3f}" for t in own), f"{nodes[-1]:.2f}", f"{times[-1]:.2f}"]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-        print(lines[-1], flush=True)
+        for rows in (ROWS, *MORE_ROWS) if case.rowwise else (ROWS,):
+            counts, own = measure(of_rows(case, rows), given.seconds)
+            nodes.append(max(counts[1:]) / counts[0])
+            times.append(max(own[1:]) / own[0] if own[0] else 1.0)
+            name = case.name if rows == ROWS else f"{case.name}, {rows:,} rows"
+            cells = [name, *counts, *(f"{t:.3f}" for t in own), f"{nodes[-1]:.2f}", f"{times[-1]:.2f}"]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+            print(lines[-1], flush=True)
     for what, ratios in (("nodes", nodes), ("time", times)):
         found = f"{what} against the expert's: {median(ratios):.2f} in the middle, {max(ratios):.2f} at most"
         lines.append(f"\n{found[0].upper()}{found[1:]}.")

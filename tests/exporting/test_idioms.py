@@ -15,6 +15,9 @@ from tests.exporting.export_harness import Array, assert_close, run_model
 EXTREMES = np.array([[np.nan, np.inf, -np.inf], [1e30, -1e30, 3e38], [90.0, -90.0, 0.0], [-20.0, 20.0, 1e-30]])
 ROWS: dict[str, Array] = {"m": np.array([[0.5, -2.0, 3.0]]), "s": np.array([[0.1, 2.0, 1.0]]), "g": np.array([[1.0, -2.0, 0.5]]),
                           "b": np.array([[0.0, 1.0, -1.0]])}
+STEEP = np.array([[1.0, 1.0, 1e10], [0.5, -1.0, 2.0], [-10.0, -10.0, -10.0]])
+"""Makes infinities and NaN of numbers in float32."""
+CENTERS = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 1.0], [1.0, 2.0, -1.0]])
 
 
 def exported(body: str, bound: Mapping[str, Array] | None = None, dims: str = "N,3", **more: object) -> onnx.ModelProto:
@@ -29,6 +32,13 @@ def operators(model: onnx.ModelProto) -> list[str]:
 
 def tanh_gelu(x: Array) -> Array:
     return np.asarray(0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) * x)
+
+
+def last_best(scores: Array, missing: int, sign: int = 1) -> Array:
+    """Where the last of the greatest (-1: smallest) numbers of each row is; `missing` for a row of NaN."""
+    numbers = np.where(np.isnan(scores), -np.inf, sign * scores)
+    last = scores.shape[1] - (numbers == numbers.max(axis=1, keepdims=True))[:, ::-1].argmax(axis=1)
+    return np.where(np.isnan(scores).all(axis=1), missing, last)[:, None]
 
 
 def normalized(x: Array) -> Array:
@@ -51,6 +61,18 @@ FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Se
      {}, lambda x: np.where(np.isnan(x), 7.0, x), ["IsNaN", "Where", "Add"]),
     ("missing, filled by a row", "Y = replace(target=X, pattern=NaN, replacement=0) + isNaN(X) * m", {"m": ROWS["m"]},
      lambda x: np.where(np.isnan(x), ROWS["m"], x), ["IsNaN", "Where"]),
+    ("best product", "Y = rowIndexMax(X %*% W + b)", {"W": STEEP, "b": ROWS["b"]},
+     lambda x: last_best(x.astype(np.float32) @ STEEP.astype(np.float32) + ROWS["b"].astype(np.float32), 1),
+     ["Gemm", "Clip", "IsNaN", "Where", "ArgMax", "Gather"]),
+    ("least product", "Y = rowIndexMin(X %*% W)", {"W": -STEEP},
+     lambda x: last_best(x.astype(np.float32) @ STEEP.astype(np.float32), 1),
+     ["Gemm", "Clip", "IsNaN", "Where", "ArgMin", "Gather"]),
+    ("best product that is used again", "S = X %*% W\nY = S * rowIndexMax(S)", {"W": np.eye(3)},
+     lambda x: x @ np.eye(3) * last_best(x @ np.eye(3), 1),
+     ["MatMul", "Clip", "IsNaN", "Where", "ArgMax", "Gather", "Mul"]),
+    ("nearest", "D = -2 * (X %*% t(C)) + t(rowSums(C^2))\nY = rowIndexMax(D <= rowMins(D))", {"C": CENTERS},
+     lambda x: last_best(-2 * (x @ CENTERS.T) + (CENTERS**2).sum(axis=1), 3, -1),
+     ["Gemm", "IsNaN", "Where", "ArgMin", "Gather"]),
     ("clipped", "Y = min(max(X, -2), 3)", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped, the other way round", "Y = max(-2, min(3, X))", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped at zero", "Y = min(max(X, 0), 6)", {}, lambda x: np.clip(x, 0, 6), ["Clip"]),

@@ -17,6 +17,7 @@ from onnx_systemds.exporting.graph.operators import TO_THE_END, Operators
 from onnx_systemds.exporting.graph.places import BEYOND, is_place, may_be_negative
 from onnx_systemds.exporting.passes import (
     activations,
+    best_places,
     convolution_joins,
     idioms,
     simplifications,
@@ -213,7 +214,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Where": (simplifications.chosen_truths, activations.rectified),
     "If": (idioms.missing_replaced,),
     "Transpose": (turned,),
-    "Gather": (texts,),
+    "Gather": (texts, best_places.in_product),
+    "ArgMax": (best_places.told_by_truths,),
     "Concat": (convolution_joins.grouped, stacks.stacked),
     "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged,
                 single_numbers.reshaped_before),
