@@ -8,8 +8,10 @@ the matrix itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Union
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
@@ -196,3 +198,17 @@ def sizes_in(value: Value) -> Iterator[Dim]:
 def unfolded(value: Value) -> Value:
     """Return the item of a list of one, which stands for the list as in the engine; other values as they are."""
     return value.items[0] if isinstance(value, ListValue) and len(value.items) == 1 else value
+
+
+def scalar_text(value: bool | int | float | str) -> str:
+    """Return a scalar as the engine prints it, and so as Java does."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if not isinstance(value, float) or value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    digits, exponent = f"{Decimal(repr(value)).normalize():e}".split("e")
+    return f"{digits if '.' in digits else f'{digits}.0'}E{int(exponent)}"

@@ -7,9 +7,8 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES
-from onnx_systemds.exporting.builtins.operators import scalar_text
 from onnx_systemds.exporting.graph.nodes import TEXT, Array
-from onnx_systemds.exporting.values import FrameValue, ListValue
+from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
 from onnx_systemds.inference.dims import Dim
 
 

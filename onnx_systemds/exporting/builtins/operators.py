@@ -25,6 +25,7 @@ from onnx_systemds.exporting.values import (
     FrameValue,
     known_integer,
     known_scalar,
+    scalar_text,
     unfolded,
 )
 from onnx_systemds.inference import dims
@@ -293,16 +294,6 @@ def _of_texts(operator: str, a: Any, b: Any) -> Scalar:
     if operator in COMPARED:
         return known_scalar(_compared(operator, scalar_text(a), scalar_text(b)))
     raise UnsupportedCase(f"'{operator}' of strings")
-
-
-def scalar_text(value: bool | int | float | str) -> str:
-    """Return a scalar as the engine prints it."""
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, float):
-        special = {math.inf: "Infinity", -math.inf: "-Infinity"}
-        return special.get(value, "NaN" if math.isnan(value) else repr(value))
-    return str(value)
 
 
 def _compared(operator: str, a: Any, b: Any) -> bool:
