@@ -65,6 +65,10 @@ CASES = [
     row("numbers of frames of numbers", "X = as.matrix(F[, 2])\nG = as.frame(X)\nG = rbind(G, G)\nY = as.matrix(cbind(G, G))"),
     row("numbers of texts and numbers", "X = as.matrix(F[, 2])\nG = cbind(F[, 2:3], as.frame(X))\nY = as.matrix(G[, 2:3])"),
     row("texts replaced", 'Y = replace(target=F, pattern="a", replacement="z")'),
+    row("texts of numbers replaced", 'G = replace(target=F, pattern=2, replacement=7)\nG = replace(target=G, pattern=1e-5, replacement=2.5e8)\n'
+        'G = cbind(G, frame(data=["1.0E-5", "2.0", "TRUE", "true"], rows=nrow(F), cols=4))\nG = replace(target=G, pattern=0.00001, replacement=0.0005)\n'
+        "Y = replace(target=G, pattern=TRUE, replacement=FALSE)"),
+    row("texts replaced beside numbers", 'X = as.matrix(F[, 2])\nG = replace(target=cbind(F[, 2], as.frame(X)), pattern="a", replacement="b")\nY = as.matrix(G)'),
     row("texts compared", "Y = F[, 1] == F[, 2]"),
     row("texts that differ", 'G = replace(target=F[, 1], pattern="b", replacement="a")\nY = as.matrix(F[, 1] != G)'),
     row("a cell compared", 's = as.scalar(F[2, 1])\nY = matrix(0, 1, 1)\nif (s != "c" & s == "b") { Y = Y + 1 }'),
@@ -233,6 +237,8 @@ REFUSED = [
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"recode\\": [1]}", meta=F)', "the meta frame must be known"),
     ('Y = transformapply(target=F, spec="{ids: true, word_embedding: [1]}", meta=F)', "needs the argument embedding"),
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"hash\\": [1]}", meta=F)', '"hash"'),
+    ("Y = replace(target=as.frame(as.matrix(F)), pattern=0, replacement=1)", "replace of 0 in columns of numbers: their types are"),
+    ('Y = replace(target=F, pattern=as.scalar(F[1, 1]), replacement="a")', "replace in a frame of what only the run knows"),
     ("Y = cbind(F, as.frame(matrix(1, nrow(F), 1)))", "a frame of texts and numbers, which no tensor can hold"),
     ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),
     ("Y = sum(F)", "a frame"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT
-from onnx_systemds.exporting.values import FrameValue, ListValue
+from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
 from onnx_systemds.inference.dims import Dim, Dims
 
 NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
@@ -18,6 +19,9 @@ NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
 
 EQUAL_TEXTS = 19
 """The opset from which on texts can be compared."""
+
+_NUMBER_OR_TRUTH = re.compile(r"NaN|true|false|[-+]?(0x[0-9a-f]+|[0-9.]+(e[-+]?[0-9]+)?)[dfl]?", re.IGNORECASE)
+"""Texts that the engine takes for more than texts."""
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers by what the engine prints of them."""
@@ -132,12 +136,17 @@ def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> Fr
 
 
 def replace_text(ctx: Context, target: FrameValue, pattern: Value, replacement: Value) -> FrameValue:
-    """Return a frame in which every cell with one text holds another."""
-    wanted = [value for value in (pattern, replacement) if isinstance(value, Scalar) and isinstance(value.known, str)]
-    if len(wanted) != 2 or any(part.kind != TEXT for part in target.parts):
-        raise UnsupportedCase("replace in a frame of other than texts, or of other than known texts")
-    old, new = map(ctx.tensor, wanted)
-    return FrameValue(tuple(ctx.g.where(equal_texts(ctx, part, old), new, part) for part in target.parts))
+    """Return a frame in which every cell with one text, which may be that of a number, holds another."""
+    wanted = [value.known for value in (pattern, replacement) if isinstance(value, Scalar) and value.known is not None]
+    if len(wanted) != 2:
+        raise UnsupportedCase("replace in a frame of what only the run knows")
+    old, new = (str(known).lower() if isinstance(known, bool) else scalar_text(known) for known in wanted)
+    if _NUMBER_OR_TRUTH.fullmatch(old) and any(part.kind != TEXT for part in target.parts):
+        raise UnsupportedCase(f"replace of {old} in columns of numbers: their types are what the engine finds in them",
+                              hint="replace in their matrix, as.matrix(F), or say that they are texts, string[N,3]")
+    return FrameValue(tuple(
+        ctx.g.where(equal_texts(ctx, part, text(ctx, old)), text(ctx, new), part) if part.kind == TEXT else part
+        for part in target.parts))
 
 
 def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
