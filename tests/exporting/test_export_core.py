@@ -166,6 +166,8 @@ FUNCTIONS = [
     row("numbers in strings", 't = 0\nif ("x" + 0.0005 == "x5.0E-4") { t = t + 1 }\nif ("x" + 12345678.0 == "x1.2345678E7") { t = t + 2 }\n'
         'if ("x" + 0.001 + 9999999.0 == "x0.0019999999.0") { t = t + 4 }\nif ("x" + (-1.5e-10) + 1e7 == "x-1.5E-101.0E7") { t = t + 8 }\n'
         'if ("0.0005" == 0.0005) { t = t + 16 }\nY = X + t'),
+    row("arguments by name and by place", "Y = f(2, b=X, 3)",
+        functions="f = function(double a, matrix[double] b, double c) return (matrix[double] r) { r = a * b + c }"),
     row("recursion", "Y = X * f(5)",
         functions="f = function(int n) return (int r) { r = 1\n if (n > 1) { q = f(n - 1)\n r = n * q } }"),
     row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL = append(L, list(c=Z))\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),

@@ -18,7 +18,7 @@ _LITERALS = (tree.IntLiteral, tree.DoubleLiteral, tree.StringLiteral, tree.Boole
 
 
 def check_names(call: tree.Call, function: tree.Function | None) -> None:
-    """Raise UnsupportedCase for a call of a function in DML with a name twice, or with and without names.
+    """Raise UnsupportedCase for a call of a function in DML with and without names.
 
     function: None for one of SystemDS. The engine takes the latter for functions that it inlines, which have no blocks.
     """
@@ -26,8 +26,6 @@ def check_names(call: tree.Call, function: tree.Function | None) -> None:
     is_called = function is None or any(map(scopes.blocks_in, function.body))
     if names and len(names) < len(call.arguments) and is_called:
         raise UnsupportedCase(f"{call.function} has arguments with and without names", hint="name all of them, or none")
-    if twice := [name for place, name in enumerate(names) if name in names[:place]]:
-        raise UnsupportedCase(f"{call.function} gets the argument {twice[0]} twice")
 
 
 def bound(

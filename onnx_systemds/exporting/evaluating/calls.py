@@ -40,18 +40,31 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
             return special
     own = found is not None or node.function not in BUILTINS
     evaluated = evaluator.argument if own else evaluator.value
-    positional = [evaluated(a.value) for a in node.arguments if a.name is None]
-    named = {a.name: evaluated(a.value) for a in node.arguments if a.name is not None}
+    names = _names(node, found)
+    positional = [evaluated(a.value) for a, name in zip(node.arguments, names) if name is None]
+    named = {name: evaluated(a.value) for a, name in zip(node.arguments, names) if name is not None}
     evaluator.enter_line(node)
     with evaluator.at(node):
-        if any(argument.name is not None for argument in node.arguments[: len(positional)]):
+        if any(name is not None for name in names[: len(positional)]):
             raise UnsupportedCase(f"an argument of {node.function} without a name stands after one that has a name",
                                   hint="name all of them, or none")
+        if twice := [name for place, name in enumerate(names) if name is not None and name in names[:place]]:
+            raise UnsupportedCase(f"{node.function} gets the argument {twice[0]} twice")
         if found is not None or node.function in IN_DML or (own and refusal(node.function) is None):
             check_names(node, None if found is None else found[0])
         elif not own and not node.namespace and BUILTINS[node.function].is_ours:
             check_form(node.function, len(positional), list(named))
         return _dispatched(evaluator, node, found, positional, named)
+
+
+def _names(node: tree.Call, found: tuple[tree.Function, Module] | None) -> list[str | None]:
+    """Return the names of arguments; those of a function of the script also where a named one stands before them."""
+    names = [argument.name for argument in node.arguments]
+    parameters = [parameter.name for parameter in found[0].parameters] if found is not None else []
+    if len(names) > len(parameters):
+        return names
+    first = next((place for place, name in enumerate(names) if name is not None), len(names))
+    return [*names[:first], *(name or parameters[place] for place, name in enumerate(names[first:], first))]
 
 
 def _dispatched(
