@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import CONSTANTS
 from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.dml.tokens import LARGEST_INT
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins import operators
 from onnx_systemds.exporting.builtins.registry import BUILTINS
@@ -15,6 +17,8 @@ from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value, known_scalar
 
 _ARITHMETIC = ("+", "-", "*", "/", "^", "%%", "%/%")
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+_DOUBLE = re.compile(r"\s*([-+]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))[dDfF]?\s*")
 _AS_NUMBER = "as.integer makes a number of a truth"
 
 
@@ -115,14 +119,14 @@ def _is_never(node: tree.Binary) -> bool:
 
 
 def _argument_value(content: Any) -> Scalar:
-    """Return the value of an argument of the command line: text that reads as a number or boolean is one."""
+    """Return the value of an argument of the command line: text that Java reads as a number, or a truth, is one."""
     if not isinstance(content, str):
         return known_scalar(content.item() if hasattr(content, "item") else content)
     if content in ("TRUE", "FALSE"):
         return known_scalar(content == "TRUE")
-    for kind in (int, float):
-        try:
-            return known_scalar(kind(content))
-        except ValueError:
-            continue
-    return known_scalar(content)
+    if _WHOLE.fullmatch(content) and abs(int(content)) <= LARGEST_INT:
+        return known_scalar(int(content))
+    if found := _DOUBLE.fullmatch(content):
+        return known_scalar(float(found[1]))
+    is_quoted = len(content) > 1 and content[0] == content[-1] and content[0] in "\"'"
+    return known_scalar(content[1:-1] if is_quoted else content)
