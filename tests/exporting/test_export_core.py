@@ -250,6 +250,26 @@ def test_what_is_written_beside_messages_alone_is_written_in_every_run(body: str
     assert any("the other branch only says why there are none" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("body", "wanted", "expected"),
+    {
+        "by the run": ('n = nrow(X)\nname = "o/" + sum(X) + ".csv"\nwrite(X, name)\nwrite(n, "n_" + sum(X), format="csv")\nwrite(X, "Y")', None,
+                       {"X_out": 4, "n": 2, "Y": 4}),
+        "not wanted": ('name = "o/" + sum(X)\nwrite(X, name)\nwrite(X * 2, name)\nwrite(toString(X), "log")\nwrite(X, "Y")', ["Y"], {"Y": 4}),
+        "wanted": ('Z = X * 3\nwrite(Z, "o/" + min(X))\nwrite(X, "Y")', ["Z"], {"Z": 12}),
+        "a number": ("write(X, 7)\nA = read(7)\nwrite(A, $o)", None, {"7": 4, "0.5": 4}),
+    }.values(),
+)
+def test_files_whose_names_only_the_run_knows_are_outputs_called_like_variables(
+    body: str, wanted: list[str] | None, expected: dict[str, float]
+) -> None:
+    notes: list[str] = []
+    model = export_script(f'X = read("X")\n{body}\n', outputs=wanted, arguments={"o": "0.5"}, notes=notes)
+    assert {name: array.sum() for name, array in run_model(model, {"X": np.ones((2, 2))}).items()} == expected
+    is_told = any("its output is called" in note for note in notes)
+    assert is_told == any(name in expected for name in ("n", "Z"))
+
+
 def test_short_loops_write_an_output_in_each_trip() -> None:
     model = export_script('X = read("X")\nfor (i in 1:3) { write(X * i, "Y" + i) }\n')
     found = run_model(model, {"X": np.ones((2, 2))})

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined
-from onnx_systemds.exporting.values import FrameValue, ListValue
+from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
 from onnx_systemds.inference.dims import Dim
 
 _READ_AS_NUMBERS = (*NUMBER_TYPES, "DOUBLE", "FLOAT", "INT", "INTEGER")
@@ -22,7 +22,7 @@ _LONG_ENDINGS = ("binary", "libsvm", "jsonl", "delta", "parquet", "proto")
 @builtin("read")
 def read(
     ctx: Context,
-    path: str,
+    path: Value,
     rows: Dim | None = None,
     cols: Dim | None = None,
     format: str = "",
@@ -45,21 +45,22 @@ def read(
 
     Texts that stand for missing numbers are a matter of the file, as all else that says how it is read.
     """
-    if naStrings is not None and (data_type == "frame" or path in ctx.files):
+    file = known_file(path, "read")
+    if naStrings is not None and (data_type == "frame" or file in ctx.files):
         what = "a frame" if data_type == "frame" else "what this script has written"
         raise UnsupportedCase(f"naStrings says what is missing in {what}, where a model has the texts themselves",
                               hint="leave out naStrings, and replace them")
-    if path in ctx.files:
-        return ctx.files[path]
+    if file in ctx.files:
+        return ctx.files[file]
     types = [part.strip().upper() for part in schema.split(",")]
     if data_type == "frame" and all(part in _READ_AS_NUMBERS for part in types):
-        return frame_of(ctx, ctx.interface.read(path, target, (rows, cols), "matrix", value_type))
-    return ctx.interface.read(path, target, (rows, cols), data_type, value_type)
+        return frame_of(ctx, ctx.interface.read(file, target, (rows, cols), "matrix", value_type))
+    return ctx.interface.read(file, target, (rows, cols), data_type, value_type)
 
 
 @builtin("write")
 def write(
-    ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: Value | None = None,
+    ctx: Context, x: Value, path: Value, format: str = "", header: bool = False, sep: Value | None = None,
     sparse: bool = False, dataset: Value | None = None, indSep: Value | None = None,
     rows_in_block: Value | None = None, cols_in_block: Value | None = None,
 ) -> None:
@@ -67,15 +68,31 @@ def write(
 
     A file that is written again holds what it got last, as in the engine.
     """
-    name = written_as(ctx, path)
-    before = None if ctx.written else ctx.files.get(path)
+    file = known_file(path, "write")
+    name = written_as(ctx, file)
+    before = None if ctx.written else ctx.files.get(file)
     if before is not None:
         names = [[path for path, _ in leaves((name,), value)] for value in (before, x)]
         if names[0] != names[1]:
             raise UnsupportedCase(f"{quoted(name)} is written twice, with other items")
     put(ctx, name, x, again=before is not None)
     if not ctx.written:
-        ctx.files[path] = x
+        ctx.files[file] = x
+
+
+def known_file(path: Value, function: str) -> str:
+    """Return the name of a file that is read or written. Raises UnsupportedCase where it is not known."""
+    file = file_name(path)
+    if file is None:
+        raise UnsupportedCase(f"the name of the file of {function} must be known when the script is exported",
+                              hint="give it as a literal or a bound argument")
+    return file
+
+
+def file_name(path: Value) -> str | None:
+    """Return the name of a file, which may be a number; None where it is not known."""
+    known = path.known if isinstance(path, Scalar) else None
+    return None if known is None else scalar_text(known)
 
 
 def written_as(ctx: Context, path: str) -> str:

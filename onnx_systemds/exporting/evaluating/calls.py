@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.call_forms import IN_DML, check_form
-from onnx_systemds.exporting.builtins.files import written_as
+from onnx_systemds.exporting.builtins.files import file_name, put, written_as
 from onnx_systemds.exporting.builtins.library import library_results
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
 from onnx_systemds.exporting.evaluating.arguments import bound, check_names
@@ -208,18 +208,41 @@ def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
 
 
 def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
-    """Leave out what is written and not wanted, where it cannot be exported."""
-    interface = evaluator.context.interface
-    if interface.wanted is None or len(node.arguments) < 2:
+    """Leave out what is written and not wanted, where it cannot be exported; name by variables what files are not."""
+    context = evaluator.context
+    if len(node.arguments) < 2 or any(argument.name for argument in node.arguments[:2]):
         return None
-    path = evaluator.value(node.arguments[1].value)
-    known = path.known if isinstance(path, Scalar) else None
-    if not isinstance(known, str) or interface.may_want(written_as(evaluator.context, known)):
+    target = node.arguments[0].value
+    path = _known_path(evaluator, node.arguments[1].value)
+    if path is not None:
+        name = written_as(context, path)
+    elif isinstance(target, tree.Name):
+        is_input = any(tensor.hint == target.name for tensor in evaluator.graph.inputs)
+        name = f"{target.name}_out" if is_input else target.name
+    else:
+        return None if context.interface.wanted is None else ()
+    if not context.interface.may_want(name) and (path is None or not _is_exported(evaluator, node.arguments[:1])):
+        context.interface.wants(name)
+        return ()
+    if path is not None:
         return None
-    if _is_exported(evaluator, node.arguments[:1]):
-        return None
-    interface.wants(written_as(evaluator.context, known))
+    evaluator.enter_line(node)
+    context.drop(f"the name of a file is known only when the script runs: its output is called {name}")
+    value = evaluator.value(target)
+    with evaluator.at(node):
+        put(context, name, value)
     return ()
+
+
+def _known_path(evaluator: Evaluator, node: tree.Expression) -> str | None:
+    """Return the name of a file, None where only the run knows it."""
+    try:
+        path = evaluator.value(node)
+    except (BudgetExceeded, InternalError):
+        raise
+    except TranspileError:
+        return None
+    return file_name(path)
 
 
 SPECIAL = {
