@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from onnx_systemds.correspondence import ELEMENTWISE
@@ -65,12 +66,8 @@ def _is_cheap(nodes: list[Node], choices: list[tuple[Tensor, ...]]) -> bool:
 
 
 def _is_small(dims: Dims) -> bool:
-    count = 1
-    for dim in dims:
-        if not isinstance(dim, int):
-            return False
-        count *= dim
-    return count <= _SMALL
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    return len(sizes) == len(dims) and math.prod(sizes) <= _SMALL
 
 
 def _moves_out(node: Node) -> bool:
