@@ -168,6 +168,7 @@ FUNCTIONS = [
         'if ("0.0005" == 0.0005) { t = t + 16 }\nY = X + t'),
     row("arguments by name and by place", "Y = f(2, b=X, 3)",
         functions="f = function(double a, matrix[double] b, double c) return (matrix[double] r) { r = a * b + c }"),
+    row("one by a number", "Y = cbind((seq(1, 1) / sum(X)) %*% (seq(1, 1) > seq(1, 1)), X[1, ])"),
     row("recursion", "Y = X * f(5)",
         functions="f = function(int n) return (int r) { r = 1\n if (n > 1) { q = f(n - 1)\n r = n * q } }"),
     row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL = append(L, list(c=Z))\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from onnx_systemds.correspondence import ELEMENTWISE
 from onnx_systemds.exporting.graph.nodes import Node, Tensor, cut_of, made_by
 from onnx_systemds.exporting.passes.fusing import Fusing
@@ -52,6 +54,16 @@ def _with_dims(fusing: Fusing, tensor: Tensor, dims: Dims, place: Node) -> Tenso
     assert made is not None
     inputs = [_with_dims(fusing, operand, dims, place) for operand in made.inputs if operand is not None]
     return fusing.inserted(place, made.op, inputs, Tensor(tensor.kind, dims, tensor.hint), made.attributes)
+
+
+def inverse(fusing: Fusing, node: Node) -> bool:
+    """A matrix of 1 divided by what has fewer axes: onnxruntime loses axes of the 1 where a product follows."""
+    one, divisor = node.operand(0), node.operand(1)
+    known = one.constant
+    if known is None or known.size != 1 or known.item() != 1 or one.rank <= divisor.rank:
+        return False
+    viewed = fusing.viewed(divisor, node.outputs[0].dims, node)
+    return viewed is not None and fusing.become(node, "Div", [fusing.builder.constant(np.ones(()), one.kind), viewed])
 
 
 def cell(fusing: Fusing, node: Node) -> bool:
