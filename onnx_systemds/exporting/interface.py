@@ -16,7 +16,17 @@ from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
-from onnx_systemds.exporting.values import INTEGER, TYPES, FrameValue, ListValue, Matrix, Scalar, Value, known_scalar
+from onnx_systemds.exporting.values import (
+    INTEGER,
+    TYPES,
+    FrameValue,
+    ListValue,
+    Matrix,
+    Scalar,
+    Value,
+    known_scalar,
+    scalar_text,
+)
 from onnx_systemds.inference.dims import Dim, product, symbol
 
 _KINDS = {"double": FLOAT, "float": FLOAT, "int": INT, "integer": INT, "boolean": BOOL, "bool": BOOL, "string": TEXT}
@@ -106,7 +116,7 @@ class Interface:
         if array.ndim == 0:
             return known_scalar(array.item())
         if array.dtype.kind in "OU":
-            texts = np.array([str(item) for item in array.ravel().tolist()], object)
+            texts = np.array([_cell_text(item, name) for item in array.ravel().tolist()], object)
             return FrameValue((self.graph.constant(texts.reshape(array.shape[0], -1), TEXT, name),))
         if array.dtype.kind not in "fiub":
             raise UnsupportedCase(f"the value of {name} is no array of numbers")
@@ -199,3 +209,13 @@ class Interface:
     def unused(self) -> list[str]:
         """Return the names of specs and bindings that nothing has asked for."""
         return [name for name in {**self.specs, **self.bindings} if name not in self.used]
+
+
+def _cell_text(item: Any, name: str) -> str:
+    """Return a cell of a frame as text; what is missing, as in tables of pandas, has none."""
+    item = item.item() if isinstance(item, np.generic) else item
+    if item is None or (isinstance(item, float) and math.isnan(item)):
+        return ""
+    if isinstance(item, bytes):
+        raise UnsupportedCase(f"a cell of the frame {name} is no text but bytes", hint="decode them to texts")
+    return scalar_text(item) if isinstance(item, (bool, float)) else str(item)

@@ -191,6 +191,23 @@ def test_what_the_engine_imputes_wrongly_is_refused(impute: list[object], more: 
     assert reason in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [(None, ""), (np.nan, ""), ("", ""), ("b", 'the meta frame has a cell "b" without a code'), (b"b", "a cell of the frame M is no text")],
+    ids=["none", "nan", "empty", "no-code", "bytes"],
+)
+def test_cells_of_a_meta_frame_may_be_missing(cell: object, reason: str) -> None:
+    script = ('F = read("F", data_type="frame")\nM = read("M", data_type="frame")\n'
+              'Y = transformapply(target=F, spec="{ids: true, recode: [1]}", meta=M)\nwrite(Y, "Y")\n')
+    bindings = {"M": np.array([["a·1"], [cell]], object)}
+    if reason:
+        with pytest.raises(TranspileError, match=reason):
+            export_script(script, inputs={"F": "string[N,1]"}, bindings=bindings)
+    else:
+        model = export_script(script, inputs={"F": "string[N,1]"}, bindings=bindings)
+        np.testing.assert_equal(run_model(model, {"F": texts("a", "b")})["Y"], [[1], [np.nan]])
+
+
 def test_embeddings_of_words_agree_with_the_engine() -> None:
     """Their product would be zeros in the engine; so are the numbers of a text that has no code."""
     words, meta = texts("cat", "dog", "fish", "bird", "cat"), texts("dog·2", "cat·1", "bird·3")

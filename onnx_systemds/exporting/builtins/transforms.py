@@ -196,17 +196,26 @@ def _recoded(ctx: Context, column: Tensor, entries: list[str], other: int = 0) -
     """Return the codes of texts as ints, `other` for those without one, and the highest code."""
     if column.kind != TEXT:
         raise UnsupportedCase("a column of numbers is recoded", hint="give the frame as texts: string[N,3]")
-    pairs = [entry.rpartition(_BETWEEN)[::2] for entry in entries]
-    codes = tuple(int(code) for _, code in pairs)
+    pairs = [(entry.rpartition(_BETWEEN)[0], int(_number(entry))) for entry in entries]
+    codes = tuple(code for _, code in pairs)
     found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain=ML, default_int64=other,
                        keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)
     return found, max(codes, default=0)
 
 
+def _number(entry: str) -> float:
+    """Return the code of a text, or the upper end of a bin, that a cell of a meta frame notes."""
+    try:
+        return float(entry.rpartition(_BETWEEN)[2])
+    except ValueError:
+        raise UnsupportedCase(f"the meta frame has a cell {quoted(entry)} without a code or an end",
+                              hint="bind the file that transformencode and write gave") from None
+
+
 def _binned(ctx: Context, column: Tensor, entries: list[str]) -> Tensor:
     """Return which bin a number is in; the upper end belongs to a bin, and the outer ones have no end."""
     g = ctx.g
-    ends = [float(entry.rpartition(_BETWEEN)[2]) for entry in entries[:-1]]
+    ends = [_number(entry) for entry in entries[:-1]]
     above = column > g.constant(np.array([ends]), FLOAT)
     code = g.reduce("ReduceSum", g.floating(above), (1,)) + 1.0
     return g.where(column.apply("IsNaN"), column, code)
