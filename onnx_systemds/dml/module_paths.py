@@ -20,7 +20,8 @@ _FEWEST_DOTS = 3
 NUMBERED = "onnx::"
 """What names begin with that tell nothing: ``onnx::Conv_205`` is a weight that PyTorch's older exporter has folded."""
 
-Path = tuple[str, ...]
+ModulePath = tuple[str, ...]
+"""The words of a path: of the modules around a value or node, outermost first."""
 
 
 def is_path(name: str) -> bool:
@@ -53,18 +54,18 @@ def beginning_in(name: str, names: Container[str]) -> str:
     return ""
 
 
-def _path(name: str) -> Path:
+def _path(name: str) -> ModulePath:
     """The parts of a path, none that the next one repeats: ``layer/layer.0`` is ``layer.0``."""
     parts = [part for part in _FIRST_OUTPUT.sub("", name).split("/" if "/" in name else ".") if part]
     return tuple(part for part, following in zip(parts, [*parts[1:], ""])
                  if following != part and not following.startswith(f"{part}."))
 
 
-def _ends(path: Path) -> Iterable[Path]:
+def _ends(path: ModulePath) -> Iterable[ModulePath]:
     return (path[start:] for start in range(len(path)))
 
 
-def _short(path: Path, ends: Mapping[Path, int], modules: Mapping[Path, int]) -> str:
+def _short(path: ModulePath, ends: Mapping[ModulePath, int], modules: Mapping[ModulePath, int]) -> str:
     """The shortest end that no other value has, without the operator where its module has no other value."""
     for count in range(min(_LEAST_PARTS, len(path)), len(path) + 1):
         end = path[len(path) - count :]

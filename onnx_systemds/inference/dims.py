@@ -19,8 +19,9 @@ from onnx_systemds.limits import check_atoms, check_integer
 Atom = Union["Symbol", "Operation"]
 Monomial = tuple[Atom, ...]
 
-RUN_SIZE = "?="  # first characters of the symbols that stand for sizes which only the run decides, 0 among them
-ANY_SIGN = "?-"  # the same for integers that may also be negative
+OF_RUN = "?"  # first character of the symbols that stand for sizes which only the run decides
+RUN_SIZE = "?="  # first characters of those that may be 0
+ANY_SIGN = "?-"  # of those that are integers and may be negative, too
 _LONGEST_QUOTIENT = 64  # terms: a division that goes on is not taken for exact
 _REMEMBERED = 4096  # results of what is asked again and again: few different sizes occur in a graph
 
@@ -264,7 +265,12 @@ def may_be_zero(dims: Dim | Iterable[Dim]) -> bool:
 
 def is_of_run(dims: Dim | Iterable[Dim]) -> bool:
     """Whether sizes occur that only the run decides, those of results by a symbol of the result: they may be 0, too."""
-    return any(name.startswith("?") for name in symbols(dims))
+    return any(map(is_run_symbol, symbols(dims)))
+
+
+def is_run_symbol(name: str) -> bool:
+    """Whether a symbol of this name stands for a size that only the run decides."""
+    return name.startswith(OF_RUN)
 
 
 def lone_symbol(dim: Dim) -> str | None:

@@ -11,6 +11,7 @@ import onnx
 from onnx_systemds.errors import TYPE_ADVICE, ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
 from onnx_systemds.inference.dims import (
+    OF_RUN,
     RUN_SIZE,
     Dim,
     Dims,
@@ -282,12 +283,12 @@ class NodeFacts:
 
 def unknown_size(facts: NodeFacts, output: int, axis: int, *, or_none: bool = False) -> Dim:
     """A size that only the run decides: a symbol of its own, defined after the node. or_none: whether it may be 0."""
-    return symbol(f"{RUN_SIZE if or_none else '?'}{facts.node.outputs[output]}_dim{axis}")
+    return symbol(f"{RUN_SIZE if or_none else OF_RUN}{facts.node.outputs[output]}_dim{axis}")
 
 
 def is_unknown_size(name: str, value: str) -> bool:
     """Whether a symbol is an `unknown_size` of this value."""
-    return name.startswith((f"?{value}_dim", f"{RUN_SIZE}{value}_dim"))
+    return name.startswith((f"{OF_RUN}{value}_dim", f"{RUN_SIZE}{value}_dim"))
 
 
 @lru_cache(maxsize=2048)

@@ -379,7 +379,7 @@ def _sign_of(dim: Dim) -> int | None:
     """Return 1 if a size is certainly positive, 0 if it is certainly not negative, None otherwise."""
     if isinstance(dim, int):
         return (dim > 0) - (dim < 0) if dim >= 0 else None
-    names = {name: dims.symbol(name) + (0 if name.startswith((dims.RUN_SIZE, dims.ANY_SIGN)) else 1)
+    names = {name: dims.symbol(name) + (0 if dims.may_be_zero(dims.symbol(name)) else 1)
              for name in dims.symbols(dim)}
     shifted = dims.substitute(dim, names)
     if dims.is_non_negative(shifted - 1):

@@ -11,7 +11,7 @@ from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.graph.nodes import TEXT
 from onnx_systemds.exporting.values import FrameValue, unfolded
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, symbols
+from onnx_systemds.inference.dims import Dim, may_be_zero
 
 
 @builtin("removeEmpty")
@@ -48,7 +48,7 @@ def _kept(ctx: Context, x: Tensor, margin: str, select: Matrix | None, empty_ret
     size = g.size_symbol(margin)
     dims = tuple(size if i == axis else d for i, d in enumerate(x.dims))
     found = g.node("Compress", [x, chosen], dims, x.kind, axis=axis)
-    if symbols(found.dims[axis])[0].startswith(RUN_SIZE):
+    if may_be_zero(found.dims[axis]):
         g.bind_dims(found)
     return found
 

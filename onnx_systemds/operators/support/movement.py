@@ -13,7 +13,17 @@ from typing import TypeVar
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product, symbols
+from onnx_systemds.inference.dims import (
+    Dim,
+    Dims,
+    is_non_negative,
+    is_run_symbol,
+    maximum,
+    may_be_zero,
+    minimum,
+    product,
+    symbols,
+)
 from onnx_systemds.operators.api import Fragment, NodeView, View, split_view
 from onnx_systemds.operators.api.layout import along_axis, around
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
@@ -75,7 +85,7 @@ def without_elements(node: NodeView) -> Fragment | None:
     wanted = {output: value for output, value in outputs.items() if node.wants(output)}
     if not all(value.is_empty and not value.is_list for value in wanted.values()):
         return None
-    own = {symbol for value in wanted.values() for symbol in symbols(value.dims or ()) if symbol.startswith("?")}
+    own = {*filter(is_run_symbol, symbols([size for value in wanted.values() for size in value.dims or ()]))}
     if own.intersection(node.own_sizes()):
         return None
     return reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())

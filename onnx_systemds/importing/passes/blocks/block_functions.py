@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_expression, print_statement
 from onnx_systemds.dml.rewrite import call, renamed, reshaped
@@ -27,7 +28,7 @@ from onnx_systemds.importing.passes.block_cuts import (
     is_never,
     with_never,
 )
-from onnx_systemds.importing.passes.blocks.block_names import Path, block_name, common_scope, local_name
+from onnx_systemds.importing.passes.blocks.block_names import block_name, common_scope, local_name
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.blocks.own_weights import Given, own_weights
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_reshapes_apart
@@ -173,7 +174,7 @@ class _Block:
     ) -> None:
         self.body, self.repeat, self.kinds, self.own = body, repeat, kinds, own
         self.origins = [[body[place].origin for place in instance] for instance in repeat.instances]
-        self.scopes: list[Path] = [common_scope(origins) for origins in self.origins]
+        self.scopes: list[ModulePath] = [common_scope(origins) for origins in self.origins]
         self.name = names.fresh(block_name(self.scopes))
         self.ends = {instance[-1]: number for number, instance in enumerate(repeat.instances)}
         self._made_of = {name: place for place, statement in enumerate(body) for name in assigned((statement,))}

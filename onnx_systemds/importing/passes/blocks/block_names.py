@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.importing.origins import Origin
 
-Path = tuple[str, ...]
 _MOST = 0.8  # of the nodes of a sequence that a scope has to hold
 _WORDS_OF_NAME = 2
 
 
-def common_scope(origins: Sequence[object]) -> Path:
+def common_scope(origins: Sequence[object]) -> ModulePath:
     """The innermost scope that holds most of the nodes; empty where they have none."""
     scopes = [origin.scope for origin in origins if isinstance(origin, Origin)]
     held = Counter(scope[:length] for scope in scopes for length in range(1, len(scope) + 1))
     return max((scope for scope, count in held.items() if count >= _MOST * len(scopes)), key=len, default=())
 
 
-def block_name(scopes: Sequence[Path]) -> str:
+def block_name(scopes: Sequence[ModulePath]) -> str:
     """The name of a sequence by the scopes of its instances: ``encoder.layer.0`` is called encoder_layer."""
     words = [tuple(word for word in scope if not word.isdigit()) for scope in scopes]
     if len(set(words)) > 1 or not words[0]:
@@ -28,7 +28,7 @@ def block_name(scopes: Sequence[Path]) -> str:
     return legal_identifier("_".join(words[0][-_WORDS_OF_NAME:]), "block")
 
 
-def local_name(name: str, scope: Path) -> str:
+def local_name(name: str, scope: ModulePath) -> str:
     """What a variable is called within a scope: without the part of that, or of its end, that its name begins with."""
     for start in range(len(scope)):
         prefix = legal_identifier("_".join(scope[start:])) + "_"

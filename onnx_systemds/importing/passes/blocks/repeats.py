@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names as Identifiers
 from onnx_systemds.dml.scopes import assigned, assignment_counts, mentioned, once, operand_of
-from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
+from onnx_systemds.importing.passes.blocks.block_names import common_scope
 from onnx_systemds.importing.passes.named_sizes import reads_size
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -229,7 +230,7 @@ class _Finder:
                 steps[max(last, number) + 1] -= 1
         return [*accumulate(steps)]
 
-    def _scope(self, start: int, period: int) -> Path:
+    def _scope(self, start: int, period: int) -> ModulePath:
         return common_scope([self.body[place].origin for place in self.places[start : start + period]])
 
     def _repeat(self, run: _Run) -> Repeat | None:
