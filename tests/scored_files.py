@@ -11,7 +11,7 @@ import onnxruntime
 
 from onnx_systemds import import_model
 from onnx_systemds.importing.coded_texts import with_coded_texts
-from onnx_systemds.importing.score_program import file_arguments, save_program, score_text
+from onnx_systemds.importing.score_program import file_arguments, score_text
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.load import load_model
@@ -24,7 +24,7 @@ def converted(path: Path, folder: Path, name: str = "model", program: str = "sco
     """The script of a model, saved as ``<name>.dml`` with its program beside it."""
     script = with_coded_texts(import_model(path, function_name="f", types=common_rows(load_model(path))))
     script.save(folder / f"{name}.dml")
-    save_program(folder / program, score_text(script, name, program))
+    (folder / program).write_text(score_text(script, name, program), encoding="utf-8")
     return script
 
 

@@ -32,7 +32,7 @@ from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.results import Results
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
-from onnx_systemds.inference.dims import Dim, is_run_symbol
+from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import RenderBody
@@ -70,7 +70,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     given = sized(scope, parameters)
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.sizes.definitions(given, checked=True)
-    undetermined = [symbol for symbol in unsolved if not is_run_symbol(symbol)]  # the others are defined by nodes
+    undetermined = [name for name in unsolved if not dim.is_of_run(dim.symbol(name))]  # the others are defined by nodes
     first = parsed([*element_statements(scope, parameters), *symbols, *checks, *views])
     statements: Sequence[tree.Statement] = [*first, *body.statements]
     guards = guarding_calls([*library_functions(parts.imports), *body.functions.values()], statements)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.scopes import assigns_variable
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, is_run_symbol, product, symbols
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, is_of_run, product, symbol, symbols
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
@@ -75,7 +75,7 @@ def _sliced_by_content(run_sizes: RunSizes) -> set[str]:
     """The lengths of slices whose bounds are elements of tensors: of an input, or of the count of trips, 0 at first."""
     places, lengths = set[str](), set[str]()
     for name, call in run_sizes.calls.items():
-        given = {each for each in symbols(call.arguments) if each not in run_sizes.calls and is_run_symbol(each)}
+        given = {each for each in symbols(call.arguments) if each not in run_sizes.calls and is_of_run(symbol(each))}
         if not given and places.isdisjoint(symbols(call.arguments)):
             continue
         if call.function == "slice_start":

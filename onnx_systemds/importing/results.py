@@ -112,4 +112,4 @@ def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
             left = [name for name in dim.symbols(size) if name not in known]
             if len(left) == 1 and _determines(size, left[0]):
                 known.add(left[0])
-    return [name for name in dim.symbols(dims) if name not in known and dim.is_run_symbol(name)]
+    return [name for name in dim.symbols(dims) if name not in known and dim.is_of_run(dim.symbol(name))]

@@ -14,7 +14,6 @@ from typing import Any
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.errors import TranspileError, UnsupportedCase, escaped, quoted
-from onnx_systemds.files import replacing
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import key_words
@@ -70,12 +69,6 @@ def check_program(path: Path) -> None:
     """Raise TranspileError where ``path`` is a program that somebody wrote."""
     if path.is_file() and not path.read_bytes().startswith(_FIRST.encode()):
         raise TranspileError("it is there, and --score did not write it", path, "move it, or give another folder by -o")
-
-
-def save_program(path: Path, text: str) -> None:
-    """Write the text of a program to its file, complete or not at all. Raises OSError."""
-    with replacing(path) as stream:
-        stream.write(text.encode())
 
 
 def file_arguments(script: Script) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -265,12 +265,7 @@ def may_be_zero(dims: Dim | Iterable[Dim]) -> bool:
 
 def is_of_run(dims: Dim | Iterable[Dim]) -> bool:
     """Whether sizes occur that only the run decides, those of results by a symbol of the result: they may be 0, too."""
-    return any(map(is_run_symbol, symbols(dims)))
-
-
-def is_run_symbol(name: str) -> bool:
-    """Whether a symbol of this name stands for a size that only the run decides."""
-    return name.startswith(OF_RUN)
+    return any(name.startswith(OF_RUN) for name in symbols(dims))
 
 
 def lone_symbol(dim: Dim) -> str | None:

@@ -24,7 +24,7 @@ from onnx_systemds.errors import (
 )
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.dims import Dim, Expression, is_run_symbol, substitute, symbol, symbols
+from onnx_systemds.inference.dims import Dim, Expression, is_of_run, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_schema, has_definition, is_unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
@@ -290,7 +290,9 @@ def _new_symbols(outputs: tuple[Value, ...], node: Node, context: Context) -> tu
     renamed: dict[str, Dim] = {}
     new: list[str] = []
     found = symbols([dim for output in outputs for dim in output.dims or ()])
-    for name in filter(is_run_symbol, found):
+    for name in found:
+        if not is_of_run(symbol(name)):
+            continue
         if context.is_new(name):
             new.append(name)
         elif any(own and is_unknown_size(name, own) for own in node.outputs):

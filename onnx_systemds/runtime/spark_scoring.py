@@ -16,7 +16,7 @@ from onnx_systemds.files import part_files, replacing
 from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.coded_texts import has_texts
 from onnx_systemds.importing.interface import Port
-from onnx_systemds.importing.score_program import PROGRAM, file_arguments, obstacle_to_spark, save_program, score_text
+from onnx_systemds.importing.score_program import PROGRAM, file_arguments, obstacle_to_spark, score_text
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, restored, tensor_of
@@ -49,7 +49,7 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
             replacing(target) as stream:
         folder = Path(name).absolute()
         script.save(folder / f"{_NAME}.dml")
-        save_program(folder / PROGRAM, text)
+        (folder / PROGRAM).write_text(text, encoding="utf-8")
         read, written = file_arguments(script)
         sources = {each: folder / "in" / f"{number}.csv" for number, each in enumerate(read)}
         results = {each: folder / "out" / f"{number}.csv" for number, each in enumerate(written)}

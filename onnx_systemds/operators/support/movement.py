@@ -17,11 +17,12 @@ from onnx_systemds.inference.dims import (
     Dim,
     Dims,
     is_non_negative,
-    is_run_symbol,
+    is_of_run,
     maximum,
     may_be_zero,
     minimum,
     product,
+    symbol,
     symbols,
 )
 from onnx_systemds.operators.api import Fragment, NodeView, View, split_view
@@ -85,7 +86,7 @@ def without_elements(node: NodeView) -> Fragment | None:
     wanted = {output: value for output, value in outputs.items() if node.wants(output)}
     if not all(value.is_empty and not value.is_list for value in wanted.values()):
         return None
-    own = {*filter(is_run_symbol, symbols([size for value in wanted.values() for size in value.dims or ()]))}
+    own = {name for value in wanted.values() for name in symbols(value.dims or ()) if is_of_run(symbol(name))}
     if own.intersection(node.own_sizes()):
         return None
     return reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
