@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.operators import tensor_operator
+from onnx_systemds.exporting.builtins.products import SCATTER_SINCE
 from onnx_systemds.exporting.builtins.registry import Sizes
 from onnx_systemds.exporting.graph.nodes import source_of
 from onnx_systemds.inference.dims import Dim, Dims, product
@@ -55,6 +56,16 @@ class _Windows(NamedTuple):
         """Raises UnsupportedCase where they are not known."""
         return cls(_known(size, "window of a filter"), _known(stride, "stride"), _known(padding, "padding"))
 
+    @classmethod
+    def of_pooling(cls, size: Dims, stride: Dims, padding: Dims) -> _Windows:
+        """Raises UnsupportedCase where they are not known, or may hold nothing but padding."""
+        found = cls.of(size, stride, padding)
+        if any(pad >= window for window, pad in zip(found.size, found.pads)):
+            window, pads = (" x ".join(map(str, each)) for each in (found.size, found.pads))
+            raise UnsupportedCase(f"a window of {window} with a padding of {pads}, in which nothing else may lie",
+                                  hint="let the padding be smaller than the window, as runtimes want it")
+        return found
+
     @property
     def attributes(self) -> dict[str, Any]:
         """Those of a node."""
@@ -68,11 +79,7 @@ class _Windows(NamedTuple):
 def _register_pool(name: str, op: str, meaning: str, **more: Any) -> None:
     @builtin(name, meaning=meaning)
     def function(ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes) -> Value:
-        windows = _Windows.of(pool_size, stride, padding)
-        if any(pad >= size for size, pad in zip(windows.size, windows.pads)):
-            size, pads = (" x ".join(map(str, each)) for each in (windows.size, windows.pads))
-            raise UnsupportedCase(f"a window of {size} with a padding of {pads}, in which nothing else may lie",
-                                  hint="let the padding be smaller than the window, as runtimes want it")
+        windows = _Windows.of_pooling(pool_size, stride, padding)
         dims = (x.rows, input_shape[1], *windows.extents(input_shape))
         return ctx.matrix(ctx.g.node(op, [image(ctx, x, input_shape)], dims, **windows.attributes, **more))
 
@@ -104,14 +111,18 @@ def conv2d_backward_data(
 ) -> Value:
     """The gradient of a convolution, which serves as a transposed convolution: `input_shape` is what comes out."""
     windows = _Windows.of(filter_shape[2:], stride, padding)
-    height, width = _known(input_shape[2:], "height and width of the result")
-    extents = _known(windows.extents(input_shape), "height and width of the images")
-    more = tuple(size - ((extent - 1) * d + k - 2 * p)
-                 for size, extent, k, d, p in zip((height, width), extents, *windows))
-    images = ctx.viewed(x, (x.rows, filter_shape[0], *extents))
+    images = ctx.viewed(x, (x.rows, filter_shape[0], *windows.extents(input_shape)))
+    filters = ctx.viewed(w, tuple(filter_shape))
+    return ctx.matrix(_transposed_convolution(ctx, images, filters, windows, (filter_shape[1], *input_shape[2:])))
+
+
+def _transposed_convolution(ctx: Context, images: Tensor, filters: Tensor, windows: _Windows, result: Dims) -> Tensor:
+    """Return the images from which a convolution comes; `result` are their channels, height and width."""
+    sizes = _known(result[1:], "height and width of the result")
+    extents = _known(images.dims[2:], "height and width of the images")
+    more = tuple(size - ((extent - 1) * d + k - 2 * p) for size, extent, k, d, p in zip(sizes, extents, *windows))
     attributes = windows.attributes | {"output_padding": more}
-    dims = (x.rows, filter_shape[1], height, width)
-    return ctx.matrix(ctx.g.node("ConvTranspose", [images, ctx.viewed(w, tuple(filter_shape))], dims, **attributes))
+    return ctx.g.node("ConvTranspose", [images, filters], (images.dims[0], result[0], *sizes), **attributes)
 
 
 @builtin("conv2d_backward_filter")
@@ -136,35 +147,38 @@ def conv2d_backward_filter(
 def max_pool_backward(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
-    """The gradient of the largest element over windows that do not overlap: each number where that element was."""
-    windows = _Windows.of(pool_size, stride, padding)
-    if any(k > d for k, d in zip(windows.size, windows.strides)) or any(windows.pads):
-        raise UnsupportedCase("the gradient of pooling with overlapping or padded windows")
+    """The gradient of the largest element of each window: each number where that was, of equal ones the first."""
+    windows = _Windows.of_pooling(pool_size, stride, padding)
+    overlap = any(k > d for k, d in zip(windows.size, windows.strides))
     g = ctx.g
+    if overlap and g.opset < SCATTER_SINCE:
+        raise UnsupportedCase(f"the gradient of pooling by windows that overlap in opset {g.opset}",
+                              hint=f"opset {SCATTER_SINCE} has it")
     dims = (x.rows, input_shape[1], *windows.extents(input_shape))
     kinds = [(FLOAT, dims), (INT, dims)]
     _, places = g.nodes("MaxPool", [image(ctx, x, input_shape)], kinds, **windows.attributes)
     total, flat = x.rows * x.cols, (product(dims),)
     inputs = [g.filled(0.0, (total,)), g.reshape(places, flat), ctx.viewed(dout, flat)]
-    return Matrix(g.node("ScatterElements", inputs, (total,), axis=0), x.rows, x.cols)
+    more = {"reduction": "add"} if overlap else {}
+    return Matrix(g.node("ScatterElements", inputs, (total,), axis=0, **more), x.rows, x.cols)
 
 
 @builtin("avg_pool_backward")
 def avg_pool_backward(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
-    """The gradient of the mean over windows that do not overlap: each number spread over its window."""
-    window, strides, pads = _Windows.of(pool_size, stride, padding)
-    if window != strides or any(pads):
-        raise UnsupportedCase("the gradient of pooling with overlapping or padded windows")
-    g, channels = ctx.g, input_shape[1]
-    small = tuple(size // k for size, k in zip(input_shape[2:], window))
-    if tuple(size * k for size, k in zip(small, window)) != tuple(input_shape[2:]):
-        raise UnsupportedCase("the gradient of pooling whose windows leave a rest of the image")
-    spread = ctx.viewed(dout, (dout.rows, channels, small[0], 1, small[1], 1))
-    whole = g.expand(spread, (dout.rows, channels, small[0], window[0], small[1], window[1]))
-    images = g.reshape(whole, (dout.rows, channels, *input_shape[2:]))
-    return ctx.matrix(images / float(window[0] * window[1]))
+    """The gradient of the mean of each window: each number spread over its window, and added up where these overlap."""
+    window, strides, pads = windows = _Windows.of_pooling(pool_size, stride, padding)
+    g, channels, extents = ctx.g, input_shape[1], windows.extents(input_shape)
+    share = 1.0 / (window[0] * window[1])
+    if window == strides and not any(pads) and tuple(n * k for n, k in zip(extents, window)) == tuple(input_shape[2:]):
+        spread = ctx.viewed(dout, (dout.rows, channels, extents[0], 1, extents[1], 1))
+        whole = g.expand(spread, (dout.rows, channels, extents[0], window[0], extents[1], window[1]))
+        return ctx.matrix(g.reshape(whole, (dout.rows, channels, *input_shape[2:])) * share)
+    images = ctx.viewed(dout, (dout.rows * channels, 1, *extents))
+    filters = g.filled(share, (1, 1, *window))
+    found = _transposed_convolution(ctx, images, filters, windows, (1, *input_shape[2:]))
+    return Matrix(found, dout.rows, x.cols)
 
 
 @builtin("batch_norm2d")
