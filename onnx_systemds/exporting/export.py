@@ -26,7 +26,7 @@ from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
-from onnx_systemds.exporting.poison_values import unique
+from onnx_systemds.exporting.poison_values import identity, unique
 from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
 from onnx_systemds.exporting.values import ListValue, Poison, Value
@@ -34,6 +34,7 @@ from onnx_systemds.stages import Stages
 
 FUNCTIONS = ("inline", "keep")
 _STACK = 20000
+_MOST_RESULTS = 10
 
 
 def export_script(  # noqa: PLR0913 - a public entry point: all but the first two go by name
@@ -98,6 +99,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
 
 def _check_finished(evaluator: Evaluator, script: tree.Script) -> None:
     """Raise TranspileError for what was refused, for a script without outputs, and for inputs that nothing asks for."""
+    _advise(evaluator)
     evaluator.reasons.raise_any("the script cannot be exported")
     interface = evaluator.context.interface
     interface.check_wanted()
@@ -109,6 +111,17 @@ def _check_finished(evaluator: Evaluator, script: tree.Script) -> None:
     if unused:
         hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
         raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
+
+
+def _advise(evaluator: Evaluator) -> None:
+    """Let the last reason say which results can be exported, where all reasons are against some results alone."""
+    reasons, results = evaluator.reasons.errors, [name for name, _ in evaluator.graph.outputs]
+    against = evaluator.refused_results()
+    if results and reasons and set(map(identity, reasons)) == set().union(*against.values()):
+        few = len(results) <= _MOST_RESULTS
+        asked = " ".join(f"--result {name}" for name in results) if few else "--result NAME ..."
+        advice = f"leave out {quoted_list(against)}: {asked}"
+        reasons[-1].hint = f"{reasons[-1].hint}; or {advice}" if reasons[-1].hint else advice
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:
@@ -183,7 +196,7 @@ def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Paramete
         return
     if isinstance(value, Poison):
         own = evaluator.placed(UnsupportedCase(f"{name} {value.reason}"), result.position)
-        evaluator.refuse(value.errors or (own,))
+        evaluator.refuse(value.errors or (own,), name)
         return
     evaluator.context.interface.write(name, result_tensor(evaluator.context, value))
 

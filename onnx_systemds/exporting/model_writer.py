@@ -33,6 +33,7 @@ from onnx_systemds.exporting.passes.convolution_joins import scaled_filters
 from onnx_systemds.exporting.passes.graph_passes import fuse
 from onnx_systemds.exporting.passes.hoisting import hoist
 from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
+from onnx_systemds.exporting.passes.unread import drop_unread
 from onnx_systemds.exporting.passes.widening import widen
 from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
@@ -49,6 +50,7 @@ def write_model(
 
     Raises InternalError when ONNX finds fault with it, TranspileError when it is too large for one file.
     """
+    drop_unread(builder)
     choose(builder)
     hoist(builder)
     fuse(builder)

@@ -39,7 +39,12 @@ def poisons_in(value: Value) -> Iterator[Poison]:
             yield from poisons_in(item)
 
 
+def identity(error: TranspileError) -> tuple[str, str]:
+    """Return what is the same of equal reasons."""
+    return str(error.place), error.message
+
+
 def unique(errors: Iterable[TranspileError]) -> tuple[TranspileError, ...]:
     """Return reasons, each one once."""
-    found = {(str(error.place), error.message): error for error in errors}
+    found = {identity(error): error for error in errors}
     return tuple(found.values())[:_MOST_REASONS]

@@ -42,8 +42,10 @@ LINES = [
     ("R = rand(rows=3, cols=2)\nL = list(R)\nY = L + 1", "2:5", "random numbers are drawn anew in every run"),
     ("R = rand(rows=3, cols=2)\nL = list(R, X)\nif (sum(X) > 0) { L[2] = X * 2 }\nY = as.matrix(L[1])", "2:5", "drawn anew"),
     ('s = "a" + sum(X)\nfor (i in 1:nrow(X)) { s = s + i }\nY = as.frame(s)', "2:9",
-     "a number that only the run knows is made part of a string"),
-    ('Y = as.frame("a" + sum(X))', "2:18", "hint: leave out what holds it: --result names the outputs that are wanted"),
+     "a double that only the run knows is made part of a string"),
+    ('Y = as.frame("a" + sum(X))', "2:18", "hint: write the number itself\n"),
+    ('Y = X\nk = "a" + sum(X)\nwrite(k, "log")\nwrite(X, "Z")', "3:9", 'hint: write the number itself; or leave out "log": --result Z --result Y'),
+    ('Y = X\nif (sum(X) > 0) { k = "a" + sum(X)\nwrite(k, "log") } else { write("none", "log") }', "3:27", 'or leave out "log": --result Y'),
     # arguments with names where the engine wants places, and the other way round
     ("Y = matrix(0, 3, cols=2)", "2:5", "hint: only the first may lack its name"),
     ("Y = matrix(X, rows=2)", "2:5", "matrix must have three arguments at least"),
@@ -107,7 +109,9 @@ LINES = [
     ("Y = avg_pool(X, input_shape=3, pool_size=[2,2], stride=[1,1], padding=[0,0])", "2:5", "the argument input_shape of avg_pool"),
     ('Y = removeEmpty(target=X, margin="rows", empty.return="a")', "2:5", "the argument empty.return of removeEmpty must be"),
     ("if (sum(X) > 0) { Y = X } else { Y = 3 }", "2:1", "Y is a matrix on one way and an int on another"),
-    ('if (sum(X) > 0) { k = "a" } else { k = "b" }\nY = X * k', "2:1", "k is a string that only the run can choose"),
+    ('if (sum(X) > 0) { k = "a" } else { k = "b" }\nY = X * k', "3:7", "a string where a number is needed"),
+    ('k = 1\nif (sum(X) > 0) { k = "a" }\nY = X * k', "3:1", "k is a string on one way and an int on another"),
+    ('k = 1\nwhile (sum(X) > 9) { X = X - 9\nk = "a" }\nY = X * k', "3:1", "k is a scalar on one way and a string on another"),
     ("if (X > 0) { Y = X } else { Y = -X }", "2:7", "6 elements do not fill one scalar"),
     # ways that do not end, or end too early
     ("Y = X\nwhile (TRUE) { Y = Y + 1 }", "3:8", "this loop never ends"),

@@ -143,10 +143,30 @@ def test_whole_script_reads_and_writes() -> None:
     np.testing.assert_allclose(run_model(model, {"X": np.ones((1, 2))})["Y"], [[20, 30]])
 
 
+LOOP = ["ReduceSum", "Greater", "Loop"]
+
+
 def test_what_is_passed_over_is_noted() -> None:
     notes: list[str] = []
     export_script('X = read("X").\nprint("a")\nwrite(X * 2, "Y")', inputs={"X": "[N,2]"}, notes=notes)
     assert notes == ["<text>:1:14: the full stop is skipped", "<text>:2: print is left out"]
+
+
+ONLY_PRINTED = {
+    "a chosen text": ('k = "a"\nif (sum(X) > 0) { k = "b"\nX = -X }\nprint(k)', ["ReduceSum", "Greater", "Neg", "Where"]),
+    "a text of doubles": ('s = "x"\nwhile (sum(X) > 1) { X = X / 2\ns = append(s, "y" + sum(X)) }\nprint(s)', LOOP),
+    "a text and a count": ('s = "x"\nk = 0\nwhile (sum(X) > 1) { X = X / 2\nif (sum(X) > 4) s = s + k\nk = k + 1 }\nprint(s)', LOOP),
+    "a text that a function takes": ('X = f(X, toString(X) + nrow(X))', ["Neg"]),
+    "if the clock says so": ('t = time()\nif (time() - t > 1) { if (sum(X) > 1) { print("slow") } }\nX = -X', ["Neg"]),
+}
+
+
+@pytest.mark.parametrize(("body", "operators"), ONLY_PRINTED.values(), ids=ONLY_PRINTED)
+def test_what_is_only_printed_leaves_nothing(body: str, operators: list[str]) -> None:
+    function = "f = function(matrix[double] A, string s) return (matrix[double] B) { print(s)\nB = -A }\n"
+    model = export_script(f'{function}X = read("X")\n{body}\nwrite(X, "Y")\n', inputs={"X": "[3,2]"})
+    assert [node.op_type for node in model.graph.node] == operators
+    assert all(len(node.output) == 1 for node in model.graph.node)
 
 
 def test_equal_nodes_and_constants_exist_once() -> None:

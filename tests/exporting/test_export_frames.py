@@ -84,6 +84,10 @@ CASES = [
         "H = cbind(G[, 1:2], G[, 4])\nY = as.matrix(H)\nY = Y + nrow(F)"),
     row("filled with one number", 'Y = as.matrix(frame(3, rows=2, cols=2, schema=["FP64", "INT32"])) + nrow(F)'),
     row("text as a frame", 'G = as.frame("a")\nY = rbind(F[, 1], G)'),
+    row("texts joined", 's = as.scalar(F[1, 1]) + "x" + nrow(F) + (sum(as.matrix(F[, 2])) > 9) + 1e-5\n'
+        's = append(s, "" + 12345678.0 + 1e15 + 0.001)\nfor (i in 1:nrow(F)) { s = s + i }\nY = as.frame(s)'),
+    row("a text that the run chooses", 's = "low"\nk = 0\nif (sum(as.matrix(F[, 2])) > 9) { s = "high"\nk = nrow(F) }\n'
+        'while (k < 6) { s = s + k\nk = k + 1 }\nY = as.frame(s)\nif (s == "high45") Y = F[1, 1]'),
     row("functions", "Y = f(F, 2)", keep=True,
         functions="f = function(frame[string] G, int k) return (frame[string] H) { H = cbind(G[, k], G[, 1]) }"),
     row("numbers by a function", "Y = f(F)", keep=True,
@@ -246,7 +250,6 @@ REFUSED = [
     ('Y = F[, 1] == "a"', "'==' of a frame of N x 1 and a string"),
     ("Y = as.matrix(F[, 1] < F[, 2])", "'<' of frames"),
     ('Y = removeEmpty(target=F, margin="rows")', "hint: say by select what stays"),
-    ("s = as.scalar(F[1, 1]) + \"x\"\nY = as.frame(s)", "'+' with a string whose content only the run knows"),
     ('[X, M] = transformencode(target=F, spec="{}")\nY = X', "it learns codes from the data of each run"),
     ('Y = frame(data=["a", "1"], rows=2, cols=2, schema=["FP64", "FP64"])', "a column of FP64 is filled with texts"),
     ('Y = frame(data=["a", "1"], rows=2, cols=3)', "filled with 2 texts"),
@@ -272,8 +275,11 @@ def test_what_no_model_can_do_with_frames_is_refused(body: str, reason: str) -> 
     assert reason in str(error.value)
 
 
-def test_texts_are_not_compared_in_old_opsets() -> None:
-    case = replace(row("old", "Y = F[, 1] == F[, 2]"), opset=18)
-    with pytest.raises(TranspileError, match="from opset 19 on"):
-        model_of(case, "float32")
+@pytest.mark.parametrize(("body", "since"), [("Y = F[, 1] == F[, 2]", 19), ('Y = as.frame("n" + nrow(F))', 20)])
+def test_texts_are_not_compared_or_joined_in_old_opsets(body: str, since: int) -> None:
+    with pytest.raises(TranspileError, match=f"from opset {since} on"):
+        model_of(replace(row("old", body), opset=since - 1), "float32")
+
+
+def test_numbers_of_texts_in_old_opsets() -> None:
     check_export(replace(row("numbers", "Y = as.matrix(F[, 2])"), opset=18))

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
-from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT
+from onnx_systemds.exporting.builtins.texts import EQUAL_TEXTS, compare_texts, equal_texts, text
+from onnx_systemds.exporting.graph.nodes import TEXT
 from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
 from onnx_systemds.inference.dims import Dim, Dims
 
 NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
 """Types of columns of a frame that a tensor of numbers holds."""
 
-EQUAL_TEXTS = 19
-"""The opset from which on texts can be compared."""
-
 _NUMBER_OR_TRUTH = re.compile(r"NaN|true|false|[-+]?(0x[0-9a-f]+|[0-9.]+(e[-+]?[0-9]+)?)[dfl]?", re.IGNORECASE)
 """Texts that the engine takes for more than texts."""
-
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""Numbers by what the engine prints of them."""
 
 
 @builtin("as.frame")
@@ -87,40 +79,9 @@ def join_frames(ctx: Context, frames: tuple[Value, ...], axis: int) -> FrameValu
     return FrameValue((ctx.g.concat(whole, 0),))
 
 
-def text(ctx: Context, content: str) -> Tensor:
-    """Return a text as a tensor of rank 0."""
-    return ctx.g.constant(np.array(content, object), TEXT)
-
-
 def blank(ctx: Context, kind: str, dims: Dims) -> Tensor:
     """Return a tensor that stands for a frame which is not defined."""
     return ctx.g.expand(text(ctx, ""), dims) if kind == TEXT else ctx.g.cast(ctx.g.filled(0.0, dims), kind)
-
-
-def equal_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
-    """Return whether texts are the same."""
-    if ctx.g.opset < EQUAL_TEXTS:
-        raise UnsupportedCase(f"texts are compared, which ONNX does from opset {EQUAL_TEXTS} on",
-                              hint=f"give --opset {EQUAL_TEXTS}")
-    return a.equals(b)
-
-
-def compare_texts(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
-    """Return ``a == b`` or ``a != b`` for texts. Raises UnsupportedCase for any other operator."""
-    if operator not in ("==", "!=") or a.kind != b.kind:
-        raise UnsupportedCase(f"'{operator}' with a string whose content only the run knows")
-    same = equal_texts(ctx, a, b)
-    return same if operator == "==" else ~same
-
-
-def compare_printed(operator: str, a: Tensor, b: Tensor) -> Tensor | None:
-    """Return ``x == "NaN"``, or the like, of a number, which is what the engine prints of it; None for all else."""
-    for number, known in ((a, b), (b, a)):
-        meant = None if known.kind != TEXT or known.constant is None else _NOT_FINITE.get(known.constant.item())
-        if meant is not None and number.kind == FLOAT and operator in ("==", "!="):
-            same = number.apply("IsNaN") if math.isnan(meant) else number.equals(meant)
-            return same if operator == "==" else ~same
-    return None
 
 
 def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> FrameValue:

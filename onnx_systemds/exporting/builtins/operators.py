@@ -13,7 +13,13 @@ from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Matrix, Scalar, Tensor, Value
-from onnx_systemds.exporting.builtins.frames import compare_frames, compare_printed, compare_texts
+from onnx_systemds.exporting.builtins.frames import compare_frames
+from onnx_systemds.exporting.builtins.texts import (
+    compare_printed,
+    compare_texts,
+    join_texts,
+    printed_text,
+)
 from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
@@ -50,9 +56,8 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
         if found is not None:
             return _named(ctx, found)
         if STRING in (left.type, right.type):
-            if operator == "+" and left.type != right.type:
-                hint = "leave out what holds it: --result names the outputs that are wanted"
-                raise UnsupportedCase("a number that only the run knows is made part of a string", hint=hint)
+            if operator == "+":
+                return ctx.scalar(join_texts(ctx, printed_text(ctx, left), printed_text(ctx, right)))
             texts = ctx.tensor(left), ctx.tensor(right)
             printed = compare_printed(operator, *texts)
             return ctx.scalar(compare_texts(ctx, operator, *texts) if printed is None else printed)

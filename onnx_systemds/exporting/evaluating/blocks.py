@@ -8,11 +8,15 @@ from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import is_call
 from onnx_systemds.errors import InternalError, ScriptError, TranspileError
+from onnx_systemds.exporting.builtins.files import file_name, written_as
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import Poisoned, unique
 from onnx_systemds.exporting.values import Poison
 from onnx_systemds.registration import failure
+
+MESSAGES = ("print", "stop", "assert")
+"""What no result depends on."""
 
 
 def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
@@ -46,11 +50,33 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
         raise internal from error
     else:
         return
+    if _says(statement):
+        evaluator.context.drop("messages are left out: whether there are any cannot be exported")
+        return
     assigned = scopes.assigned((statement,))
     for name in assigned:
         evaluator.frame.variables[name] = Poison(errors=errors)
     if not assigned or writes(statement):
-        evaluator.refuse(errors)
+        evaluator.refuse(errors, _output_of(evaluator, statement))
+
+
+def _output_of(evaluator: Evaluator, statement: tree.Statement) -> str:
+    """The output that a statement writes; nothing where it does more, or the name is not known."""
+    if not isinstance(statement, tree.CallStatement) or statement.call.function != "write":
+        return ""
+    try:
+        path = evaluator.value(statement.call.arguments[1].value)
+    except (TranspileError, IndexError):
+        return ""
+    file = file_name(path)
+    return "" if file is None else written_as(evaluator.context, file)
+
+
+def _says(statement: tree.Statement) -> bool:
+    """Whether a branch or a loop does nothing but give messages, or stop with one."""
+    return bool(scopes.blocks_in(statement)) and all(
+        scopes.blocks_in(each) or (isinstance(each, tree.CallStatement) and is_call(each.call, *MESSAGES))
+        for each in scopes.statements_in((statement,)))
 
 
 def writes(statement: tree.Statement) -> bool:

@@ -9,14 +9,13 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.files import put
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.blocks import execute, writes
+from onnx_systemds.exporting.evaluating.blocks import MESSAGES, execute, writes
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, Tensor
 from onnx_systemds.exporting.poison_values import unique
 from onnx_systemds.exporting.values import Poison, Scalar, Value, unfolded
 
 Variables = dict[str, Value]
-_MESSAGES = ("print", "stop")
 _WRITTEN = "what is written as "
 """In front of the name of an output that stands among the variables of a branch."""
 
@@ -54,7 +53,7 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
         variables.update({_WRITTEN + name: value for name, value in results.items()})
     names = [*scopes.assigned((statement,)), *(_WRITTEN + name for name in written[0] if name in written[1])]
     with evaluator.at(statement):
-        _merge_branches(evaluator, names, truth, ends, live())
+        _merge_branches(evaluator, statement, names, truth, ends, live())
     for name in {**written[0], **written[1]}:
         _write(evaluator, statement, name)
 
@@ -62,7 +61,7 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
 def _beside_messages(statement: tree.If) -> tree.Block | None:
     """The branch that writes where the other one holds nothing but messages: there the script has no results."""
     for block, other in ((statement.body, statement.otherwise), (statement.otherwise, statement.body)):
-        says = [isinstance(each, tree.CallStatement) and each.call.function in _MESSAGES for each in other]
+        says = [isinstance(each, tree.CallStatement) and each.call.function in MESSAGES for each in other]
         if other and all(says) and any(map(writes, block)):
             return block
     return None
@@ -73,19 +72,21 @@ def _write(evaluator: Evaluator, statement: tree.If, name: str) -> None:
     value = evaluator.frame.variables.pop(_WRITTEN + name, None)
     try:
         if value is None:
+            if name in evaluator.refused_results():
+                return
             reason = f"{quoted(name)} is written by one branch alone, and a model has all outputs in every run"
-            hint = "write it after the if, or in both branches; or leave it out: --result names what is wanted"
-            raise UnsupportedCase(reason, hint=hint)
+            raise UnsupportedCase(reason, hint="write it after the if, or in both branches")
         if isinstance(value, Poison):
-            evaluator.refuse(value.errors)
+            evaluator.refuse(value.errors, name)
             return
         put(evaluator.context, name, value, wanted=True)
     except UnsupportedCase as error:
-        evaluator.reasons.add(evaluator.placed(error, statement.position))
+        evaluator.refuse([evaluator.placed(error, statement.position)], name)
 
 
 def _merge_branches(
-    evaluator: Evaluator, names: Sequence[str], truth: Tensor, ends: list[tuple[Scope, Variables]], live: scopes.Names
+    evaluator: Evaluator, statement: tree.If, names: Sequence[str], truth: Tensor, ends: list[tuple[Scope, Variables]],
+    live: scopes.Names,
 ) -> None:
     """Set what the branches assign and write: from the outputs of an If where they differ."""
     graph, variables = evaluator.graph, evaluator.frame.variables
@@ -103,7 +104,10 @@ def _merge_branches(
         elif errors := unique(e for value in (one, other) if isinstance(value, Poison) for e in value.errors):
             variables[name] = Poison(errors=errors)
         else:
-            merged[name] = merging.template(name, one, other).outside(graph)
+            try:
+                merged[name] = merging.template(name, one, other).outside(graph)
+            except UnsupportedCase as error:
+                variables[name] = evaluator.poisoned(error, statement)
     made: list[tuple[Scope, list[Tensor]]] = []
     for scope, values in ends:
         with graph.subgraph(scope):

@@ -14,13 +14,15 @@ from typing import Any
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.excerpts import excerpt
+from onnx_systemds.dml.rewrite import left_operands
+from onnx_systemds.dml.scopes import is_call, is_operation
 from onnx_systemds.errors import InternalError, Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
-from onnx_systemds.exporting.poison_values import Poisoned, poison_error, unique
+from onnx_systemds.exporting.poison_values import Poisoned, identity, poison_error, unique
 from onnx_systemds.exporting.values import Matrix, Poison, Scalar, Value
 
 _MOST_TRIALS = 3
@@ -79,6 +81,7 @@ class Evaluator:
         self.outline = outline
         self.steps, self.forgiven = 0, limits.MOST_STEPS
         self.outlinable: dict[Any, bool] = {}
+        self._against: dict[str, list[TranspileError]] = {}
         self._unbatched: Counter[int] = Counter()
 
     # What is tried
@@ -116,16 +119,37 @@ class Evaluator:
         return found
 
     def argument(self, node: tree.Expression) -> Value:
-        """Return what is passed on to a function or into a list; a poison value may be, as long as none reads it."""
+        """Return what is passed on to a function or into a list; a poison value may be, as long as none reads it.
+
+        So may a text that cannot be exported: it is often only printed there.
+        """
         if isinstance(node, tree.Name):
             found = self.frame.variables.get(node.name)
             if isinstance(found, Poison):
                 return found
-        return self.value(node)
+        if not _makes_text(node):
+            return self.value(node)
+        try:
+            return self.value(node)
+        except (InternalError, limits.BudgetExceeded):
+            raise
+        except Poisoned as poisoned:
+            return Poison(errors=poisoned.errors)
+        except ScriptError as error:
+            return Poison(errors=(error,))
 
-    def refuse(self, errors: Iterable[TranspileError]) -> None:
-        """Note reasons against the export, each one once."""
+    def refuse(self, errors: Iterable[TranspileError], output: str = "") -> None:
+        """Note reasons against the export, each one once; output: the only one that they are against."""
+        errors = tuple(errors)
+        if output:
+            self._against.setdefault(output, []).extend(errors)
         self.reasons.errors[:] = unique((*self.reasons.errors, *errors))
+
+    def refused_results(self) -> dict[str, set[tuple[str, str]]]:
+        """Return the outputs that reasons are against alone, and these reasons."""
+        known = set(map(identity, self.reasons.errors))
+        found = {name: known.intersection(map(identity, errors)) for name, errors in self._against.items()}
+        return {name: errors for name, errors in found.items() if errors}
 
     # Places
 
@@ -170,6 +194,10 @@ class Evaluator:
             message += f" (called from {self.frame.caller})"
         return ScriptError(message, place, shown, error.hint)
 
+    def poisoned(self, error: TranspileError, node: tree.Node) -> Poison:
+        """Return what stands for a value that could not be made at a node."""
+        return Poison(errors=(self.placed(error, node.position),))
+
     def excerpt(self, place: ScriptPlace) -> str:
         """Return the line of a place with a caret below it, nothing where its text is not known."""
         text = self.modules.texts.get(place.file, "")
@@ -187,6 +215,15 @@ class Evaluator:
             hint = getattr(tensor, "hint", None)
             if hint == "":
                 tensor.hint = name  # type: ignore[union-attr]
+
+
+def _makes_text(node: tree.Expression) -> bool:
+    """Whether an expression surely is a text: a literal or what toString gives, and all to which one is added."""
+    if is_operation(node, "+"):
+        first, chain = left_operands(node)
+        return any(isinstance(part, tree.StringLiteral) or is_call(part, "toString")
+                   for part in (first, *(each.right for each in chain)))
+    return is_call(node, "toString")
 
 
 class _At:

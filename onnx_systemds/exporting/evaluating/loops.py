@@ -20,7 +20,7 @@ from onnx_systemds.exporting.graph.nodes import BOOL, INT, Node, Scope, SubGraph
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.passes.batching_rules import RULES
-from onnx_systemds.exporting.values import BOOLEAN, INTEGER, ListValue, Matrix, Poison, Scalar, integer
+from onnx_systemds.exporting.values import BOOLEAN, INTEGER, ListValue, Matrix, Poison, Scalar, Value, integer
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, maximum, may_be_zero
 
 UNROLLED = 1000
@@ -276,19 +276,27 @@ class _Loop:
         for name in self.names:
             end = ends.get(name)
             if isinstance(end, Poison) and end.errors:
-                changed |= name not in self.poisons
-                forms.pop(name, None)
-                self.poisons[name] = end
-                continue
-            if name not in forms:
-                if end is not None and not isinstance(end, Poison):
-                    forms[name] = merging.template(name, end, None).outside(self.graph)
-                    changed = True
-                continue
-            if end is None or isinstance(end, Poison):
-                continue
-            changed |= forms[name].widen(end)
+                changed |= self._poison(forms, name, end)
+            elif end is not None and not isinstance(end, Poison) and name not in self.poisons:
+                try:
+                    changed |= self._widened(forms, name, end)
+                except UnsupportedCase as error:
+                    changed |= self._poison(forms, name, self.evaluator.poisoned(error, self.statement))
         return changed
+
+    def _poison(self, forms: dict[str, merging.Template], name: str, poison: Poison) -> bool:
+        """Let a variable be one that cannot be handed on; return whether that is new."""
+        forms.pop(name, None)
+        is_new = name not in self.poisons
+        self.poisons[name] = poison
+        return is_new
+
+    def _widened(self, forms: dict[str, merging.Template], name: str, end: Value) -> bool:
+        """Widen one form to hold also what came out, or make it; return whether that changed anything."""
+        if name in forms:
+            return forms[name].widen(end)
+        forms[name] = merging.template(name, end, None).outside(self.graph)
+        return True
 
     def _batched(self, forms: dict[str, merging.Template], attempt: _Attempt, before: Variables) -> bool:
         """Write what the loop does for all trips at once; return whether that is possible."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import blank, joined
@@ -56,8 +54,9 @@ class Template:
             return max([item.widen(own) for item, own in zip(self.items, value.items)], default=False)
         if self.dims is not None:
             return self._widen_matrix(value)
-        if not isinstance(value, Scalar) or value.type == STRING:
-            raise UnsupportedCase(f"{self.name} is a scalar on one way and {value} on another")
+        if not isinstance(value, Scalar) or (value.type == STRING) != (self.type == STRING):
+            own = "a string" if self.type == STRING else "a scalar"
+            raise UnsupportedCase(f"{self.name} is {own} on one way and {value} on another")
         if value.type != self.type and self.type != DOUBLE:
             self.type = DOUBLE
             return True
@@ -123,7 +122,7 @@ class Template:
             return [t for form, item in zip(self.items, items) for t in form.tensors(context, item)]
         if self.dims is None:
             if value is None:
-                return [context.g.constant(np.zeros(()), KINDS[self.type])]
+                return [blank(context, KINDS[self.type], ())]
             return [context.g.cast(context.tensor(value), KINDS[self.type])]
         if isinstance(value, FrameValue):
             return [joined(context, value)]
@@ -185,10 +184,8 @@ def _general(name: str, value: Value) -> Template:
         items = [Template(f"{name}_{i + 1}", fixed=item) if _fixable(item) else _general(f"{name}_{i + 1}", item)
                  for i, item in enumerate(value.items)]
         return Template(name, items=items, names=value.names)
-    if isinstance(value, Scalar) and value.type != STRING:
+    if isinstance(value, Scalar):
         return Template(name, type=value.type)
-    if isinstance(value, Scalar) and value.known is not None:
-        raise UnsupportedCase(f"{name} is a string that only the run can choose")
     raise UnsupportedCase(f"{name} is {value}, which only the run can choose")
 
 

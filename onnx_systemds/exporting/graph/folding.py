@@ -13,6 +13,7 @@ from onnx_systemds.exporting.graph.nodes import Array
 LARGEST = 1 << 16
 """Results of more elements are left to the model, unless they only move or reinterpret what is stored anyway."""
 _MOVES = frozenset(("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Identity"))
+_TEXTS = 8
 _NUMPY_KINDS = {1: np.float64, 11: np.float64, 7: np.int64, 9: np.bool_}
 
 
@@ -81,6 +82,10 @@ def _gemm(a: Array, b: Array, c: Array | None = None, alpha: float = 1.0, beta: 
     return product if c is None else product + beta * c
 
 
+def _cast(x: Array, to: int) -> Array:
+    return x.astype(str).astype(object) if to == _TEXTS else x.astype(_NUMPY_KINDS[to])
+
+
 def _divide(a: Array, b: Array) -> Array:
     return a // b if a.dtype.kind == "i" else a / b
 
@@ -135,7 +140,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "Sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
     "Max": lambda *xs: reduce(np.maximum, xs),
     "Min": lambda *xs: reduce(np.minimum, xs),
-    "Cast": lambda x, to: x.astype(_NUMPY_KINDS[to]),
+    "Cast": _cast,
+    "StringConcat": lambda a, b: a + b,
     "Reshape": _reshape,
     "Pad": _pad,
     "Transpose": lambda x, perm=None: np.transpose(x, perm),

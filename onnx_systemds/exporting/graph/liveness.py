@@ -12,6 +12,11 @@ def needed_nodes(scope: Scope, outputs: Iterable[Tensor], extra: Iterable[Node] 
     return _needed(scope, outputs, extra)[0]
 
 
+def needed_tensors(scope: Scope, outputs: Iterable[Tensor]) -> set[Tensor]:
+    """Return the tensors that the outputs of a scope need, these included."""
+    return _needed(scope, outputs)[1]
+
+
 def captured(body: SubGraph) -> set[Tensor]:
     """Return the tensors that a branch or body uses, also those of outer graphs."""
     return _needed(body.scope, body.outputs)[1]

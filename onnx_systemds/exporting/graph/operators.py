@@ -19,6 +19,7 @@ from onnx_systemds.exporting.graph.nodes import (
     CONVOLUTIONS,
     FLOAT,
     INT,
+    TEXT,
     WIDE,
     Node,
     Operand,
@@ -34,7 +35,7 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
 )
-_ONNX_TYPES = {INT: 7, BOOL: 9, WIDE: 11}
+_ONNX_TYPES = {INT: 7, TEXT: 8, BOOL: 9, WIDE: 11}
 TO_THE_END = 2**62  # where a Slice to the end of an axis of any size ends
 _ALLOWZERO_SINCE = 14
 

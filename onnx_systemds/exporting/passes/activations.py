@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, first_found, made_by, pairs, source_of
+from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Node, Tensor, first_found, made_by, pairs, source_of
 from onnx_systemds.exporting.passes.fusing import Fusing, is_number, only_axis
 
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
@@ -214,7 +214,7 @@ def _factors(fusing: Fusing, tensor: Tensor | None) -> tuple[float, list[Tensor]
         made = fusing.single(factor, "Mul")
         if made is not None:
             stack += made.inputs
-        elif factor is not None and factor.constant is not None and factor.constant.size == 1:
+        elif factor is not None and factor.constant is not None and factor.constant.size == 1 and factor.kind != TEXT:
             number *= float(factor.constant.item())
         elif factor is not None:
             found.append(factor)
