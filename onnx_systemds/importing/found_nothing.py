@@ -2,20 +2,21 @@
 
 Much of the engine fails on matrices without rows or columns, or gives some that have: a row beside a matrix without
 rows is the result of their sum, ``X + s * Y`` is refused. So the statements of such a node run only where its results
-have elements (docs/decisions/0033). What the engine does right there needs no condition.
+have elements (docs/decisions/0033), which sizes that are computed of those of inputs are checked to have. What the
+engine does right there needs no condition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.scopes import assigns_variable
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, is_of_run, product, symbol, symbols
-from onnx_systemds.inference.run_sizes import RunSizes
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, not_negative, product, substitute, symbol, symbols
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import Value
+from onnx_systemds.limits import OverBudget
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.movement import where_elements
@@ -27,25 +28,31 @@ _ELEMENTWISE = frozenset((
     "row_range", "sigmoid", "sign", "sin", "sinh", "sqrt", "t", "tan", "tanh",
 ))
 """Functions that give a matrix without elements for one, of the size that it should have."""
+_LOUD = _ELEMENTWISE | {"cbind", "ifelse", "max", "min", "rbind", "rev", "rowMaxs", "rowMins", "rowSums", "table"}
+"""Functions that give what is right, or end in an error."""
 
 
 class FoundNothing:
-    """Which sizes of a graph may be 0 because a node found nothing."""
+    """Which sizes of a graph may be 0 because a node found nothing, or because the content of a tensor says so."""
 
     def __init__(self, graph: TypedGraph) -> None:
         """Sizes that nodes of the graph or of one around it decide, and those computed of them or of what was found."""
         found = {name for names in graph.sizes.values() for name in names}
         given = [value for name, value in graph.values.items() if name in graph.inputs or name not in graph.own]
         found |= set(symbols([size for value in given for size in value.dims or ()]))
+        self._vanishing: dict[Dim, bool] = {}
         self._sizes = {name for name in found if name.startswith(RUN_SIZE)} - graph.run_sizes.names
-        self._sizes |= _sliced_by_content(graph.run_sizes)
-        if not self._sizes:
-            return
-        values = self._values_of(graph)
-        self._sizes |= {name for name, (value, _) in graph.run_sizes.elements.items() if value in values}
+        of_shapes = _of_shapes(graph)
+        values = self._values_of(graph) if self._sizes else set()
+        for name, (value, _) in graph.run_sizes.elements.items():
+            if value in values or value not in of_shapes:
+                self._sizes.add(name)
         for name, call in graph.run_sizes.calls.items():
             if self._sizes.intersection(symbols(call.arguments)):
                 self._sizes.add(name)
+        # parts of a number of elements that is not 0
+        self._filled = {name: symbol(name) + 1 for name, call in graph.run_sizes.calls.items()
+                        if call.function == "open_size" and name not in self._sizes}
 
     def _values_of(self, graph: TypedGraph) -> set[str]:
         """The values that are computed of what was found."""
@@ -57,32 +64,44 @@ class FoundNothing:
 
     def guarded(self, node: NodeView, fragment: Fragment, parse: Parse) -> Fragment:
         """A node's fragment, run only where its results have elements. parse: statements from their texts."""
-        values = [node.values[name] for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
-        sizes = self._common_sizes(values)
-        if not sizes or any(value.is_list for value in values) or node.own_sizes() or node.bodies:
+        outputs = [output for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
+        values = [node.values[node.node.outputs[output]] for output in outputs]
+        if any(value.is_list for value in values) or node.own_sizes() or node.bodies:
             return fragment
-        is_plain = all(map(_is_plain, parse(fragment.statements, node)))
-        return fragment if is_plain else where_elements(node, fragment, product(sizes))
+        results = dict.fromkeys(size for value in values for size in value.dims or () if self._may_vanish(size))
+        common = [size for size in results if all(size in (value.dims or ()) for value in values)]
+        if self._sizes.intersection(symbols(common)):
+            is_plain = all(map(_is_plain, parse(fragment.statements, node)))
+            return fragment if is_plain else where_elements(node, fragment, product(common))
+        given = [node.values[name].dims or () for name in node.node.inputs if name]
+        told = [size for size in dict.fromkeys((*results, *chain(*given)))
+                if self._may_vanish(size) and self._sizes.isdisjoint(symbols(size))]
+        if told and not all(map(_is_loud, parse(fragment.statements, node))):
+            for size in told:
+                node.check_filled(size)
+        return fragment
 
-    def _common_sizes(self, values: Sequence[Value]) -> list[Dim]:
-        """The dims that may be 0 in each of the values, none where there is no value."""
-        first = values[0].dims or () if self._sizes and values else ()
-        return [size for size in first if self._sizes.intersection(symbols(size))
-                and all(size in (value.dims or ()) for value in values)]
+    def _may_vanish(self, size: Dim) -> bool:
+        """Whether a size may be 0, so far as it is not too long to tell."""
+        if isinstance(size, int):
+            return False
+        if size not in self._vanishing:
+            try:
+                self._vanishing[size] = not not_negative(substitute(size, self._filled) - 1)
+            except OverBudget:
+                self._vanishing[size] = True
+        return self._vanishing[size]
 
 
-def _sliced_by_content(run_sizes: RunSizes) -> set[str]:
-    """The lengths of slices whose bounds are elements of tensors: of an input, or of the count of trips, 0 at first."""
-    places, lengths = set[str](), set[str]()
-    for name, call in run_sizes.calls.items():
-        given = {each for each in symbols(call.arguments) if each not in run_sizes.calls and is_of_run(symbol(each))}
-        if not given and places.isdisjoint(symbols(call.arguments)):
-            continue
-        if call.function == "slice_start":
-            places.add(name)
-        elif call.function == "slice_count":
-            lengths.add(name)
-    return lengths
+def _of_shapes(graph: TypedGraph) -> set[str]:
+    """The values that are computed of sizes and of constants alone."""
+    values = {name for name, value in graph.values.items() if value.constant is not None}
+    with_bodies = {position for position, _ in graph.bodies}
+    for position, node in enumerate(graph.nodes):
+        is_told = values.issuperset(filter(None, node.inputs)) and position not in with_bodies
+        if is_told or node.op_type in ("Shape", "Size"):
+            values.update(node.outputs)
+    return values
 
 
 def _is_plain(statement: tree.Statement) -> bool:
@@ -98,6 +117,23 @@ def _is_plain(statement: tree.Statement) -> bool:
             return len(given) == 2 and _is_name_and_number(*given)
         return value.function in _ELEMENTWISE and isinstance(given[0], tree.Name)
     return isinstance(value, tree.Name)
+
+
+def _is_loud(node: tree.Node) -> bool:
+    """Whether of matrices without elements the engine makes what is right, or an error."""
+    if isinstance(node, (tree.For, tree.While)):
+        return False
+    if isinstance(node, tree.Indexed):
+        return True
+    if isinstance(node, tree.Binary) and node.operator in ("+", "-"):
+        others = [side for side in (node.left, node.right) if number_of(side) is None]
+        return len(others) < 2 and all(map(_is_loud, others))
+    parts = tree.children(node)
+    if isinstance(node, tree.Call):
+        if node.function not in _LOUD:
+            return False
+        parts = (argument.value for argument in node.arguments if argument.name not in ("rows", "cols"))
+    return all(map(_is_loud, parts))
 
 
 def _is_name_and_number(one: tree.Expression, other: tree.Expression) -> bool:

@@ -23,15 +23,23 @@ class Checks:
         self._own = graph.own_sizes
         for position in sorted(needed_positions(graph.nodes, graph.outputs)) if graph.assumptions else ():
             for assumption in graph.assumptions.get(position, ()):
-                self.add(position, assumption)
+                self._note(position, assumption)
         self.at_start = _strongest(self.at_start)
 
     def add(self, position: int, assumption: Assumption) -> None:
         """Check one more thing that a node takes for granted."""
+        if self._note(position, assumption):
+            self.at_start = _strongest(self.at_start)
+
+    def _note(self, position: int, assumption: Assumption) -> bool:
+        """Whether it is one more to be checked at the start."""
         if not self._own.isdisjoint(assumption.symbols):
             self._at_node.setdefault(position, []).append(assumption)
-        elif self.is_new(assumption):
+            return False
+        is_new = self.is_new(assumption)
+        if is_new:
             self.at_start.append(assumption)
+        return is_new
 
     def of_node(self, position: int) -> Sequence[Assumption]:
         """What a node takes for granted of sizes that other nodes give."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from onnx import parser
@@ -101,3 +103,37 @@ def test_what_a_loop_collects_in_no_trips() -> None:
             results, expected = score(feeds), judging.judge(model, feeds)
             for name in ("y", "z", "at", "r", "s"):
                 compare(results[name], expected[name], 1e-5, f"{name} {n}")
+
+
+SIZED = {
+    "Expand, Add": "rows = Expand(row, shape) y = Add(rows, w)",
+    "ConstantOfShape, Gemm": "rows = ConstantOfShape(shape) y = Gemm(rows, square, w)",
+    "Tile, Softmax": "copies = Concat<axis = 0>(n, one) rows = Tile(row, copies) y = Softmax<axis = 0>(rows)",
+    "Pad, Mean": "less = Sub(n, one) pads = Concat<axis = 0>(zero, zero, less, zero) rows = Pad(row, pads) y = Mean(rows, w)",
+    "TopK, LayerNormalization": "rows, at = TopK<axis = 0>(square, n) y = LayerNormalization(rows, w)",
+    "Split, Add": "rest = Sub(three, n) parts = Concat<axis = 0>(n, rest) rows, left = Split<axis = 0>(square, parts)"
+                  " y = Add(rows, w)",
+}
+SIZES = """<ir_version: 8, opset_import: ["": 18]>
+    g (%s float[3] w) => (float[k, 3] y)
+    <float[1, 3] row = {1, 2, 3}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3},
+     float[3, 3] square = {1, 2, 3, 4, 5, 6, 7, 8, 9}> {
+      %s shape = Concat<axis = 0>(n, three)
+      %s }"""
+
+
+@pytest.mark.parametrize("case", SIZED)
+def test_a_size_that_an_input_says(case: str) -> None:
+    """Of 0 rows a row that is added, as by the engine, made one."""
+    model = parser.parse_model(SIZES % ("int64[1] n,", "", SIZED[case]))
+    with ScoringFunction(import_model(model)) as score:
+        for n in (2, 0, 1):
+            feeds = {"n": np.array([n]), "w": np.array([1, -2, 3], np.float32)}
+            compare(score(feeds)["y"], judging.judge(model, feeds)["y"], 1e-5, f"{case} {n}")
+
+
+@pytest.mark.parametrize("case", SIZED)
+def test_a_size_that_sizes_of_inputs_say(case: str) -> None:
+    """Layers of whole networks would stand in conditions: the script stops in words instead."""
+    model = parser.parse_model(SIZES % ("float[N] x,", "all = Shape(x) n = Sub(all, one)", SIZED[case]))
+    assert re.search(r'is " \+ \(N - 1\) \+\s+"; the script takes it to be larger', import_model(model).text)

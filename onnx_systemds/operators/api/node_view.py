@@ -16,7 +16,7 @@ from onnx_systemds.dml.operands import number_in
 from onnx_systemds.dml.templates import library_text
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import quoted
-from onnx_systemds.inference.assumptions import Assumption, Relation, node_words
+from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, node_words
 from onnx_systemds.inference.dims import Dim, Dims, is_of_run, product, symbol
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
@@ -83,8 +83,17 @@ class NodeView(NodeFacts):
         """Let the script check what only the run tells: of a matrix of zeros the engine makes one of any size."""
         if size != wanted and not (isinstance(size, int) and isinstance(wanted, int)):
             words = f"the number of elements of {quoted(self.name(given))}", "that of those which it takes"
-            found = Assumption(size, wanted, Relation.EQUAL, *words, node_words(self.node))
-            self._scope.sizes.checks.add(self.position, found)
+            self._check(Assumption(size, wanted, Relation.EQUAL, *words, node_words(self.node)))
+
+    def check_filled(self, size: Dim) -> None:
+        """Let the script check that the axes of a size have elements."""
+        names = filter(None, (*self.node.outputs, *self.node.inputs))
+        name, dims = next((name, dims) for name in names if size in (dims := self.values[name].dims or ()))
+        words = axis_words(name, dims.index(size))
+        self._check(Assumption(size, 1, Relation.AT_LEAST, words, "", node_words(self.node)))
+
+    def _check(self, assumption: Assumption) -> None:
+        self._scope.sizes.checks.add(self.position, assumption)
 
     def scalar(self, given: Input) -> str:
         """A single-element input as a DML scalar: an identifier, a literal or an expression in parentheses."""
