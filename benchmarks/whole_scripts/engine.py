@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -87,9 +87,12 @@ def _options(arguments: Mapping[str, Value]) -> Sequence[str]:
     return ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
 
 
-def written_files(folder: Path) -> dict[str, Any]:
-    """What a script wrote into a folder and below, by path: values, or the error of reading one."""
+def written_files(folder: Path, others: Iterable[Path] = ()) -> dict[str, Any]:
+    """What a script wrote into a folder and below, and to other paths: values, or the error of reading one, by path."""
     found: dict[str, Any] = {}
+    for path in others:
+        if path.exists() and folder not in path.absolute().parents:
+            found |= _value(path)
     for place, _, names in os.walk(folder):
         if place.endswith(".list") or Path(f"{place}.mtd").exists():
             continue  # the items of a list, the parts of a matrix
@@ -99,9 +102,13 @@ def written_files(folder: Path) -> dict[str, Any]:
             path = path.with_suffix("") if described else path
             if not described and (name.startswith((".", "_")) or Path(f"{path}.mtd").exists() or Path(place) != folder):
                 continue
-            try:
-                found[str(path)] = read_value(path)
-            except (TranspileError, OSError, ValueError) as error:
-                if described:
-                    found[str(path)] = error
+            found |= _value(path) if described else {name: value for name, value in _value(path).items()
+                                                     if not isinstance(value, Exception)}
     return found
+
+
+def _value(path: Path) -> dict[str, Any]:
+    try:
+        return {str(path): read_value(path)}
+    except (TranspileError, OSError, ValueError) as error:
+        return {str(path): error}

@@ -22,7 +22,7 @@ from benchmarks.whole_scripts.engine import Engine, written_files
 from benchmarks.whole_scripts.java import JavaTests, Value
 from benchmarks.whole_scripts.models import Found, compared
 from benchmarks.whole_scripts.outputs import Parting, partings, unread
-from benchmarks.whole_scripts.texts import arguments_of, reads, without_dml_comments
+from benchmarks.whole_scripts.texts import arguments_of, calls, dml_value, reads, without_dml_comments
 from onnx_systemds.exporting.builtins.files import output_name
 
 SCRIPTS = Path("src", "test", "scripts")
@@ -69,7 +69,7 @@ class Trials:
                 if message is not None:
                     messages.append(message)
                     continue
-                written = written_files(folder / "out")
+                written = written_files(folder / "out", _targets(placed))
                 unreadable = unread(written)
                 if unreadable:
                     return Found("not judged", f"files of the engine that are not read: {'; '.join(unreadable)}")
@@ -88,7 +88,7 @@ class Trials:
                 inputs = {path: given.shaken(share) for path, given in attempt.inputs.items()}
                 with _placed(script, replace(attempt, inputs=inputs)) as (path, placed, folder):
                     if self.engine.run(str(path), placed.arguments) is None:
-                        files = written_files(folder / "out")
+                        files = written_files(folder / "out", _targets(placed))
                         written.append({output_name(name): value for name, value in files.items()})
             if len(written) == 2:
                 return partings(written[1], written[0])
@@ -162,7 +162,16 @@ def _placed(script: str, attempt: Attempt) -> Iterator[tuple[Path, Attempt, Path
         yield path, replace(attempt, arguments=arguments, inputs=inputs), folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        for name, given in inputs.items():
-            if not given.stored:
-                for file in (Path(name), Path(f"{name}.mtd")):
-                    file.unlink(missing_ok=True)
+        own = [Path(name) for name, given in inputs.items() if not given.stored]
+        for file in (*own, *_targets(replace(attempt, arguments=arguments))):
+            shutil.rmtree(file, ignore_errors=True)
+            for each in (file, file.with_name(f"{file.name}.mtd")):
+                if not each.is_dir():
+                    each.unlink(missing_ok=True)
+
+
+def _targets(attempt: Attempt) -> list[Path]:
+    """The paths below the working folder that a script writes to, as far as its text tells."""
+    values = (dml_value(given[1], attempt.arguments) for _, given in calls(attempt.text, "write") if len(given) > 1)
+    paths = [Path(value) for value in values if isinstance(value, str)]
+    return [path for path in paths if Path.cwd() in path.absolute().parents and ".." not in path.parts]
