@@ -97,14 +97,24 @@ def reads(text: str) -> list[Read]:
     found = []
     for match in re.finditer(r"(?:(\w+)\s*=\s*)?(?:as\.\w+\()?\bread\s*\(", text):
         first, *others = parts(enclosed(text, match.end() - 1)[0]) or [""]
-        if re.fullmatch(r"[A-Za-z_]\w*", first):  # a variable, assigned once
-            assigned = re.findall(rf"(?m)^\s*{first}\s*=\s*(.+?);?\s*$", text)
-            first = assigned[0] if len(assigned) == 1 else first
+        first = _assigned(text, first)
         pairs = (each.partition("=") for each in others)
         options = {name.strip(): value.strip() for name, equals, value in pairs if equals}
         if first:
             found.append(Read(match[1] or "", first, options))
     return found
+
+
+def writes(text: str) -> list[str]:
+    """The expressions of the paths that a DML script writes to."""
+    return [_assigned(text, given[1]) for _, given in calls(text, "write") if len(given) > 1]
+
+
+def _assigned(text: str, expression: str) -> str:
+    """What a variable is, if it is assigned once."""
+    variable = re.fullmatch(r"[A-Za-z_]\w*", expression)
+    assigned = re.findall(rf"(?m)^\s*{expression}\s*=\s*(.+?);?\s*$", text) if variable else []
+    return assigned[0] if len(assigned) == 1 else expression
 
 
 def arguments_of(text: str) -> tuple[set[str], set[str]]:

@@ -22,7 +22,7 @@ from benchmarks.whole_scripts.engine import Engine, written_files
 from benchmarks.whole_scripts.java import JavaTests, Value
 from benchmarks.whole_scripts.models import Found, compared
 from benchmarks.whole_scripts.outputs import Parting, partings, unread
-from benchmarks.whole_scripts.texts import arguments_of, calls, dml_value, reads, without_dml_comments
+from benchmarks.whole_scripts.texts import arguments_of, dml_value, reads, without_dml_comments, writes
 from onnx_systemds.exporting.builtins.files import output_name
 
 SCRIPTS = Path("src", "test", "scripts")
@@ -172,6 +172,6 @@ def _placed(script: str, attempt: Attempt) -> Iterator[tuple[Path, Attempt, Path
 
 def _targets(attempt: Attempt) -> list[Path]:
     """The paths below the working folder that a script writes to, as far as its text tells."""
-    values = (dml_value(given[1], attempt.arguments) for _, given in calls(attempt.text, "write") if len(given) > 1)
+    values = (dml_value(path, attempt.arguments) for path in writes(attempt.text))
     paths = [Path(value) for value in values if isinstance(value, str)]
     return [path for path in paths if Path.cwd() in path.absolute().parents and ".." not in path.parts]
