@@ -78,3 +78,16 @@ def test_what_cannot_be_exported_is_refused(body: str, reason: str) -> None:
     with pytest.raises(TranspileError) as error:
         export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})
     assert reason in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_row_is_the_nearest_one_of_itself(dtype: str) -> None:
+    """Sums of squares round to more than 0; the numbers that are missing come from the nearest row."""
+    x = np.random.default_rng(5).normal(size=(12, 4))
+    x[::3, 1] = np.nan
+    case = ExportCase("nearest", "Z = dist(replace(target=X, pattern=NaN, replacement=0))\nY = imputeByKNN(X=X)", {"X": x}, ("Y", "Z"))
+    found = run_model(model_of(case, dtype), case.inputs)
+    filled = np.where(np.isnan(x), np.nanmean(x, 0), x)
+    far = np.linalg.norm(filled[:, None] - filled, axis=2) + 1e9 * np.eye(12)
+    np.testing.assert_allclose(found["Y"], np.where(np.isnan(x), filled[far.argmin(1)], x), rtol=1e-6)
+    assert not np.diag(found["Z"]).any()
