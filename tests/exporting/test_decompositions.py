@@ -54,6 +54,27 @@ def test_parts_agree_with_the_engine(case: ExportCase) -> None:
     check_export(case)
 
 
+LARGE = RNG.normal(size=(130, 130))
+ILL = 1 / (np.arange(130)[:, None] + np.arange(130) + 1) + 1e-8 * np.eye(130)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("matrix", [LARGE, LARGE @ LARGE.T, ILL, np.eye(130)[::-1] * 3 + LARGE * 1e-3, LARGE * (np.arange(130) != 40)],
+                         ids=["random", "positive", "nearly-singular", "exchanged", "singular"])
+def test_large_matrices_are_eliminated_in_blocks(matrix: np.ndarray, dtype: str) -> None:
+    """Blocks of 32 columns, and 2: both sides of the equation agree, and nothing is finite where there is no solution."""
+    text = 'A = read("A")\nB = read("B")\nY = solve(A, B)\nI = inv(A)\nwrite(Y, "Y")\nwrite(I, "I")\n'
+    model = export_script(text, inputs={"A": "double[130,130]", "B": "double[130,K]"}, dtype=dtype)
+    right = matrix @ RNG.normal(size=(130, 2))
+    found = run_model(model, {"A": matrix, "B": right})
+    if not matrix[:, 40].any():
+        assert not any(np.isfinite(array).any() for array in found.values())
+        return
+    for name, wanted in (("Y", right), ("I", np.eye(130))):
+        spread = np.abs(matrix).max() * np.abs(found[name]).max()
+        np.testing.assert_allclose(matrix @ found[name] / spread, wanted / spread, atol=1e-11 if dtype == "float64" else 1e-5)
+
+
 def test_the_model_does_not_grow_with_the_steps() -> None:
     """Of 64 columns, where 630 steps are taken, the graph is that of 4."""
     counts = []

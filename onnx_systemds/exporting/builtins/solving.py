@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin, refuse
+from onnx_systemds.exporting.builtins.blocked_solving import SMALLEST, solved_in_blocks
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.inference.dims import Dim, minimum
 
@@ -163,6 +164,8 @@ def calculated(function: str, operation: Callable[..., Array], *matrices: Array)
 def _solved(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Return what the elimination of `a` makes of `b`; the pivots are the largest of their columns."""
     g, (size, _), width = ctx.g, a.dims, a.dims[0] + b.dims[1]
+    if isinstance(size, int) and size >= SMALLEST:
+        return solved_in_blocks(ctx, a, b, size, _solved)
     places = g.count(0, size)
 
     def step(k: Tensor, rows: Tensor) -> list[Tensor]:
