@@ -250,6 +250,7 @@ _operator("GatherBlockQuantized", "data indices scales zero_points?", "output", 
 # --- others ------------------------------------------------------------------------------------------------------
 
 _operator("MurmurHash3", "X", "Y", positive=1, seed=0)
+_operator("NGramRepeatBlock", "input_ids scores", "scores_out", ngram_size=None)
 
 # --- refused -----------------------------------------------------------------------------------------------------
 
