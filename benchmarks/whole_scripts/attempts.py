@@ -204,8 +204,12 @@ def _attempt(
         told[str(path)] = read, Drawn(*by_hand) if by_hand else written
     all_known = all(drawn is not None or _is_stored(path) for path, (_, drawn) in told.items())
     smaller = _smaller(own, templates, told)
-    if (variant == FULL_SIZE and not smaller) or (1 < variant < FULL_SIZE and all_known):
+    if variant == FULL_SIZE and not smaller:
         return None
+    if 1 < variant < FULL_SIZE and all_known:  # what the test tells is not all that it does
+        if given or not any(drawn is not None for _, drawn in told.values()):
+            return None
+        told = {path: (read, None) for path, (read, _) in told.items()}
     if variant == FULL_SIZE:
         smaller = {}
     arguments = {name: _resized(value, smaller) for name, value in own.items()}
