@@ -27,7 +27,7 @@ from onnx_systemds import import_model
 from onnx_systemds.engine.launcher import find_class_path, find_java
 from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
 from onnx_systemds.engine.spark_submit import SparkOptions, build_submission, find_spark_submit
-from onnx_systemds.importing.score_program import PROGRAM, file_arguments, save_program, score_text
+from onnx_systemds.importing.score_program import PROGRAM, file_arguments, score_text
 
 ROWS = {"mlp": 2_000_000, "lightgbm": 2_000_000, "xgboost": 2_000_000, "cnn": 60_000}
 MASTERS = {"spark": "local[2]", "cluster": "local-cluster[2,1,2048]"}
@@ -67,7 +67,7 @@ def prepared(name: str, rows: int, folder: Path) -> Iterator[Case]:
         here, model = Path(inner), _model(name)
         script = import_model(model)
         script.save(here / "model.dml")
-        save_program(here / PROGRAM, score_text(script, "model"))
+        (here / PROGRAM).write_text(score_text(script, "model"), encoding="utf-8")
         array = rows_of(model, rows, here / "rows.npy")
         (reads,), (writes,) = file_arguments(script)
         yield Case(model, here, array, reads, writes)
