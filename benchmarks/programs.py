@@ -68,12 +68,12 @@ class Counted:
 def timed(
     program: Sequence[str], call: str, results: Sequence[str], folder: Path,
     *, warm_up: float, seconds: float, heap: str, native_blas: str = "none",
-    script: str | None = None,
+    script: str | None = None, java_options: Sequence[str] = (),
 ) -> Times:
     """Run the statements of a program in ``folder``, then the call again and again, then ``results``, which use it.
 
     warm_up, seconds: how long it is called before times count, and then. script: the text of what is called, if what
-    the engine counts is wanted. Raises RuntimeError with what the engine said.
+    the engine counts is wanted. java_options: further ones of the JVM. Raises RuntimeError with what the engine said.
     """
     lines = ["never = time() < 0", *program]
     for mark, duration in (("warm", warm_up), ("call", seconds)):
@@ -81,7 +81,7 @@ def timed(
         lines.append(_TIMED.format(call=call, mark=mark, **limits))
     began = time.perf_counter()
     output, busy = run_program("\n".join([*lines, *results]) + "\n", folder, heap=heap, native_blas=native_blas,
-                               counted=script is not None)
+                               counted=script is not None, java_options=java_options)
     elapsed = time.perf_counter() - began
     taken: dict[str, list[float]] = {"warm": [], "call": []}
     for mark, nanoseconds in _TIME.findall(output):
@@ -103,7 +103,8 @@ def require_native_blas(library: str) -> None:
 
 
 def run_program(
-    text: str, folder: Path, *, heap: str, native_blas: str = "none", counted: bool = False
+    text: str, folder: Path, *, heap: str, native_blas: str = "none", counted: bool = False,
+    java_options: Sequence[str] = (),
 ) -> tuple[str, float]:
     """What a program prints, and the processors it kept busy between the first and the last call that counts.
 
@@ -111,9 +112,9 @@ def run_program(
     """
     (folder / "timed.dml").write_text(text, encoding="utf-8")
     (folder / "settings.xml").write_text(f"<root><sysds.native.blas>{native_blas}</sysds.native.blas></root>\n")
-    command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-cp", ":".join(find_class_path()),
-               "org.apache.sysds.api.DMLScript", "-f", "timed.dml", "-exec", "singlenode",
-               "-config", "settings.xml", *(("-stats", "1000") if counted else ())]
+    command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", *java_options,
+               "-cp", ":".join(find_class_path()), "org.apache.sysds.api.DMLScript", "-f", "timed.dml",
+               "-exec", "singlenode", "-config", "settings.xml", *(("-stats", "1000") if counted else ())]
     environment = dict(os.environ) | ({} if native_blas == "none" else NATIVE_ENVIRONMENT)
     lines: list[str] = []
     marks: list[tuple[float, float]] = []  # time and processor time after a call

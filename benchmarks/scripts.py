@@ -26,6 +26,7 @@ from benchmarks.open_batches import with_open_batch
 from benchmarks.programs import Times, require_native_blas, timed
 from benchmarks.report import write_section
 from onnx_systemds import import_model
+from onnx_systemds.engine.launcher import memory_options
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import bind_sizes, tensor_of
 from onnx_systemds.runtime.scoring import ScoringFunction
@@ -42,7 +43,10 @@ converted for these (`--dim`), *first* the first call of that, *program* all tha
 with 2; they take turns. Rows are those of the first axis, where it is open; a model of one sample is measured with that
 axis opened where each sample still gives the same. *products* (`--products`) is the engine's floor: the part of a call,
 sizes known and with the native BLAS if one is measured, that its statistics give to products of matrices and
-convolutions, all calls of a program taken together, warm-up too.
+convolutions, all calls of a program taken together, warm-up too. `--session` compares the script for known sizes with
+`ScoringFunction`, both without a native BLAS: *as warm* is the script called as long before its calls count, in a JVM
+with the options that a session gives it ([what they gain](speed.md#the-jvms-memory)); *whole* is the fastest of the
+forms for all rows, *chosen* what is left where rows are divided among the processors, too, if that is faster.
 """
 SELECTION: Mapping[str, Sequence[int]] = {
     "bert_tiny.ts": (1, 256), "gpt2_tiny.dynamo": (256,), "sample-apps__transformer": (256,),
@@ -65,15 +69,24 @@ Case = tuple[Path | ModelProto, Feeds, bool]
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a model at a number of rows. onnxruntime, session: milliseconds; None: not measured."""
+    """What was measured of a model at a number of rows. onnxruntime: milliseconds; None: not measured."""
 
     onnxruntime: float
     opened: Times
     known: Times
     native: Times | None
-    session: float | None
+    session: Alike | None
     counted: Times | None
     """As `known`, or as `native` where that is measured, with what the engine counts."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Milliseconds of a script, and of `ScoringFunction` with all samples at once and with what it chooses itself."""
+
+    script: float
+    whole: float
+    chosen: float
 
 
 def variants(path: Path) -> Case:
@@ -126,24 +139,38 @@ def median_milliseconds(action: Callable[[], object], seconds: float) -> float:
     return statistics.median(taken)
 
 
-def settle(action: Callable[[], object], seconds: float) -> None:
-    """Call a `ScoringFunction` until it has chosen among its forms, or for ten times that long."""
-    end = time.perf_counter() + 10 * seconds
-    for _ in range(CHOOSING):
+def settle(action: Callable[[], object], seconds: float) -> float:
+    """Call a `ScoringFunction` ten times that long, and until it has chosen among its forms; how long that took."""
+    start, calls = time.perf_counter(), 0
+    while calls < CHOOSING or time.perf_counter() - start < 10 * seconds:
         action()
-        if time.perf_counter() > end:
-            return
+        calls += 1
+    return time.perf_counter() - start
 
 
-def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str, *, counted: bool = False) -> Times:
-    """The times of a script that a program of the plain command line sources."""
+def measured_alike(opened: Script, known: Script, feeds: Feeds, seconds: float) -> Alike:
+    """A script for known sizes, and what `ScoringFunction` makes of the open one, after warm-ups of the same length."""
+    found, warm_up = [], 0.0
+    for parts in (1, None):
+        with open_session("none") as engine, ScoringFunction(opened, engine, parts=parts) as function:
+            warm_up = settle(partial(function, feeds), seconds) + seconds / 2
+            found.append(median_milliseconds(partial(function, feeds), seconds))
+    times = program_times(known, feeds, seconds, "none", warm_up=warm_up, java_options=memory_options())
+    return Alike(times.call, *found)
+
+
+def program_times(
+    script: Script, feeds: Feeds, seconds: float, native_blas: str, *, counted: bool = False,
+    warm_up: float | None = None, java_options: Sequence[str] = (),
+) -> Times:
+    """The times of a script that a program of the plain command line sources; warm_up: None for twice the seconds."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
         call = PlainCall(script, feeds, folder, "", "model")
         program = [*sourced(script, folder, "model"), *call.readings()]
         return timed(program, call.call(), call.writings(), folder,
-                     warm_up=2 * seconds, seconds=seconds, heap="6g", native_blas=native_blas,
-                     script=script.text if counted else None)
+                     warm_up=2 * seconds if warm_up is None else warm_up, seconds=seconds, heap="6g",
+                     native_blas=native_blas, script=script.text if counted else None, java_options=java_options)
 
 
 def measured(
@@ -162,11 +189,7 @@ def measured(
             turn.append(None if library is None else program_times(script, feeds, seconds, library))
             theirs.append(median_milliseconds(run, seconds / 2))
         times.append(turn)
-    in_session = None
-    if session:
-        with open_session("none") as engine, ScoringFunction(opened, engine) as function:
-            settle(partial(function, feeds), seconds)
-            in_session = median_milliseconds(partial(function, feeds), seconds)
+    in_session = measured_alike(opened, known, feeds, seconds) if session else None
     counted = program_times(known, feeds, seconds, native_blas or "none", counted=True) if products else None
     best = [min((turn[i] for turn in times), key=lambda t: t.call) if times[0][i] else None for i in range(3)]
     assert best[0] is not None and best[1] is not None
@@ -181,7 +204,9 @@ def line(name: str, rows: int | None, row: Row) -> str:
             cells += [f"{times.call:.1f}", f"{times.call / row.onnxruntime:.1f}"]
     cells += [f"{row.known.first:.0f}", f"{row.known.others:.1f}"]
     if row.session is not None:
-        cells += [f"{row.session:.1f}", f"{row.known.call / row.session:.2f}"]
+        cells += [f"{row.session.script:.1f}"]
+        for milliseconds in (row.session.whole, row.session.chosen):
+            cells += [f"{milliseconds:.1f}", f"{row.session.script / milliseconds:.2f}"]
     if row.counted is not None and row.counted.counted is not None:
         found = row.counted.counted
         floor = row.counted.call * found.share(found.statistics.products)
@@ -203,7 +228,7 @@ def main() -> None:
     columns = ["model", "rows", "onnxruntime ms", "open ms", "ratio", "sizes known ms", "ratio"]
     columns += [f"with {arguments.native_blas} ms", "ratio"] if arguments.native_blas else []
     columns += ["first ms", "program s"]
-    columns += ["`ScoringFunction` ms", "script / that"] if arguments.session else []
+    columns += ["as warm ms", "whole ms", "script / that", "chosen ms", "script / that"] if arguments.session else []
     columns += ["products ms", "call / products"] if arguments.products else []
     lines = [HEADER, f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
     chosen = SELECTION if arguments.only is None else dict.fromkeys(arguments.only, ROWS)

@@ -137,12 +137,7 @@ def build_command(java: str, class_path: list[str], max_heap: str, log_settings:
         # An out-of-memory error kills a gateway thread without an answer; a dead JVM is noticed at once.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
-        # Each large new matrix is fresh heap and pays for its page faults: with huge pages, allocating 50 MB
-        # went from 48 ms (median; 268 ms at the 90th percentile) to 7 ms (17 ms).
-        *(["-XX:+UseTransparentHugePages"] if sys.platform == "linux" else []),
-        # Java's own choice, G1, works beside the script, and gives each large matrix regions of its own: networks take
-        # 0.6 to 1.0 of their time with this one (docs/decisions/0018).
-        *([] if _chooses_collector(os.environ) else ["-XX:+UseParallelGC"]),
+        *memory_options(),
         f"--add-modules={VECTOR_MODULE}",
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
         "-Dfile.encoding=UTF-8",
@@ -157,6 +152,16 @@ def build_command(java: str, class_path: list[str], max_heap: str, log_settings:
         "0",
         "0",  # the last argument is overlooked by py4j 0.10.9
     ]
+
+
+def memory_options() -> list[str]:
+    """Options of the JVM by which new matrices cost less; a program of the command line gains by them as well."""
+    # Each large new matrix is fresh heap and pays for its page faults: with huge pages, allocating 50 MB
+    # went from 48 ms (median; 268 ms at the 90th percentile) to 7 ms (17 ms).
+    pages = ["-XX:+UseTransparentHugePages"] if sys.platform == "linux" else []
+    # Java's own choice, G1, works beside the script, and gives each large matrix regions of its own: networks take
+    # 0.6 to 1.0 of their time with this one (docs/decisions/0018).
+    return [*pages, *([] if _chooses_collector(os.environ) else ["-XX:+UseParallelGC"])]
 
 
 def _chooses_collector(environment: Mapping[str, str]) -> bool:
