@@ -82,6 +82,13 @@ def test_what_a_plugin_refuses_has_its_line(tmp_path: Path) -> None:
     assert f"{tmp_path}/m.dml:2:5: not today" in result.output
 
 
+def test_what_a_plugin_gives_is_a_value(tmp_path: Path) -> None:
+    plugin = example("export plugin", EXPORTING).replace("    return ", "    return 3\n    return ")
+    result = exported(tmp_path, plugin)
+    assert result.exit_code == 1
+    assert f"{tmp_path}/m.dml:2:5: the exporter of relu6 gives 3, which is no value of DML" in result.output
+
+
 def test_what_is_refused_can_be_exported(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(example("export plugin", EXPORTING).replace('"relu6"', '"transformmeta"'))
     shown = [CliRunner().invoke(main, ["builtins", *words]).output for words in ([], ["--plugin", str(tmp_path / "p.py")])]

@@ -18,10 +18,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from onnx_systemds.dml.tokens import DOTTED_WORDS
-from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
+from onnx_systemds.errors import TranspileError, UnsupportedCase, escaped, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.poison_values import poison_error, poisons_in
 from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
@@ -70,7 +70,13 @@ class Builtin:
                 keywords[parameter.name] = parameter.default
         leading = [keywords.pop(p.name) for p in self.parameters if p.name in keywords
                    and (p.kind is p.POSITIONAL_ONLY or (variadic and p.kind is p.POSITIONAL_OR_KEYWORD))]
-        return self.function(context, *leading, *variadic, **keywords)
+        found = self.function(context, *leading, *variadic, **keywords)
+        for value in () if self.is_ours or found is None else found if isinstance(found, tuple) else (found,):
+            if not isinstance(value, get_args(Value)):
+                shown = escaped(repr(value))
+                raise UnsupportedCase(f"the exporter of {self.name} gives {shown}, which is no value of DML",
+                                      hint="ctx.matrix(tensor) and ctx.scalar(tensor) make one")
+        return found
 
     def _bound(self, positional: Sequence[Value], named: Mapping[str, Value]) -> dict[str, Any]:
         """Return the arguments by parameter; those of a variadic one as a list."""
