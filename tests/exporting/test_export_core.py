@@ -78,7 +78,7 @@ OPERATORS = [
     row("outer", 'Y = outer(X[,1], t(X[,2]), "+")'),
     row("outer by operators that have names", 'a = X[,1]\nb = t(X[,2] * (X[,3] > 0))\nY = outer(a, b, "plus") * outer(a, b, "LESS") + outer(a, b, "Max")'
         ' + outer(a, b, "xor") * 3 + outer(a, b, "&&") * 5 + outer(a, b, "OR") * 7 + outer(a, b, "NotEqual")'),
-    row("replaced", "Y = replace(target=X * (X > 0), pattern=0, replacement=7)"),
+    row("replaced", 'Z = replace(target=X * (X > 0), pattern=0, replacement="Infinity")\nY = replace(target=Z, pattern=" Infinity ", replacement="7")'),
     row("product", "Y = t(X) %*% X"),
     row("large matrices full of numbers", "A = matrix(1, 300, 300) + matrix(2, 300, 300)\nY = X[, 1:2] * sum(A %*% rowMaxs(A / 3))"),
     row("matrices full of numbers for each row", "A = matrix(3, nrow(X), 4) - matrix(2, nrow(X), 4)\nY = cbind(A, A > matrix(0, nrow(X), 4))"),

@@ -84,7 +84,7 @@ CASES = [
         "H = cbind(G[, 1:2], G[, 4])\nY = as.matrix(H)\nY = Y + nrow(F)"),
     row("filled with one number", 'Y = as.matrix(frame(3, rows=2, cols=2, schema=["FP64", "INT32"])) + nrow(F)'),
     row("text as a frame", 'G = as.frame("a")\nY = rbind(F[, 1], G)'),
-    row("texts joined", 's = as.scalar(F[1, 1]) + "x" + nrow(F) + (sum(as.matrix(F[, 2])) > 9) + 1e-5\n'
+    row("texts joined", 's = as.scalar(F[1, 1]) + toString(nrow(F)) + toString(2.50) + (sum(as.matrix(F[, 2])) > 9) + 1e-5\n'
         's = append(s, "" + 12345678.0 + 1e15 + 0.001)\nfor (i in 1:nrow(F)) { s = s + i }\nY = as.frame(s)'),
     row("a text that the run chooses", 's = "low"\nk = 0\nif (sum(as.matrix(F[, 2])) > 9) { s = "high"\nk = nrow(F) }\n'
         'while (k < 6) { s = s + k\nk = k + 1 }\nY = as.frame(s)\nif (s == "high45") Y = F[1, 1]'),

@@ -12,6 +12,7 @@ from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Matrix, Sca
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
+from onnx_systemds.exporting.builtins.texts import number_in
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
@@ -209,8 +210,14 @@ def replace(ctx: Context, target: Value, pattern: Value, replacement: Value) -> 
     if isinstance(pattern, Matrix):
         raise UnsupportedCase(f"the pattern of replace is {pattern}, not a number")
     x = ctx.g.floating(target.tensor)
-    found = equal_or_nan(x, ctx.floats(pattern))
-    return Matrix(ctx.g.where(found, ctx.floats(replacement), x), target.rows, target.cols)
+    wanted, new = (ctx.floats(_number(value)) for value in (pattern, replacement))
+    return Matrix(ctx.g.where(equal_or_nan(x, wanted), new, x), target.rows, target.cols)
+
+
+def _number(value: Value) -> Value:
+    """Return the number that a known text is; other values as they are."""
+    number = number_in(value.known) if isinstance(value, Scalar) and isinstance(value.known, str) else None
+    return value if number is None else known_scalar(number)
 
 
 def equal_or_nan(x: Tensor, wanted: Tensor) -> Tensor:

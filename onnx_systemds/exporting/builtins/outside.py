@@ -18,8 +18,7 @@ def compressed(ctx: Context, target: Value, bins: Value | None = None) -> Value:
 _ENCODE = "encode the table before, and give the model its numbers"
 refuse("transformcolmap", "transformmeta", "tokenize", "dropInvalidType", "dropInvalidLength", "valueSwap",
        "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)
-refuse("toString", "typeof", reason="it gives a text",
-       hint="leave out what holds it: --result names the outputs that are wanted")
+refuse("typeof", reason="it gives a text")
 refuse("quantize_compress", "lineage", "local", "autoDiff", reason="it steers the engine")
 refuse("readMM", "read.csv", "sql", "federated", reason="it gets data from outside", hint="read(...) becomes an input")
 refuse("tensor", reason="DML keeps it apart from matrices", hint="use a matrix of rows and columns")

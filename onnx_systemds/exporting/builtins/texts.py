@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Scalar, Tensor
+from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.graph.nodes import TEXT
-from onnx_systemds.exporting.values import DOUBLE, scalar_text
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, scalar_text
 
 EQUAL_TEXTS, _JOINED_TEXTS = 19, 20
 """The opsets from which on texts can be compared, and joined."""
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers by what the engine prints of them."""
+
+
+_NUMBER = re.compile(r"\s*([-+]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))[dDfF]?\s*")
+
+
+def number_in(content: str) -> float | None:
+    """Return the number that Java reads in a text, None for others."""
+    found = _NUMBER.fullmatch(content)
+    return None if found is None else float(found[1])
 
 
 def text(ctx: Context, content: str) -> Tensor:
@@ -58,6 +68,17 @@ def printed_text(ctx: Context, value: Scalar) -> Tensor:
         raise UnsupportedCase(reason, hint="write the number itself")
     found = ctx.tensor(value)
     return ctx.g.where(found, text(ctx, "TRUE"), text(ctx, "FALSE")) if found.kind == BOOL else ctx.g.cast(found, TEXT)
+
+
+@builtin("toString")
+def printed(
+    ctx: Context, target: Value, sparse: Value | None = None, rows: Value | None = None, cols: Value | None = None,
+    decimal: Value | None = None, sep: Value | None = None, linesep: Value | None = None,
+) -> Value:
+    """A number or a string as the engine prints it; what is said of matrices plays no part, and these are refused."""
+    if not isinstance(target, Scalar) or target.type == BOOLEAN:  # which is true or TRUE
+        raise UnsupportedCase("toString has no counterpart in ONNX: it gives a text")
+    return ctx.scalar(printed_text(ctx, target))
 
 
 def join_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:

@@ -13,12 +13,12 @@ from onnx_systemds.dml.tokens import LARGEST_INT
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins import operators
 from onnx_systemds.exporting.builtins.registry import BUILTINS
+from onnx_systemds.exporting.builtins.texts import number_in
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value, known_scalar
 
 _ARITHMETIC = ("+", "-", "*", "/", "^", "%%", "%/%")
 _WHOLE = re.compile(r"[-+]?[0-9]+")
-_DOUBLE = re.compile(r"\s*([-+]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))[dDfF]?\s*")
 _AS_NUMBER = "as.integer makes a number of a truth"
 
 
@@ -126,7 +126,7 @@ def _argument_value(content: Any) -> Scalar:
         return known_scalar(content == "TRUE")
     if _WHOLE.fullmatch(content) and abs(int(content)) <= LARGEST_INT:
         return known_scalar(int(content))
-    if found := _DOUBLE.fullmatch(content):
-        return known_scalar(float(found[1]))
+    if (number := number_in(content)) is not None:
+        return known_scalar(number)
     is_quoted = len(content) > 1 and content[0] == content[-1] and content[0] in "\"'"
     return known_scalar(content[1:-1] if is_quoted else content)
