@@ -137,6 +137,8 @@ CASES += [
          constants=["size"], note="NaN"),
     *[Case("GridSample", 20, {"x": random(2, 3, 1, 6), "g": np.where(np.abs(GRID) > 0.7, NOWHERE, GRID)}, {"padding_mode": padding},
            note=f"{padding} at nowhere") for padding in ("zeros", "border")],
+    Case("GridSample", 16, {"x": random(1, 2, 2, 2), "g": np.array([[[[2, -2], [1, 0], [-3, 1], [3, 4]]]], np.float32)},
+         {"mode": "nearest", "padding_mode": "reflection"}, note="halves are rounded, then reflected"),
     *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
            constants=["size"], note=f"align {align}") for align in (0, 1)],
     *[Case("AffineGrid", 20, {"theta": random(len(size) - 3, len(size) - 2, len(size) - 1), "size": np.array(size)},
