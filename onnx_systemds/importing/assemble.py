@@ -25,8 +25,8 @@ from onnx_systemds.importing.parameters import (
     input_statements,
     sized,
 )
-from onnx_systemds.importing.passes.block_cuts import GUARDED, NOT_INLINED, with_never
-from onnx_systemds.importing.passes.call_guards import guarding_calls
+from onnx_systemds.importing.passes.block_cuts import NOT_INLINED, with_never
+from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls
 from onnx_systemds.importing.passes.dictionaries import with_numbered_texts
 from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.results import Results
@@ -74,9 +74,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     first = parsed([*element_statements(scope, parameters), *symbols, *checks, *views])
     statements: Sequence[tree.Statement] = [*first, *body.statements]
     guards = guarding_calls([*library_functions(parts.imports), *body.functions.values()], statements)
-    if guards:
-        statements = [*parsed([GUARDED, *(f"  {call}" for call in guards), "}"]), *statements]
-    statements = with_never(statements)
+    statements = with_never([*guard_statements(guards), *statements])
     if scope.uses_texts:
         statements = [*parsed([_dictionary(scope)]), *with_numbered_texts(statements, scope.names.fresh)[0]]
     inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]

@@ -156,6 +156,9 @@ CASES += [
 NMS = {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]), "iou": np.array([0.3], np.float32)}
 CASES += [
     at_sizes(resize(13, X, UP, mode="nearest"), {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)}),
+    # the axes have functions of their own, which call the same one with other numbers
+    *[at_sizes(resize(13, X, None, np.array([1, 2, 5, 7]), mode=mode), {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)})
+      for mode in ("nearest", "linear")],
     at_sizes(resize(13, X, UP, mode="linear"), {"x": ["batch", 2, 6, 5]}, {"x": random(3, 2, 6, 5)}),
     at_sizes(Case("Upsample", 9, {"x": X, "s": UP}, constants=["s"]), {"x": ["n", 2, "h", "w"]},
              {"x": random(2, 2, 4, 3)}),

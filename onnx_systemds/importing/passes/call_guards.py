@@ -8,11 +8,15 @@ keeps it from doing so: see docs/decisions/0011-call-guards.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.printer import print_expression
+from onnx_systemds.dml.snippets import parse_snippet
+from onnx_systemds.importing.passes.block_cuts import GUARDED, is_loaded_cut, is_never, with_never
 
 _SCALARS = {"int": "1", "double": "1", "boolean": "TRUE", "string": '""'}
 _OTHERS = {"matrix": "matrix(0, rows=1, cols=1)", "frame": "as.frame(0)", "list": "list()"}
@@ -40,6 +44,31 @@ def guarding_calls(functions: Sequence[tree.Function], statements: Sequence[tree
         if any(len(set(column)) > 1 and any(place != _EVERYWHERE for _, place in column) for column in columns):
             guards.append(_guard(known[name], columns))
     return guards
+
+
+def guard_statements(guards: Sequence[str]) -> tree.Block:
+    """The statement that holds them, none where there are none."""
+    lines = [GUARDED, *(f"  {call}" for call in guards), "}"]
+    return cast(tree.Block, parse_snippet("\n".join(lines))) if guards else ()
+
+
+def is_guard(statement: tree.Statement) -> bool:
+    """Whether it is what `guarding_calls` gave for the statements as they were."""
+    return is_never(statement) and any(comment in GUARDED for comment in _comments(statement))
+
+
+def with_guards(main: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
+    """``main`` with the guards that it needs with other functions, in place of those that it has."""
+    body = [statement for statement in main.body if not is_guard(statement)]
+    behind = (place + 1 for place, statement in enumerate(main.body) if is_loaded_cut(statement))
+    start = next((place for place, statement in enumerate(main.body) if is_guard(statement)), next(behind, 0))
+    guard = guard_statements(guarding_calls(list(functions.values()), body))
+    return replace(main, body=with_never([*body[:start], *guard, *body[start:]]))
+
+
+def _comments(statement: tree.Statement) -> list[str]:
+    given = [statement.comments, *(inner.comments for inner in getattr(statement, "body", ()))]
+    return [line for comments in given for line in (*comments.before, *comments.beside, *comments.inside)]
 
 
 def _given(function: tree.Function, call: tree.Call, place: int) -> list[_Given]:

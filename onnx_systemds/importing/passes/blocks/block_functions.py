@@ -16,16 +16,13 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_expression, print_statement
 from onnx_systemds.dml.rewrite import call, renamed, reshaped
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
 from onnx_systemds.importing.parameters import MATRIX, UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import (
-    GUARDED,
     cut,
     cut_blocks,
     is_cut,
     is_loaded_cut,
-    is_never,
     with_never,
 )
 from onnx_systemds.importing.passes.blocks.block_names import block_name, common_scope, local_name
@@ -33,7 +30,7 @@ from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.blocks.own_weights import Given, own_weights
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_reshapes_apart
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
-from onnx_systemds.importing.passes.call_guards import guarding_calls
+from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls, is_guard
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
@@ -82,7 +79,7 @@ def _is_constant(statement: tree.Statement) -> bool:
 def _with_blocks(script: Script) -> Script | None:
     main, others = script.main, {it.name: it for it in script.functions if it.name != script.function}
     functions = others | {function.name: function for function in script.library}
-    body = tuple(statement for statement in main.body if not is_cut(statement) and not _is_guard(statement))
+    body = tuple(statement for statement in main.body if not is_cut(statement) and not is_guard(statement))
     body = with_reshapes_apart(body)
     main = replace(main, body=body)
     found = find_repeats(body, (it.name for it in main.parameters), (it.name for it in main.results))
@@ -111,20 +108,9 @@ def _with_blocks(script: Script) -> Script | None:
     called = _with_calls(body, blocks, shapes)
     start = next((place + 1 for place, statement in enumerate(called) if is_loaded_cut(statement)), 0)
     guards = guarding_calls([*functions.values(), *made.values()], called)
-    guard = parsed([GUARDED, *(f"  {call}" for call in guards), "}"]) if guards else ()
-    called = [*called[:start], *guard, *cut_blocks(called[start:], others, scalars)]
+    called = [*called[:start], *guard_statements(guards), *cut_blocks(called[start:], others, scalars)]
     new = replace(main, body=with_never(called))
     return replace(script, functions=(*others.values(), *made.values(), new))
-
-
-def _is_guard(statement: tree.Statement) -> bool:
-    """Whether it is what `guarding_calls` gave for the statements as they were."""
-    return is_never(statement) and any(comment in GUARDED for comment in _comments(statement))
-
-
-def _comments(statement: tree.Statement) -> list[str]:
-    given = [statement.comments, *(inner.comments for inner in getattr(statement, "body", ()))]
-    return [line for comments in given for line in (*comments.before, *comments.beside, *comments.inside)]
 
 
 def _is_callable(repeat: Repeat, kinds: Mapping[str, tree.DataType]) -> bool:

@@ -16,6 +16,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import Part, rewritten
 from onnx_systemds.dml.scopes import called_in, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
+from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, followed
 from onnx_systemds.importing.passes.specialisation.trees import callers
@@ -52,7 +53,9 @@ def with_copy_per_size(
     }
     body = [_renamed(statement, {call: named.get((call.function, size), call.function) for call, size in each.items()})
             for statement, each in zip(main.body, signatures)]
-    return replace(main, body=tuple(body)), copies.functions
+    main = replace(main, body=tuple(body))
+    # a function that several copies call has more calls than it had
+    return main if len(copies.functions) == len(functions) else with_guards(main, copies.functions), copies.functions
 
 
 def compiled_apart(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
