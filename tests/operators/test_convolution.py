@@ -191,3 +191,14 @@ def test_case(case: Case) -> None:
 def test_whole_images_are_a_product(dims: tuple[int, ...], filters: tuple[int, ...], is_product: bool) -> None:
     text = import_model(case_model(_conv(random(*dims), _weight(*filters), pads=[1] * 4))).text
     assert ("conv2d(" not in text) == is_product
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize(("dilation", "filters", "is_summed"), [
+    (2, 3, True), (1, 3, False), (2, 4000, False),  # the results of all taps find no room
+])
+def test_few_results_of_dilated_taps_are_summed_by_one_product(
+    images: int, dilation: int, filters: int, is_summed: bool
+) -> None:
+    case = _conv(random(images, 2, 6, 6), _weight(filters, 2, 3, 3), pads=[dilation] * 4, dilations=[dilation] * 2)
+    assert ("tap_shifts(" in import_model(case_model(case)).text) == is_summed

@@ -49,10 +49,11 @@ def _padded_planes(node: NodeView, x: Source, layer: Layer) -> tuple[list[str], 
 
 def stacked(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """The form that serves the number of images and their size."""
+    is_dilated = layer.window.kernel != layer.window.extents
+    if (is_dilated or layer.batch != 1) and _has_few_results(layer):
+        return _shifted_results(node, x, filters, layer)
     if layer.batch == 1:
         return _in_one_product(node, x, filters, layer)
-    if _has_few_results(layer):
-        return _shifted_results(node, x, filters, layer)
     return _tap_by_tap(node, x, filters, layer)
 
 
