@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,13 @@ class ParquetTable:
         kind = content.type
         is_text = types.is_string(kind) or types.is_large_string(kind)
         is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-        if not (is_text if column.kind == TEXT else is_number):
+        is_decimal = column.kind == FLOAT and types.is_decimal(kind)
+        if not (is_text if column.kind == TEXT else is_number or is_decimal):
             raise TranspileError(f"column {quoted(column.name)} holds {kind}, {column.kind} is needed", self.path)
         if column.kind == TEXT:
             return np.array(content.fill_null("").to_pylist(), dtype=object)
+        if is_decimal:  # by Python, which rounds right
+            return np.array([math.nan if number is None else float(number) for number in content.to_pylist()])
         if column.kind == FLOAT:
             return np.asarray(content.cast(self._arrow.float64()).to_numpy(zero_copy_only=False))
         if content.null_count:

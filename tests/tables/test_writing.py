@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,16 @@ def test_parquet_with_gaps_and_other_forms_of_text(tmp_path: Path) -> None:
     ((f, t),) = ParquetTable(tmp_path / "a.parquet").blocks([Column(0, "f", FLOAT), Column(1, "t", TEXT)], 10)
     np.testing.assert_array_equal(f, [1, np.nan, 3])
     assert t.tolist() == ["a", "", "b"]
+
+
+def test_parquet_with_decimals(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    prices = ["0.1", None, "-12345678901234567890.12"]
+    parquet.write_table(arrow.table({"x": [each and Decimal(each) for each in prices]}), tmp_path / "a.parquet")
+    ((x,),) = ParquetTable(tmp_path / "a.parquet").blocks([Column(0, "x", FLOAT)], 10)
+    np.testing.assert_array_equal(x, [0.1, np.nan, -12345678901234567890.12])
+    with pytest.raises(TranspileError, match=r'column "x" holds decimal128\(22, 2\), integer is needed'):
+        list(ParquetTable(tmp_path / "a.parquet").blocks([Column(0, "x", INTEGER)], 10))
 
 
 def test_what_is_no_parquet(tmp_path: Path) -> None:
