@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 import tempfile
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -50,6 +51,7 @@ the model gives, and what the engine, whose fault or choice it is. *doubtful*: r
 not judged where no inputs are found that the engine takes, and where it stops or runs for a minute: many test that it
 refuses a script."""
 _HALVES = {"1": "a half of all, drawn once", "2": "the other half of all", "all": "all"}
+NO_RESULT = "no result that could be an output"
 _EXPLAINED = (RIGHTLY, ROUNDING, DOCUMENTED, DOUBTFUL)
 Verdicts = Mapping[str, tuple[Found, Verdict]]
 
@@ -102,8 +104,12 @@ def section(verdicts: Verdicts, half: str) -> str:
             reasons = Counter(verdicts[script][1].reason for script in scripts)
             rows += [f"| | {reason} | {count} |" for reason, count in reasons.most_common()]
     iterative = sum(found.iterative and meaning.kind == AGREE for found, meaning in verdicts.values())
-    found = f"{len(verdicts)} scripts, {_HALVES[half]}. {summary(kinds)} {iterative} agree by `--iterative`."
-    return "\n".join([HEADER.format(half=half), "", found, "", "| scripts | reason | |", "|---|---|--:|", *rows])
+    good, judged = share(kinds)
+    silent = sum(NO_RESULT in found.message and meaning.kind == RIGHTLY for found, meaning in verdicts.values())
+    writing = f"Of those that write something {good - silent} of {judged - silent} do."
+    found = f"{len(verdicts)} scripts, {_HALVES[half]}. {summary(kinds)} {writing}"
+    lines = textwrap.wrap(f"{found} {iterative} agree by `--iterative`." if iterative else found, 118)
+    return "\n".join([HEADER.format(half=half), "", *lines, "", "| scripts | reason | |", "|---|---|--:|", *rows])
 
 
 def main() -> None:
