@@ -16,7 +16,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting.builtins import load_builtins
-from onnx_systemds.exporting.builtins.files import named_items, result_tensor
+from onnx_systemds.exporting.builtins.files import leaves, result_tensor
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
@@ -190,15 +190,12 @@ def _poison_reasons(evaluator: Evaluator) -> tuple[TranspileError, ...]:
 
 
 def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Parameter) -> None:
-    if isinstance(value, ListValue):
-        for key, item in named_items(value):
-            _output(evaluator, f"{name}_{key}", item, result)
-        return
-    if isinstance(value, Poison):
-        own = evaluator.placed(UnsupportedCase(f"{name} {value.reason}"), result.position)
-        evaluator.refuse(value.errors or (own,), name)
-        return
-    evaluator.context.interface.write(name, result_tensor(evaluator.context, value))
+    for (*_, own), item in leaves((name,), value):
+        if isinstance(item, Poison):
+            reason = evaluator.placed(UnsupportedCase(f"{own} {item.reason}"), result.position)
+            evaluator.refuse(item.errors or (reason,), own)
+        elif not isinstance(item, ListValue):  # an empty one
+            evaluator.context.interface.write(own, result_tensor(evaluator.context, item))
 
 
 @contextmanager

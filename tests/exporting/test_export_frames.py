@@ -240,6 +240,19 @@ def test_frames_are_parameters_of_a_function() -> None:
     assert found["G"].tolist() == F[:, :1].tolist() and found["X"].ravel().tolist() == [1, 2, 10, 3]
 
 
+def test_columns_of_texts_and_numbers_that_are_written_as_one_are_outputs_side_by_side() -> None:
+    frame = "X = as.matrix(F[, 2:3])\nY = cbind(F[, 1:2], F[, 3], as.frame(X), as.frame(X[, 1] > 2), F[, 1])\n"
+    text = f'F = read("F", data_type="frame")\n{frame}write(Y, "o/Y.csv", format="csv")\n'
+    function = f"f = function(frame[string] F) return (frame[string] Y) {{ {frame} }}\n"
+    x = F[:, 1:].astype(np.float64)
+    for source, name in ((text, None), (function, "f")):
+        found = run_model(export_script(source, name, inputs={"F": "string[N,3]"}), {"F": F})
+        assert list(found) == ["Y_1", "Y_2", "Y_3"]
+        assert (found["Y_1"].tolist(), found["Y_3"].tolist()) == (F.tolist(), F[:, :1].tolist())
+        np.testing.assert_allclose(found["Y_2"], np.c_[x, x[:, :1] > 2])
+    assert [item.name for item in export_script(text, inputs={"F": "string[N,3]"}, outputs=["Y_2"]).graph.output] == ["Y_2"]
+
+
 def test_a_schema_of_numbers_makes_an_input_of_numbers() -> None:
     read = 'F = read("F", data_type="frame", schema="{}")\nX = as.matrix(F)\nY = X * 2\nwrite(Y, "Y")\n'
     for schema, kind in (("double, int", 1), ("FP64", 1), ("string,double", 8)):
@@ -259,7 +272,7 @@ REFUSED = [
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"hash\\": [1]}", meta=F)', '"hash"'),
     ("Y = replace(target=as.frame(as.matrix(F)), pattern=0, replacement=1)", "replace of 0 in columns of numbers: their types are"),
     ('Y = replace(target=F, pattern=as.scalar(F[1, 1]), replacement="a")', "replace in a frame of what only the run knows"),
-    ("Y = cbind(F, as.frame(matrix(1, nrow(F), 1)))", "a frame of texts and numbers, which no tensor can hold"),
+    ("Y = cbind(F, as.frame(matrix(1, nrow(F), 1)))\nY = Y == Y", "a frame of texts and numbers, which no tensor can hold"),
     ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),
     ("Y = sum(F)", "a frame"),
     ("b = as.logical(as.scalar(F[1, 1]))\nY = matrix(0, 1, 1)\nif (b) { Y = Y + 1 }", "a string where a truth is needed"),

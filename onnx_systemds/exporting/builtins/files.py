@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Value, builtin, refuse
-from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined
+from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined, of_one_kind
 from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
 from onnx_systemds.inference.dims import Dim
 
@@ -66,7 +66,8 @@ def write(
 ) -> None:
     """An output of the model, called like the file; of a list one for each item, with its name or number after it.
 
-    A file that is written again holds what it got last, as in the engine.
+    So of a frame of both one for its columns of texts, or of numbers, that stand side by side. A file that is written
+    again holds what it got last, as in the engine.
     """
     file = known_file(path, "write")
     name = written_as(ctx, file)
@@ -135,10 +136,13 @@ def _put(ctx: Context, name: str, value: Value, again: bool) -> None:
 
 
 def leaves(names: tuple[str, ...], value: Value) -> Iterator[tuple[tuple[str, ...], Value]]:
-    """Yield the outputs that a value is written as, each with its names: of the lists it is in, and its own."""
+    """Yield the outputs that a value is written as, each with its names: of lists and frames it is in, and its own."""
     if isinstance(value, ListValue) and value.items:
         for key, item in named_items(value):
             yield from leaves((*names, f"{names[-1]}_{key}"), item)
+    elif isinstance(value, FrameValue) and len(parts := of_one_kind(value)) > 1:
+        for number, part in enumerate(parts, 1):
+            yield (*names, f"{names[-1]}_{number}"), part
     else:
         yield names, value
 

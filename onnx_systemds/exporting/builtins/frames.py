@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
@@ -51,9 +52,14 @@ def joined(ctx: Context, x: FrameValue) -> Tensor:
     kinds = {part.kind for part in x.parts}
     if TEXT in kinds and len(kinds) > 1:
         raise UnsupportedCase("a frame of texts and numbers, which no tensor can hold",
-                              hint="write its columns of texts and those of numbers one by one")
+                              hint="use its columns of texts and those of numbers one by one")
     parts = x.parts if len(kinds) == 1 else tuple(map(ctx.g.floating, x.parts))
     return ctx.g.concat(parts, 1)
+
+
+def of_one_kind(x: FrameValue) -> list[FrameValue]:
+    """Return the columns of a frame as frames that a tensor can hold: those of texts, or of numbers, side by side."""
+    return [FrameValue(tuple(parts)) for _, parts in groupby(x.parts, lambda part: part.kind == TEXT)]
 
 
 def check_fitting(parts: Sequence[Matrix | FrameValue], axis: int) -> None:
