@@ -188,10 +188,25 @@ def test_rows_are_walked_in_blocks() -> None:
     check_case(regressor("blocks", rows=data(4100), **listed("target", 100, 1, 1, seed=1)))
 
 
-def test_rows_are_tested_in_blocks() -> None:
+@pytest.mark.parametrize(("targets", "function"), [(1, "pick_leaves"), (2, "test_all_branches")])
+def test_rows_are_tested_in_blocks(targets: int, function: str) -> None:
     """More rows than one block takes, of trees that are small enough to test all branches."""
-    case = regressor("blocks", rows=data(21000), **listed("target", 100, 1, 1, seed=1))
-    assert "test_all_branches(" in import_model(case_model(case)).text
+    case = regressor("blocks", rows=data(9000), **{**listed("target", 100, 1, targets, seed=1), "n_targets": targets})
+    assert f" {function}(" in import_model(case_model(case)).text
+    check_case(case)
+
+
+@pytest.mark.parametrize(
+    ("weights", "function"),
+    [([0.1, 1e-3], "pick_leaves"), ([1.0, 1e-20], "test_all_branches"), ([0.0, 0.0], "pick_leaves")], ids=str,
+)
+def test_leaves_are_picked_where_scores_are_exact(weights: list[float], function: str) -> None:
+    """Parts of a tree are joined, rows of smaller trees filled up, and the leaves that rows come to are those of ONNX."""
+    attributes = listed("target", 5, 4, 1, seed=6)
+    count = len(attributes["target_weights"])
+    attributes["target_weights"] = [weights[place % 2] * (place % 7 - 3) for place in range(count)]
+    case = regressor("scores", rows=data(300), **attributes)
+    assert f" {function}(" in import_model(case_model(case)).text
     check_case(case)
 
 

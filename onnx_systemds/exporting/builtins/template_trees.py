@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +26,68 @@ def tested_branches(
     if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all() or _is_finer(known[1]):
         return None
     columns, cuts, leaves = known[0].ravel().astype(np.int64) - 1, known[1].ravel(), known[3]
-    data = _data(ctx, X)
-    growing = _Growing(Ensemble(), data, leaves)
     boxes = _boxes(columns, cuts, known[2].astype(np.int64), len(leaves), int(columns.max()) + 1)
-    for tree, ways in enumerate(_trees(boxes)):
+    return _grown(ctx, X, boxes, _trees(boxes), leaves)
+
+
+def _grown(ctx: Context, x: Matrix, boxes: _Boxes, trees: Iterable[Array], leaves: Array) -> Value | None:
+    """An operator for ways, tree by tree, with a row of weights each."""
+    data = _data(ctx, x)
+    growing = _Growing(Ensemble(), data, leaves)
+    for tree, ways in enumerate(trees):
         if not growing.tree(tree, boxes, ways):
             return None
     return ctx.matrix(growing.ensemble.results(ctx, data.source, leaves.shape[1]))
+
+
+@template_function("pick_leaves")
+def picked_leaves(
+    ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, scores: Matrix, targets: Matrix, parts: int, outputs: int
+) -> Value | None:
+    """The sums of the leaves that are picked by their scores."""
+    tables = [table.constant for table in (feature, cut, scores, targets)]
+    known = [table for table in tables if table is not None]
+    if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all() or _is_finer(known[1]):
+        return None
+    columns, cuts, goals = known[0].ravel().astype(np.int64) - 1, known[1].ravel(), known[3].ravel().astype(np.int64)
+    ways = _picked(columns, cuts, known[2], len(goals))
+    boxes = _Boxes(*(np.array([way[side] for way in ways]) for side in (1, 2)))
+    tree = np.array([way[0] for way in ways])
+    leaves = np.zeros((len(ways), outputs))
+    leaves[np.arange(len(ways)), goals[tree] - 1] = [way[3] for way in ways]
+    return _grown(ctx, X, boxes, [np.flatnonzero(tree == number) for number in range(len(goals))], leaves)
+
+
+def _picked(columns: Array, cuts: Array, scores: Array, trees: int) -> list[tuple[int, Array, Array, float]]:
+    """The ways that parts of trees are made of: the tree, the limits as in `_Boxes`, and the value.
+
+    Where a tree has several parts, tests of the ways to them add or take away the same number, in all trees, which is
+    larger than all that tests within a part add.
+    """
+    apart = np.abs(scores[scores[:, 1] > 1, 2]).max() if scores[:, 0].max() > trees else np.inf
+    ways = []
+    for part in np.unique(scores[:, 0]):
+        if part > trees and (scores[:, 0] == part).sum() == 1:
+            continue  # fills a tree up
+        value, inside = 0.0, []
+        low, high = np.full(int(columns.max()) + 1, -np.inf), np.full(int(columns.max()) + 1, np.inf)
+        for test, number in scores[scores[:, 0] == part, 1:]:
+            column, cut = columns[int(test) - 2], cuts[int(test) - 2]
+            if test == 1:
+                value += number
+            elif number == apart:
+                low[column], value = cut, value + apart
+            elif number == -apart:
+                high[column] = cut
+            else:
+                inside.append((cut, column, number))
+        for cut, column, number in sorted(inside):
+            below = high.copy()
+            below[column] = cut
+            ways.append((int(part - 1) % trees, low.copy(), below, value))
+            low[column], value = cut, value + number
+        ways.append((int(part - 1) % trees, low, high, value))
+    return ways
 
 
 @template_function("walk_trees")

@@ -22,6 +22,7 @@ from onnx_systemds.operators.ml.post_transforms import TRANSFORMS, transformed_s
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import Ensemble, base_values, listed_ensemble, split_ensemble
+from onnx_systemds.operators.support.leaf_scores import leaf_scores
 from onnx_systemds.operators.support.tree_tables import LARGEST, Tables, all_ways, leaf_weights, node_tables
 
 batch_rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)(mixes_all_but_first)
@@ -100,8 +101,14 @@ def walked(node: NodeView, walk: Walk, weights: Array, how: str) -> str:
     ways = all_ways(tables) if how == "sum" and np.isfinite(weights).all() else None
     if ways is not None:
         columns = {"feature": tables.feature[ways.branches], "cut": tables.cut[ways.branches]}
-        columns |= {"steps": ways.steps, "weights": weights[ways.leaves]}
-        return node.call("test_all_branches", walk.data, *_columns(node, columns))
+        leaves = weights[ways.leaves]
+        found = leaf_scores(ways, leaves, columns["feature"])
+        if found is None:
+            columns |= {"steps": ways.steps, "weights": leaves}
+            return node.call("test_all_branches", walk.data, *_columns(node, columns))
+        columns |= {"scores": found.scores, "targets": found.targets}
+        numbers = found.parts, weights.shape[1]
+        return node.call("pick_leaves", walk.data, *_columns(node, columns), *numbers)
     columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left, "weights": weights}
     return node.call("walk_trees", walk.data, *_columns(node, columns), tables.trees, tables.depth, f'"{how}"')
 

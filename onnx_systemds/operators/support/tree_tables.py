@@ -171,11 +171,12 @@ class Ways:
     """All ways from a root to a leaf that rows can take. branches: rows of the tables, one for each different test.
     steps: triples of a way (from 1), a branch (from 2) and 1 to the right or -1 to the left; tests that follow from
     others of the way are left out. As branch 1, which is always taken, each way has 1 less its steps to the right.
-    leaves: the row of the tables in which each way ends."""
+    leaves: the row of the tables in which each way ends. tree: that of each way, one after the other."""
 
     branches: Array
     steps: Array
     leaves: Array
+    tree: Array
 
 
 _Box = dict[tuple[float, int], float]
@@ -191,6 +192,7 @@ def all_ways(tables: Tables) -> Ways | None:
     branches: list[int] = []
     steps: list[tuple[int, int, int]] = []
     leaves: list[int] = []
+    tree: list[int] = []
     met = 0
     for root in range(tables.trees):
         waiting: list[tuple[int, _Box]] = [(root, {})]
@@ -209,9 +211,10 @@ def all_ways(tables: Tables) -> Ways | None:
             if _is_empty(box):
                 continue
             leaves.append(row)
+            tree.append(root)
             steps.append((len(leaves), 1, 1 - sum(side for _, side in box)))
             steps += [(len(leaves), number[column, limit], 2 * side - 1) for (column, side), limit in box.items()]
-    return Ways(np.array(branches), np.array(steps), np.array(leaves)) if branches else None
+    return Ways(*map(np.array, (branches, steps, leaves, tree))) if branches else None
 
 
 def _within(box: _Box, feature: float, cut: float, side: int) -> _Box:
