@@ -78,12 +78,3 @@ def round_to_float(ctx: Context, X: Matrix, bits: int, smallest: int, largest: f
     if ctx.g.dtype == "float64" or (bits, smallest, largest, beyond) != (24, -126, _LARGEST, math.inf):
         return None
     return Matrix(ctx.g.floating(X.tensor), X.rows, X.cols)
-
-
-@template_function("batch_attention")
-def batch_attention(ctx: Context, X: Matrix, Y: Matrix, V: Matrix, count: int) -> Value:
-    """``softmax(X %*% t(Y)) %*% V`` of ``count`` triples of matrices, which lie one below the other."""
-    x, y, v = (ctx.viewed(matrix, (count, matrix.rows // count, matrix.cols)) for matrix in (X, Y, V))
-    scores = ctx.g.matmul(x, ctx.g.transpose(y, (0, 2, 1)))
-    shares = ctx.g.node("Softmax", [scores], scores.dims, axis=-1)
-    return ctx.matrix(ctx.viewed(ctx.matrix(ctx.g.matmul(shares, v)), (X.rows, V.cols)))

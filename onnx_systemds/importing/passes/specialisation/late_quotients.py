@@ -68,10 +68,10 @@ def with_late_quotients(
         if assigns_variable(statement):
             name, value = statement.target.name, statement.value
             statement = rewritten(statement, change)
-            if counts[name] == 1 and is_one_at_most(value):
+            if counts[name] == 1 and _is_one_at_most(value):
                 exponentials.add(name)
             # a name counts twice: where it is assigned and where it is read
-            if counts[name] == 1 and read[name] == 2 and (exponential := divided_by_sums(value)) is not None:
+            if counts[name] == 1 and read[name] == 2 and (exponential := _divided(value)) is not None:
                 size = size_of(exponential)
                 if exponential.name in exponentials and isinstance(size, tuple):
                     assert isinstance(value, tree.Binary)
@@ -80,13 +80,13 @@ def with_late_quotients(
     return tuple(statement for statement in changed if statement is not None)
 
 
-def is_one_at_most(value: tree.Expression) -> bool:
+def _is_one_at_most(value: tree.Expression) -> bool:
     """Whether a value is exp(X - rowMaxs(X))."""
     exponent = operand_of(value, "exp")
     return is_operation(exponent, "-") and operand_of(exponent.right, "rowMaxs") == exponent.left
 
 
-def divided_by_sums(value: tree.Expression) -> tree.Name | None:
+def _divided(value: tree.Expression) -> tree.Name | None:
     """The matrix that is divided by its row sums."""
     if not is_operation(value, "/") or not isinstance(value.left, tree.Name):
         return None

@@ -8,7 +8,7 @@ products with a column, which do not correct the rounding of each addition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,19 +60,14 @@ class Convolution:
         return self.filters[2:] == self.stride == (1, 1) and self.padding == (0, 0)
 
 
-def with_plain_sums(
-    body: tree.Block, is_wanted: Callable[[tree.Expression], bool] = lambda operand: True
-) -> tree.Block:
-    """The statements with products for the sums and means of rows; sums of squares are fast as they are.
-
-    is_wanted: of which matrices; of all, if nothing else is said.
-    """
+def with_plain_sums(body: tree.Block) -> tree.Block:
+    """The statements with products for the sums and means of rows; sums of squares are fast as they are."""
 
     def change(node: tree.Node) -> tree.Node:
         if not isinstance(node, tree.Call) or node.function not in ROW_AGGREGATES:
             return node
         operand = node.arguments[0].value
-        if (node.function == "rowSums" and is_operation(operand, "^")) or not is_wanted(operand):
+        if node.function == "rowSums" and is_operation(operand, "^"):
             return node
         return replace(node, function=ROW_AGGREGATES[node.function])
 

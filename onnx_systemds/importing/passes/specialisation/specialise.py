@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import zip_longest
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
@@ -14,7 +13,6 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
-from onnx_systemds.importing.passes.specialisation.attention import ATTENTION, with_batch_attention
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
 from onnx_systemds.importing.passes.specialisation.late_quotients import with_late_quotients
@@ -26,7 +24,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     with_turns_written_out,
     without_threads,
 )
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, followed
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
 from onnx_systemds.importing.passes.specialisation.plain_shapes import with_plain_shapes
 from onnx_systemds.importing.passes.specialisation.products import (
     FILTERS,
@@ -50,7 +48,6 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()
 _SOME_SIZE = 1009
-_LONG_ROW = 128  # of shorter ones the sums take less than is worth a function
 
 
 def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
@@ -78,10 +75,8 @@ def for_callers_of_known_sizes(script: Script) -> Script:
 
     It takes its weights out of the list first, if they are not large (see `loading`), and has a recurrent layer for
     each of its calls, which differ in their sizes, and functions of the library for each size that they are called
-    with. Of large ones see `with_large_loads_apart`. Attentions are calculated head by head, sums of long
-    rows as products.
+    with. Of large ones see `with_large_loads_apart`.
     """
-    script = _with_faster_rows(script)
     if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
         return script
     body, others = with_loads_first(script.main.body), _others(script)
@@ -91,29 +86,6 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     main, functions = with_copy_per_size(main, functions, _some_sizes(script), apart)
     if body is script.main.body and len(functions) == len(others):
         return script
-    return _with_called(script, main, functions)
-
-
-def _with_faster_rows(script: Script) -> Script:
-    """The script with attentions head by head, and sums and means of long rows as products."""
-    others, sizes = _others(script), _some_sizes(script)
-    main = with_batch_attention(script.main, others, sizes)
-    body: list[tree.Statement] = []
-    for statement, size_of in followed(main.body, others, sizes):
-
-        def is_long(operand: tree.Expression) -> bool:
-            size = size_of(operand)  # noqa: B023 - called in this turn
-            return isinstance(size, tuple) and size[1] >= _LONG_ROW
-
-        body += with_plain_sums((statement,), is_long) if assigns_variable(statement) else [statement]
-    if all(new is old for new, old in zip_longest(body, script.main.body)):
-        return script
-    library = {function.name: function for function in library_functions((ATTENTION, *ROW_AGGREGATES.values()))}
-    return _with_called(script, replace(main, body=tuple(body)), library | others)
-
-
-def _with_called(script: Script, main: tree.Function, functions: Mapping[str, tree.Function]) -> Script:
-    """The script for open sizes with another main function, and those of the others that it calls."""
     called = {function.name: function for function in called_functions(tree.Script(tuple(functions.values())), [main])}
     result = _with_functions(script, main, called)
     return replace(result, general=script.unspecialised)
