@@ -43,6 +43,10 @@ CASES = [
     Case("Gemm", 13, {"a": words("int32", 9, 6), "b": words("int32", 9, 4), "c": words("int32", 4)}, {"transA": 1},
          expected=lambda a, b, c, **_: a.T @ b + c),
     Case("MatMul", 13, {"a": random(2, 3, 4), "b": B}, constants=["b"]),
+    at_sizes(Case("Gemm", 13, {"a": random(4, 3000), "b": random(2, 3000, seed=1), "c": random(2)}, {"transB": 1},
+                  constants=["b", "c"], note="few long rows"), {"a": ["n", 3000]},
+             {"a": random(1, 3000)}, {"a": random(16, 3000)}),
+    Case("MatMul", 13, {"a": random(2, 2, 3000), "b": random(3000, 3)}, note="few long rows"),
     *[
         Case("Gemm", opset, {"a": random(*((4, 3) if ta else (3, 4))), "b": random(*((5, 4) if tb else (4, 5)), seed=1),
                              "c": random(*bias, seed=2)},

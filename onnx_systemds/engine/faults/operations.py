@@ -47,6 +47,17 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((0, float("nan")),),
     ),
     Fault(
+        "product-of-few-rows",
+        "X %*% Y of fewer than 16 rows, more than 1,024 inner elements for each thread, and fewer columns than rows,"
+        " but more than one, ends in an error: the product's elements are counted in the columns of t(Y)",
+        "result = matrix(as.scalar(X) + seq(1, 30000) * 0, rows=3, cols=10000)"
+        " %*% matrix(as.scalar(X) + seq(1, 20000) * 0, rows=10000, cols=2)",
+        ((10000, 10000),) * 3,
+        "templates/library/product_of_few_rows.dml",
+        inputs=((1,),),
+        raises="out of bounds",
+    ),
+    Fault(
         "factor-of-one-cell",
         "A %*% as.matrix(F) of a frame of one cell multiplies by the frame: as.scalar(as.matrix(F)) is taken for F",
         'result = X %*% as.matrix(as.frame("3"))',

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.library import template_function
+from onnx_systemds.exporting.builtins.linear import matrix_product
 
 _GELU_SINCE = 20
 _LARGEST = float(np.finfo(np.float32).max)
@@ -38,6 +39,13 @@ _register_fitted("softplus", "Softplus")
 def rounded(ctx: Context, X: Matrix) -> Value:
     """The nearest integers, of halves the even one."""
     return Matrix(ctx.g.floating(X.tensor).apply("Round"), X.rows, X.cols)
+
+
+@template_function("product_of_few_rows")
+def product_of_few_rows(ctx: Context, X: Matrix, W: Matrix) -> Value:
+    """The product of two matrices."""
+    found: Value = matrix_product(ctx, X, W)
+    return found
 
 
 @template_function("row_sums")

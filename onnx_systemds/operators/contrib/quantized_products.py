@@ -13,6 +13,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.linear import added_operand, assume_added
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized
+from onnx_systemds.operators.support.products import single_product
 
 # --- ONNX's own ------------------------------------------------------------------------------------------------
 
@@ -106,7 +107,8 @@ def qgemm(node: NodeView) -> Fragment:
     """alpha * (A - zero point) %*% (B - zero points) plus a 32-bit C, in all scales."""
     steps = Parameters(node)
     rows, cols = node.output_dims()
-    total = f"({_left(node, steps)} %*% {_right(node, steps, cols)})"
+    inner = node.dims(_A)[0 if node.attribute("transA") else 1]
+    total = f"({single_product(node, _left(node, steps), _right(node, steps, cols), (rows, inner, cols))})"
     if node.has(_C):
         total = f"({total} + {added_operand(node, rows, cols)})"
     text = f"{total} * {_factor(node, steps, cols)}"

@@ -12,6 +12,7 @@ from onnx_systemds.operators.ml.class_labels import class_labels, label_result, 
 from onnx_systemds.operators.ml.feature_scaling import data_view, row_operand, sample_count
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, NO_SECOND_CLASS, transformed_scores
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+from onnx_systemds.operators.support.products import single_product
 
 batch_rule("LinearClassifier", "LinearRegressor", domain=ML)(mixes_all_but_first)
 
@@ -40,7 +41,8 @@ def linear_scores(node: NodeView, columns: int, intercepts: tuple[float, ...]) -
         raise UnsupportedCase(f"{coefficients.size} coefficients for {columns} columns of scores")
     weights = coefficients.reshape(columns, -1).T
     x = sample_rows(node, weights.shape[0])
-    text = f"{x} %*% {node.constant_matrix(np.ascontiguousarray(weights), 'weights')}"
+    sizes = (sample_count(node.dims("X")), *weights.shape)
+    text = single_product(node, x, node.constant_matrix(np.ascontiguousarray(weights), "weights"), sizes)
     if any(value != 0 for value in intercepts):
         return f"{text} + {row_operand(node, intercepts, 'intercepts')}"
     return text

@@ -19,6 +19,7 @@ from onnx_systemds.operators.ml.feature_scaling import row_operand, sample_count
 from onnx_systemds.operators.ml.linear_models import linear_scores, sample_rows
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, NO_SECOND_CLASS, transformed_scores
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+from onnx_systemds.operators.support.products import single_product
 
 batch_rule("SVMClassifier", "SVMRegressor", domain=ML)(mixes_all_but_first)
 
@@ -175,9 +176,10 @@ def _pairwise(node: NodeView, machine: _Machine, rows: Dim) -> Fragment:
     """A score for each pair of classes, from the kernels with the support vectors of these two."""
     before, kernel = _kernel(node, _vectors(node, sum(machine.counts)))
     raw = node.temporary("raw")
-    weights = node.constant_matrix(_pair_weights(node, machine), "weights")
+    weights = _pair_weights(node, machine)
+    named = node.constant_matrix(weights, "weights")
     rho = _numbers(node, "rho")[: len(machine.pairs)]
-    before.append(f"{raw} = ({kernel}) %*% {weights}{_plus(node, rho)}")
+    before.append(f"{raw} = {single_product(node, f'({kernel})', named, (rows, *weights.shape))}{_plus(node, rho)}")
     result = node.fragment(before) + label_result(node, _voted(node, machine, raw), machine.labels, rows)
     if not node.wants(1):
         return result

@@ -20,7 +20,7 @@ from onnx_systemds.operators.support.batch_rules import (
     mixes_in_quantized_product,
 )
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text
-from onnx_systemds.operators.support.products import batch_product
+from onnx_systemds.operators.support.products import batch_product, single_product
 
 batch_rule("QLinearConv")(mixes_all_but_first)
 batch_rule("MatMulInteger")(mixes_in_product)
@@ -54,7 +54,7 @@ def shifted_product(node: NodeView, right: int, right_zero: int) -> tuple[str, V
         rows = product(a[:-1])
         x = _shifted(node, 0, _A_ZERO, View(rows, inner), rows)
         y = _shifted(node, right, right_zero, View(inner, cols), cols)
-        return f"({x} %*% {y})", View(rows, cols)
+        return f"({single_product(node, x, y, (rows, inner, cols))})", View(rows, cols)
     batch = broadcast_dims([a[:-2], b[:-2]])
     count, rows = product(batch), a[-2]
     own = View(product(a[:-1]), inner)

@@ -7,7 +7,6 @@ from math import ceil
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import plus
-from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import axis_words
 from onnx_systemds.inference.dims import Dim, Dims, product
@@ -21,7 +20,7 @@ from onnx_systemds.operators.support.batch_rules import mixes_in_product, output
 from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.operators.support.integer_rules import summed
 from onnx_systemds.operators.support.movement import Source, input_source, unless_empty
-from onnx_systemds.operators.support.products import batch_product
+from onnx_systemds.operators.support.products import batch_product, single_product
 
 batch_rule("MatMul")(mixes_in_product)
 
@@ -81,7 +80,7 @@ def matmul(node: NodeView) -> Fragment:
         rows = product(left[:-1])
         before: list[str] = []
         a, b = node.view("A", View(rows, inner)), node.view("B", View(inner, cols))
-        text = _product(node, a, b, (rows, inner), before)
+        text = _product(node, a, b, (rows, inner, cols), before)
         if dtype in INTEGER_DTYPES:
             text = wrapped_result(node, text, before)
         if rows == 1 and cols == 1:
@@ -145,16 +144,20 @@ def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim,
     return unless_empty(node, fragment, inner)  # sums of nothing
 
 
-def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim], before: list[str]) -> str:
-    """The product of two matrices, the left one of the given sizes; that of 32-bit integers has still to be wrapped."""
-    rows, inner = sizes
+def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim], before: list[str]) -> str:
+    """The product of two matrices, sizes as in `single_product`; that of 32-bit integers has still to be wrapped."""
+    rows, inner, _ = sizes
+
+    def multiply(x: str, y: str) -> str:
+        return single_product(node, x, y, sizes)
+
     if may_exceed(node, inner):
-        return wrapped_matmul(node, left, right, matrix_product, before)
+        return wrapped_matmul(node, left, right, multiply, before)
     if inner == 1 and rows == 1:  # a matrix of one cell would not do (product-of-row-and-cell)
         return f"{right} * as.scalar({left})"
     if inner == 1:  # one of them may be a plain matrix(1, ...), see `repeated_row`
         return f"{repeated_row(right, node.dim(rows))} * {left}"
-    return matrix_product(left, right)
+    return multiply(left, right)
 
 
 def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
@@ -223,7 +226,8 @@ def gemm(node: NodeView) -> Fragment:
         b = node.matrix("B", 1)
     before: list[str] = []
     rows, cols = node.output_dims()
-    text = _product(node, a, b, (rows, node.dims("A")[0 if node.attribute("transA") else 1]), before)
+    inner = node.dims("A")[0 if node.attribute("transA") else 1]
+    text = _product(node, a, b, (rows, inner, cols), before)
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     dtype = node.output_dtype()
     is_whole = float(alpha).is_integer() and float(beta).is_integer()

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api import NodeView, View
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
+_FEW_ROWS, _SHORT = 16, 2048  # of products that the engine ends in an error (product-of-few-rows), with two processors
+
+
+def single_product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim]) -> str:
+    """The product of two matrices.
+
+    sizes: rows of the first one, its columns, and columns of the product.
+    """
+    rows, inner, cols = sizes
+    if isinstance(inner, int) and isinstance(cols, int) and inner > _SHORT and 1 < cols < _FEW_ROWS - 1 and (
+            not isinstance(rows, int) or cols < rows < _FEW_ROWS):
+        return node.call("product_of_few_rows", left, right)
+    return matrix_product(left, right)
 
 
 def batch_product(
