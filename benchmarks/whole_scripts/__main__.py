@@ -18,6 +18,7 @@ import tempfile
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -136,15 +137,15 @@ def main() -> None:
             trials.engine.close()
         return
     verdicts: dict[str, tuple[Found, Verdict]] = {}
-    lines = []
-    for found in loaded(given.saved) if given.saved else run(given.systemds, scripts, read.given, given.processes):
-        meaning = verdict(found, read)
-        verdicts[found.script] = found, meaning
-        lines.append(json.dumps(asdict(found)))
-        if given.names or meaning.kind in FAILING:
-            print(f"{found.script}: {meaning.kind}: {meaning.reason[:1000]}", flush=True)
-        if given.save:
-            given.save.write_text("\n".join(lines))
+    results = loaded(given.saved) if given.saved else run(given.systemds, scripts, read.given, given.processes)
+    with given.save.open("w") if given.save else nullcontext() as saved:
+        for found in results:
+            meaning = verdict(found, read)
+            verdicts[found.script] = found, meaning
+            if given.names or meaning.kind in FAILING:
+                print(f"{found.script}: {meaning.kind}: {meaning.reason[:1000]}", flush=True)
+            if saved:
+                print(json.dumps(asdict(found)), file=saved, flush=True)
     print(report(verdicts))
     if given.write:
         write_section("whole_scripts", section(verdicts, given.half))

@@ -36,10 +36,7 @@ _BY_NAME = ((r"row|col|size|^n$|^m$|dim|num", 10), (r"format|fmt", "csv"), (r"ve
 
 @dataclass(frozen=True)
 class Attempt:
-    """A script with its arguments and inputs. Paths in them begin with ``IN/`` and ``OUT/``.
-
-    guessed: whether sizes or arguments are not told by a test.
-    """
+    """A script with its arguments and inputs. Paths in them begin with ``IN/`` and ``OUT/``."""
 
     text: str
     arguments: Mapping[str, Value]

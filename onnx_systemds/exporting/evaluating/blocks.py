@@ -15,7 +15,7 @@ from onnx_systemds.exporting.poison_values import Poisoned, unique
 from onnx_systemds.exporting.values import Poison
 from onnx_systemds.registration import failure
 
-MESSAGES = ("print", "stop", "assert")
+_MESSAGES = ("print", "stop", "assert")
 """What no result depends on."""
 
 
@@ -75,8 +75,12 @@ def _output_of(evaluator: Evaluator, statement: tree.Statement) -> str:
 def _says(statement: tree.Statement) -> bool:
     """Whether a branch or a loop does nothing but give messages, or stop with one."""
     return bool(scopes.blocks_in(statement)) and all(
-        scopes.blocks_in(each) or (isinstance(each, tree.CallStatement) and is_call(each.call, *MESSAGES))
-        for each in scopes.statements_in((statement,)))
+        scopes.blocks_in(each) or is_message(each) for each in scopes.statements_in((statement,)))
+
+
+def is_message(statement: tree.Statement) -> bool:
+    """Whether a statement only says something, or stops with it."""
+    return isinstance(statement, tree.CallStatement) and is_call(statement.call, *_MESSAGES)
 
 
 def writes(statement: tree.Statement) -> bool:

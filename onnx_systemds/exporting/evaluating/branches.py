@@ -9,7 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.files import put
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.blocks import MESSAGES, execute, writes
+from onnx_systemds.exporting.evaluating.blocks import execute, is_message, writes
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, Tensor
 from onnx_systemds.exporting.poison_values import unique
@@ -61,8 +61,7 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
 def _beside_messages(statement: tree.If) -> tree.Block | None:
     """The branch that writes where the other one holds nothing but messages: there the script has no results."""
     for block, other in ((statement.body, statement.otherwise), (statement.otherwise, statement.body)):
-        says = [isinstance(each, tree.CallStatement) and each.call.function in MESSAGES for each in other]
-        if other and all(says) and any(map(writes, block)):
+        if other and all(map(is_message, other)) and any(map(writes, block)):
             return block
     return None
 
