@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,8 @@ def partings(given: Mapping[str, Any], written: Mapping[str, Any], dtype: str = 
     """How the outputs of a model, by name, part from the files of the engine, by path; none where they agree."""
     wanted: dict[str, Any] = {}
     for path, value in written.items():
-        wanted.update(_items(output_name(path), value))
+        for name, item in _items(output_name(path), value):
+            wanted.update(_by_kinds(name, item, given))
     found, used = [], set()
     for name, own in given.items():
         file = _file_of(name, [each for each in wanted if each not in used]) or _file_of(name, list(wanted))
@@ -76,6 +78,17 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _items(f"{name}_{key}", item)
     else:
         yield name, value
+
+
+def _by_kinds(name: str, value: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs that a frame of texts and numbers is, `name_1`, `name_2` ..: columns of a kind side by side."""
+    parts = list(takewhile(given.__contains__, (f"{name}_{place}" for place in count(1))))
+    if name in given or len(parts) < 2 or isinstance(value, Exception):
+        return {name: value}
+    cells, widths = _matrix(value), [_matrix(given[part]).shape[1] for part in parts]
+    if sum(widths) != cells.shape[1]:
+        return {name: value}
+    return dict(zip(parts, np.split(cells, np.cumsum(widths)[:-1], axis=1), strict=True))
 
 
 def _file_of(output: str, files: list[str]) -> str | None:
