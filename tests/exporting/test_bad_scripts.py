@@ -77,7 +77,7 @@ LINES = [
     ("Y = X + matrix(1, 5, 7)", "2:7", "operands of 3x2 and 5x7 do not fit together"),
     ("Y = cbind(X, matrix(1, 4, 4))", "2:5", "do not fit together"),
     ("Y = matrix(X, rows=4, cols=4)", "2:5", "a matrix of 3 x 2 has not the elements for 4 x 4"),
-    ("Y = table(seq(1, nrow(X)), X, 3, 3)", "2:5", "the table of a matrix of 3 x 1 and a matrix of 3 x 2: their sizes differ"),
+    ("Y = table(seq(1, 2), X, 3, 3)", "2:5", "the table of a matrix of 2 x 1 and a matrix of 3 x 2: their sizes differ"),
     ("Y = table(X, seq(1, nrow(X)), 3, 3)", "2:5", "the table of a matrix of 3 x 2 and a matrix of 3 x 1: their sizes differ"),
     ("Y = table(X, X, seq(1, nrow(X)))", "2:5", "the table of a matrix of 3 x 2 and a matrix of 3 x 1: their sizes differ"),
     ("Y = diag(X)", "2:5", "the diagonal of a matrix of 3 x 2, which is not square"),

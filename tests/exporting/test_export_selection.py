@@ -46,6 +46,9 @@ CASES = [
         {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}]),
     row("one row per index of a column that is not declared", "Y = table(seq(1, nrow(I)), I, nrow(I), 5)", {"I": IDS["I"]},
         {"I": ["N", "M"]}, [{"I": MORE_IDS[0]["I"]}]),
+    *(row(f"{text} takes the first column", f"Y = {text}", {"I": IDS["I"]}, {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}])
+      for text in ("table(seq(1, nrow(I)), cbind(I, 9 * I), nrow(I), 5)",
+                   "table(I, cbind(2 * I, I))", "table(I, cbind(I, 9 * I), I, 4, 4)", "table(I, cbind(I, 9 * I), 4, 5)")),
     row("table of NaN", "Y = table(I, J)", UNDEFINED, {"I": ["N", 1], "J": ["N", 1]}, [PAIRS]),
     row("table of NaN in one", "Y = table(J, 1)", {"J": UNDEFINED["J"]}, {"J": ["N", 1]}),
     row("one weight that is no number", "w = sum(J) * 0 + 0 / 0\nY = table(I, J, w, 4, 4) + table(I, J, 0 / 0, 4, 4)", PAIRS),

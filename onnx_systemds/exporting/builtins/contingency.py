@@ -36,6 +36,8 @@ def table(
         b = ctx.matrix(ctx.g.expand(ctx.floats(b), a.dims))
     if isinstance(w, Scalar) and w.known != 1:
         w = ctx.matrix(ctx.g.expand(_without_nan(ctx, ctx.floats(w)), a.dims))
+    if a.cols == 1 and isinstance(b.cols, int) and b.rows == a.rows:
+        b = ctx.matrix(ctx.g.slice(ctx.floats(b), 1, 0, 1))  # the engine goes by the first indices' columns
     for other in (b, w):
         if isinstance(other, Matrix):
             _check_sizes(a, other)
@@ -48,7 +50,7 @@ def table(
 
 
 def _check_sizes(a: Matrix, other: Matrix) -> None:
-    """Raise UnsupportedCase where pairs lack a part; beside `seq` the engine takes the first column alone."""
+    """Raise UnsupportedCase where pairs lack a part."""
     sizes = product(a.dims), product(other.dims)
     if all(isinstance(size, int) for size in sizes) and sizes[0] != sizes[1]:
         raise UnsupportedCase(f"the table of {a} and {other}: their sizes differ")
