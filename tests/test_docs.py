@@ -188,7 +188,7 @@ def test_own_operator_is_shown_as_it_is(tmp_path: Path) -> None:
     assert printed == example("own result", ADDING)
 
 
-@pytest.mark.parametrize("name", ["external", "iterative"])
+@pytest.mark.parametrize("name", ["external", "iterative", pytest.param("verify", marks=pytest.mark.engine)])
 def test_commands_that_export(name: str, tmp_path: Path) -> None:
     (tmp_path / "score.dml").write_text(example(f"{name} script", EXPORTING), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT),

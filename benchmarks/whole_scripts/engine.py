@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from benchmarks.whole_scripts.java import Value
 from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
+from onnx_systemds.engine.programs import argument_options
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.weight_files import read_value
 
@@ -32,7 +33,7 @@ class Engine:
         if jvm is None:
             jvm = self._jvm = start_jvm(max_heap="1500m")
             self._gateway = connect(jvm)
-        words = ["-f", script, "-exec", "singlenode", *_options(arguments)]
+        words = ["-f", script, "-exec", "singlenode", *argument_options(arguments)]
         java = self._gateway.jvm
         given = self._gateway.new_array(java.java.lang.String, len(words))
         for index, word in enumerate(words):
@@ -76,15 +77,6 @@ class Engine:
                 disconnect(self._gateway)
             self._jvm.kill()
             self._jvm = None
-
-
-def _options(arguments: Mapping[str, Value]) -> Sequence[str]:
-    if not arguments:
-        return []
-    if all(name.isdigit() for name in arguments):
-        last = max(map(int, arguments))
-        return ["-args", *(str(arguments.get(str(number), 0)) for number in range(1, last + 1))]
-    return ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
 
 
 def written_files(folder: Path, others: Iterable[Path] = ()) -> dict[str, Any]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.exporting.builtins.files import output_name
 from onnx_systemds.verifying.comparing import compare_tensors, spread
+from onnx_systemds.verifying.written import alike, as_matrix, outputs_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TOLERANCES = {"float64": (None, None), "float32": (1e-3, 1e-4)}
 """Relative and absolute ones, where not those of `onnx_systemds.verifying`: numbers of the engine are doubles."""
-_TRUTHS = {"TRUE": 1.0, "FALSE": 0.0, "true": 1.0, "false": 0.0, "": np.nan}
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ def partings(given: Mapping[str, Any], written: Mapping[str, Any], dtype: str = 
     """How the outputs of a model, by name, part from the files of the engine, by path; none where they agree."""
     wanted: dict[str, Any] = {}
     for path, value in written.items():
-        for name, item in _items(output_name(path), value):
-            wanted.update(_by_kinds(name, item, given))
+        wanted |= outputs_of(output_name(path), value, given)
     found, used = [], set()
     for name, own in given.items():
         file = _file_of(name, [each for each in wanted if each not in used]) or _file_of(name, list(wanted))
@@ -70,27 +68,6 @@ def unread(written: Mapping[str, Any]) -> list[str]:
     return [f"{output_name(path)}: {value}" for path, value in written.items() if isinstance(value, Exception)]
 
 
-def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The outputs that a file is: of a list one for each item."""
-    if isinstance(value, (dict, list)):
-        named = value.items() if isinstance(value, dict) else enumerate(value, 1)
-        for key, item in named:
-            yield from _items(f"{name}_{key}", item)
-    else:
-        yield name, value
-
-
-def _by_kinds(name: str, value: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs that a frame of texts and numbers is, `name_1`, `name_2` ..: columns of a kind side by side."""
-    parts = list(takewhile(given.__contains__, (f"{name}_{place}" for place in count(1))))
-    if name in given or len(parts) < 2 or isinstance(value, Exception):
-        return {name: value}
-    cells, widths = _matrix(value), [_matrix(given[part]).shape[1] for part in parts]
-    if sum(widths) != cells.shape[1]:
-        return {name: value}
-    return dict(zip(parts, np.split(cells, np.cumsum(widths)[:-1], axis=1), strict=True))
-
-
 def _file_of(output: str, files: list[str]) -> str | None:
     """The file that an output is; names of outputs are words."""
     def like(file: str) -> bool:
@@ -105,11 +82,8 @@ def _file_of(output: str, files: list[str]) -> str | None:
 
 
 def _parting(name: str, own: Any, wanted: Any, dtype: str) -> Parting | None:
-    expected, actual = _matrix(wanted), _matrix(own)
-    if expected.dtype == object and actual.dtype != object:
-        expected = np.array([[float(_TRUTHS.get(cell, cell)) for cell in row] for row in expected])
-    if actual.dtype == object and expected.dtype != object:
-        expected = np.array([[str(cell) for cell in row] for row in expected], object)
+    actual = as_matrix(own)
+    expected = alike(wanted, actual)
     tolerances = TOLERANCES[dtype] if actual.dtype != object else (None, None)
     compared = compare_tensors(name, actual, expected, *tolerances)
     if compared.passed:
@@ -127,9 +101,3 @@ def _parting(name: str, own: Any, wanted: Any, dtype: str) -> Parting | None:
 
 def _far(actual: Array, expected: Array) -> float:
     return float(np.abs(actual - expected).max(initial=0.0))
-
-
-def _matrix(value: Any) -> Array:
-    """A value as a matrix of doubles, or of texts."""
-    found = np.asarray(getattr(value, "cells", value))
-    return np.atleast_2d(found.astype(object if found.dtype.kind in "OU" else np.float64))

@@ -29,7 +29,7 @@ from onnx_systemds.cli.options import (
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
-from onnx_systemds.errors import TranspileError, counted, quoted_list
+from onnx_systemds.errors import TranspileError, counted
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.export import FUNCTIONS
 from onnx_systemds.exporting.graph.builder import DEFAULT_OPSET, DTYPES
@@ -164,8 +164,9 @@ def export(
 def verify_script(
     script: Path, dims: tuple[str, ...], verification: VerificationOptions, options: ExportOptions
 ) -> None:
-    """Export a function of SCRIPT.dml, and compare: the script on the engine, the model on onnxruntime.
+    """Export SCRIPT.dml or a function of it, and compare: the script on the engine, the model on onnxruntime.
 
+    The engine runs the script as it is, but that the files which it reads and writes are in a folder of their own.
     The same as verify SCRIPT.dml. Exit code 1 when numbers part.
     """
     from onnx_systemds.verifying import scripts
@@ -174,9 +175,6 @@ def verify_script(
     stages = Stages()
     with explained(options.traceback):
         parsed = _parsed(script, stages)
-        if options.function is None:
-            found = quoted_list(parsed.functions) or "none"
-            raise click.UsageError(f"only a function can be verified, --function says which; the script has {found}")
         options.load_plugins()
         verification.check_page(options.sources(script))
         contents = read_tensors(verification.contents) if verification.contents else None

@@ -1,4 +1,4 @@
-"""Writes columns of strings (the dictionaries of text tensors) as SystemDS binary frames without a JVM; reads frames.
+"""Writes strings (the dictionaries of text tensors, frames) as SystemDS binary frames without a JVM; reads frames.
 
 A frame is one of the `sequence_files`, of row blocks (1000 rows each). A key is the number of the first row (from 1), a
 value rows, columns, one byte for default names, and for each column its type and its array: kind, size in memory, and
@@ -32,34 +32,41 @@ _FORMAT = SequenceFormat(
     bytes.fromhex("6f6e6e782d7379737465786474730be2"),
     struct.Struct(">q"),  # the first row
 )
-# Rows, columns (1), default names, type of the column (STRING), kind of the array (strings), its size in memory.
-_BLOCK = struct.Struct(">ii?bbq")
+_BLOCK = struct.Struct(">ii?")  # rows, columns, whether the names are the default ones
+_COLUMN = struct.Struct(">bbq")  # its type (STRING), kind of the array (strings), its size in memory
 _STRING_TYPE = 8
 _STRING_ARRAY = 0
 
 
-def write_frame(target: Path, strings: Sequence[str]) -> None:
-    """Write `strings` as a frame of one column to the file `target` and ``target.mtd``, over what stood there.
+Texts = np.ndarray[Any, np.dtype[np.object_]]
+
+
+def write_frame(target: Path, strings: Sequence[str] | Texts) -> None:
+    """Write `strings`, a column or rows x columns, as a frame to `target` and ``target.mtd``, over what stood there.
 
     DML reads it by ``F = read("target")``, or as part of a list by ``F = as.frame(L["key"])``. Raises ValueError when
     there is no string, UnsupportedCase when one is longer than the format allows.
     """
-    if not strings:
+    if not len(strings):
         raise ValueError("a frame must have a row")
+    cells = np.array(strings, object).reshape(len(strings), -1)
+    rows, cols = cells.shape
     with target.open("wb", buffering=1 << 18) as stream:
         stream.write(_FORMAT.head)
-        for start in range(0, len(strings), BLOCK_ROWS):
-            cells = [_encoded(text) for text in strings[start : start + BLOCK_ROWS]]
-            # What the engine takes the strings' objects for; it only plans its memory by it.
-            memory = sum(64 + 2 * len(cell) for cell in cells)
-            block = _BLOCK.pack(len(cells), 1, True, _STRING_TYPE, _STRING_ARRAY, memory) + b"".join(cells)
+        for start in range(0, rows, BLOCK_ROWS):
+            part = cells[start : start + BLOCK_ROWS]
+            block = _BLOCK.pack(len(part), cols, True) + b"".join(map(_column, part.T.tolist()))
             stream.write(_FORMAT.record_head(start, (start + 1,), len(block)))
             stream.write(block)
-    mtd = {"data_type": "frame", "schema": "STRING,", "rows": len(strings), "cols": 1, "format": "binary"}
+    mtd = {"data_type": "frame", "schema": "STRING," * cols, "rows": rows, "cols": cols, "format": "binary"}
     target.with_name(target.name + ".mtd").write_text(json.dumps(mtd) + "\n", encoding="utf-8")
 
 
-Texts = np.ndarray[Any, np.dtype[np.object_]]
+def _column(texts: Sequence[str]) -> bytes:
+    encoded = [_encoded(text) for text in texts]
+    # What the engine takes the strings' objects for; it only plans its memory by it.
+    memory = sum(64 + 2 * len(text) for text in encoded)
+    return _COLUMN.pack(_STRING_TYPE, _STRING_ARRAY, memory) + b"".join(encoded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +104,7 @@ def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
 
 
 def _read_columns(record: BinaryIO) -> Iterator[tuple[list[str], str]]:
-    rows, cols, is_plain = struct.unpack(">ii?", record.read(9))
+    rows, cols, is_plain = _BLOCK.unpack(record.read(_BLOCK.size))
     for _ in range(cols):
         (kind,) = struct.unpack(">b", record.read(1))
         if kind != _STRING_TYPE:

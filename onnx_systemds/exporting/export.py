@@ -24,7 +24,7 @@ from onnx_systemds.exporting.evaluating.modules import Module, Modules
 from onnx_systemds.exporting.evaluating.rules import RULES
 from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.interface import InputSpec, Interface
+from onnx_systemds.exporting.interface import InputSpec, Interface, ScriptFiles
 from onnx_systemds.exporting.model_writer import write_model
 from onnx_systemds.exporting.poison_values import identity, unique
 from onnx_systemds.exporting.provenance import Provenance
@@ -52,6 +52,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     iterative: bool = False,
     notes: list[str] | None = None,
     external: ExternalData | None = None,
+    files: ScriptFiles | None = None,
     stages: Stages | None = None,
 ) -> onnx.ModelProto:
     """Return the ONNX model of `source` (a path, the text of a script, or its tree).
@@ -64,6 +65,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     them in the model.
     iterative: whether eigenvalues and singular values are exported, by a fixed number of rotations.
     notes: takes what the model leaves out of the script, or rounds. external: takes weights that `export_file` writes.
+    files: takes what the script reads and writes.
     stages: takes what was done, and how long it took.
     Raises TranspileError with every reason.
     """
@@ -74,7 +76,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     script = _script(source)
     graph = Operators(dtype, opset)
     specs = {name: InputSpec.parse(spec) if isinstance(spec, str) else spec for name, spec in (inputs or {}).items()}
-    interface = Interface(graph, specs, bindings or {}, outputs if function is None else None)
+    interface = Interface(graph, specs, bindings or {}, outputs if function is None else None, files)
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
     evaluator = Evaluator(RULES, graph, modules, module, arguments or {}, interface, outline=functions == "keep")

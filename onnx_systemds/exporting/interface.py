@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -66,15 +66,36 @@ class InputSpec:
         return _KINDS[self.type]
 
 
+@dataclass(frozen=True)
+class ReadFile:
+    """What a file that a script reads is: the input, or bound value, of this name, taken for this type."""
+
+    name: str
+    data_type: str
+    value_type: str
+
+
+@dataclass(frozen=True)
+class ScriptFiles:
+    """The files of a script by their paths as it names them: what it reads, and the outputs that it writes.
+
+    The outputs for the items of a list begin with its name; one whose file only the run names is not among them.
+    """
+
+    read: dict[str, ReadFile] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+
+
 class Interface:
     """The inputs and outputs of a model under construction, and what is bound to values.
 
     wanted: the outputs that the model gets of all that a script writes, None for all; of a list its own name serves.
+    files: takes what the script reads and writes.
     """
 
     def __init__(
         self, graph: Operators, specs: Mapping[str, InputSpec], bindings: Mapping[str, Any],
-        wanted: Sequence[str] | None = None,
+        wanted: Sequence[str] | None = None, files: ScriptFiles | None = None,
     ) -> None:
         self.graph = graph
         self.specs = dict(specs)
@@ -82,6 +103,7 @@ class Interface:
         self.used: set[str] = set()
         self._inputs: dict[str, Value] = {}
         self.wanted = wanted
+        self.files = files or ScriptFiles()
         self._outputs: set[str] = set()
         self._met: dict[str, None] = {}  # of what is wanted
         self._left_out: dict[str, None] = {}
@@ -164,14 +186,14 @@ class Interface:
             variable = ""  # it has been read from another file, and means that one
         for name in (path, variable, stem):
             found = self.bound(name) if name else None
-            if isinstance(found, Matrix) and data_type == "frame":
-                return FrameValue((found.tensor,))
             if found is not None:
-                return found
+                self.files.read[path] = ReadFile(name, data_type, value_type)
+                return FrameValue((found.tensor,)) if isinstance(found, Matrix) and data_type == "frame" else found
         name = next((n for n in (variable, path, stem) if n in self.specs), variable or stem or "input")
         if self._read.setdefault(name, path) != path:
             raise UnsupportedCase(f"{quoted(path)} and {quoted(self._read[name])} would be one input, called {name}",
                                   hint="read them into variables of different names")
+        self.files.read[path] = ReadFile(name, data_type, value_type)
         if data_type == "scalar":
             return self.input(name, scalar_type=value_type)
         if data_type not in ("matrix", "frame", ""):

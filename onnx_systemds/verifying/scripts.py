@@ -1,37 +1,37 @@
-"""Verify an export: a function of a script on the engine, the model that it became on onnxruntime, the same inputs."""
+"""Verify an export: a script on the engine, the model that it became on onnxruntime, the same inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.parser import parse_file
-from onnx_systemds.dml.printer import string_text
-from onnx_systemds.engine import shared_session
-from onnx_systemds.errors import TranspileError, UnsupportedCase
+from onnx_systemds.engine.programs import run_program
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
-from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles
+from onnx_systemds.exporting.interface import ScriptFiles
+from onnx_systemds.exporting.weight_files import read_value
 from onnx_systemds.model.given_inputs import given_values
 from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.boundary_tensors import boundary_matrix
 from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
+from onnx_systemds.verifying.given_files import write_value
 from onnx_systemds.verifying.judging import judgement
+from onnx_systemds.verifying.programs import Copies, write_call
 from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen, sizes_text
 from onnx_systemds.verifying.report import Report
 from onnx_systemds.verifying.verify import described
-
-_VERIFIED = "verified.dml"
+from onnx_systemds.verifying.written import alike, outputs_of
 
 
 def verify_script(  # noqa: PLR0913 - a public entry point: all but the first three go by name
     source: str | Path | tree.Script,
-    function: str,
+    function: str | None = None,
     inputs: Mapping[str, Any] | None = None,
     *,
     dims: Mapping[str, int] | None = None,
@@ -43,15 +43,19 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
     stages: Stages | None = None,
     **options: Any,
 ) -> Report:
-    """Export a function of a script, run both, and compare the model's outputs with what the engine computes.
+    """Export a script or a function of it, run both, and compare the model's outputs with what the engine computes.
 
-    source: a script on disk, or its tree. inputs: contents by name; random ones when there are none. dims: sizes of the
-    names in dims. specs, bindings: ``inputs`` and ``bindings`` of `export_script`, as are the other options. stages:
-    takes what was done, and how long it took. Raises TranspileError, EngineError.
+    The engine runs a copy of the script as it is, but for its files: those that it reads hold what the model is given,
+    and what it writes is read.
+    source: a script on disk, or its tree. function: None for the whole script. inputs: contents by name; random ones
+    when there are none. dims: sizes of the names in dims. specs, bindings: ``inputs`` and ``bindings`` of
+    `export_script`, as are the other options. stages: takes what was done, and how long it took.
+    Raises TranspileError, EngineError.
     """
     stages = stages or Stages()
     script = source if isinstance(source, tree.Script) else parse_file(source)
-    model = export_script(script, function, inputs=specs, bindings=bindings, stages=stages, **options)
+    files = ScriptFiles()
+    model = export_script(script, function, inputs=specs, bindings=bindings, files=files, stages=stages, **options)
     graph = load_model(model).graph
     drawn = None if inputs is not None else RandomInputs(graph, dims or {}, seed)
     if drawn is not None:
@@ -68,8 +72,14 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
                                 "by --dim NAME=SIZE or --input NAME=TYPE[DIMS], or what a parameter holds by --weight")
             raise
         words.append(model_side.judge)
-    with stages.stage("compile and run"):
-        engine_side = _run(script, script.functions[function], contents, bindings or {}, options.get("arguments") or {})
+    with stages.stage("compile and run"), tempfile.TemporaryDirectory(prefix="onnx-systemds-") as folder:
+        values = {**(bindings or {}), **contents}
+        copies = Copies(Path(folder), options.get("arguments") or {}, files)
+        if function is None:
+            computed = _run_script(script, copies, files, values, model_side.outputs)
+        else:
+            computed = _run_function(script, script.functions[function], copies, values)
+    found = {name: np.asarray(output) for name, output in model_side.outputs.items()}
     return Report(
         f"SystemDS, for the model on {model_side.judge}",
         model_side.reasons,
@@ -77,86 +87,79 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         {name: described(content) for name, content in contents.items()},
         chosen,
         (),
-        tuple(_compared(name, np.asarray(found), engine_side, rtol, atol)
-              for name, found in model_side.outputs.items()),
+        _compared(found, computed, rtol, atol),
         seconds=stages.times(),
     )
 
 
 def _compared(
-    name: str, found: Array, computed: Mapping[str, Array], rtol: float | None, atol: float | None
-) -> Comparison:
-    """Compare an output with the engine's matrix, which has its elements in the same order."""
-    matrix = computed[name if name in computed else name.removesuffix("_out")]
-    if matrix.size == found.size:
-        with np.errstate(invalid="ignore", over="ignore"):
-            matrix = matrix.reshape(found.shape).astype(found.dtype)
-    return compare_tensors(name, found, matrix, rtol, atol)
+    found: Mapping[str, Array], computed: Mapping[str, Any], rtol: float | None, atol: float | None
+) -> tuple[Comparison, ...]:
+    """Compare the outputs of the model with what the engine wrote, by the name of each file."""
+    expected: dict[str, Any] = {}
+    for file, value in computed.items():
+        expected |= outputs_of(file, value, found)
+    comparisons = []
+    for name, output in found.items():
+        value = next((expected[each] for each in (name, name.removesuffix("_out")) if each in expected), None)
+        if value is None or isinstance(value, Exception):
+            problem = "the engine has not written it" if value is None else str(value)
+            comparisons.append(Comparison(name, str(output.dtype), output.shape, problem=problem))
+        else:
+            comparisons.append(compare_tensors(name, output, _shaped(value, output), rtol, atol))
+    return tuple(comparisons)
 
 
-def _run(
-    script: tree.Script, function: tree.Function, contents: Mapping[str, Array], bindings: Mapping[str, Any],
-    arguments: Mapping[str, Any],
-) -> dict[str, Array]:
-    """What the engine computes, by the names of the function's results. Raises UnsupportedCase for lists and texts."""
-    lines = [f'source("{_VERIFIED}") as verified']
-    matrices: dict[str, Array] = {}
-    given: list[str] = []
-    for parameter in function.parameters:
-        name = parameter.name
-        if name not in contents and name not in bindings:
-            continue  # its default serves
-        content = contents[name] if name in contents else bindings[name]
-        if isinstance(content, str | bool | int | float):
-            given.append(f"{name}={string_text(content) if isinstance(content, str) else literal(content)}")
-            continue
-        if isinstance(content, Mapping | list | tuple):
-            raise UnsupportedCase(f"the parameter {name} is a list: only numbers can be verified")
-        matrices[f"in_{name}"] = boundary_matrix(np.asarray(content))
-        lines.append(f'in_{name} = read("./in_{name}")')
-        given.append(f"{name}={_as_parameter(parameter, f'in_{name}')}")
-    results = {result.name: f"out_{result.name}" for result in function.results}
-    for result in function.results:
-        if result.type.kind not in ("matrix", "scalar") or result.type.value == "string":
-            raise UnsupportedCase(f"the result {result.name} is a {result.type}: only numbers can be verified")
-    target = ", ".join(results.values())
-    lines.append(f"{f'[{target}]' if len(results) > 1 else target} = verified::{function.name}({', '.join(given)})")
-    for result in function.results:
-        name = results[result.name]
-        if result.type.kind == "scalar":
-            lines.append(f"{name} = as.matrix(as.double({name}))")
-        lines.append(f'write({name}, "./{name}")')
-    prepared = shared_session().prepare(
-        "\n".join(lines) + "\n", list(matrices), list(results.values()), sources=_sources(script),
-        args={name: str(value) for name, value in arguments.items()},
-    )
-    try:
-        computed = prepared(matrices)
-    finally:
-        prepared.close()
-    return {name: computed[identifier] for name, identifier in results.items()}
-
-
-def _as_parameter(parameter: tree.Parameter, matrix: str) -> str:
-    """A matrix as what the function declares."""
-    if parameter.type.kind != "scalar":
+def _shaped(value: Any, output: Array) -> Array:
+    """What the engine wrote in the type and dims of an output, if they have as many elements, in the same order."""
+    matrix = alike(value, output)
+    if matrix.size != output.size:
         return matrix
-    number = f"as.scalar({matrix})"
-    return {"int": f"as.integer({number})", "boolean": f"({number} != 0)"}.get(parameter.type.value, number)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return matrix.reshape(output.shape).astype(output.dtype)
 
 
-def _sources(script: tree.Script) -> dict[str, str]:
-    """The texts of the script and of those that it imports, by the paths as they are written; not those of SystemDS."""
-    files = SourceFiles()
-    texts = {_VERIFIED: script.text}
-    stack = [script]
-    while stack:
-        importing = stack.pop()
-        for node in tree.walk(importing):
-            if not isinstance(node, tree.Source) or node.path in texts:
-                continue
-            found = files.namespace(importing, node.namespace)
-            if found is not None and not found.file.startswith(JAR_PREFIX):
-                texts[node.path] = found.text
-                stack.append(found)
-    return texts
+def _run_script(
+    script: tree.Script, copies: Copies, files: ScriptFiles, values: Mapping[str, Any], outputs: Iterable[str]
+) -> dict[str, Any]:
+    """What a script writes, by the names of the outputs. Raises EngineError."""
+    for path, file in files.read.items():
+        write_value(copies.place(path), values[file.name], file.data_type, file.value_type)
+    given = _described(copies.root)
+    run_program(copies.of(script), copies.arguments)
+    written = {name: copies.place(path) for path, name in files.written.items()}
+    others = _described(copies.root) - given - set(written.values())
+    unknown = [name for name in outputs if not any(f"{name}_".startswith(f"{known}_") for known in written)]
+    if len(others) == len(unknown) == 1:  # the run names it
+        written[unknown[0]] = others.pop()
+    return {name: _value(path) for name, path in written.items() if path.exists()}
+
+
+def _run_function(
+    script: tree.Script, function: tree.Function, copies: Copies, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a function gives, by the names of its results. Raises EngineError."""
+    given = {each.name: copies.place(f"in/{each.name}") for each in function.parameters if each.name in values}
+    results = {result.name: copies.place(f"out/{result.name}") for result in function.results}
+    for parameter in function.parameters:
+        if parameter.name in given:  # else its default serves
+            kind = parameter.type
+            write_value(given[parameter.name], values[parameter.name], kind.kind, kind.value)
+    copies.place("out").mkdir(parents=True)
+    program = copies.place("program.dml")
+    write_call(program, copies.of(script), function, given, results)
+    run_program(program, copies.arguments)
+    return {name: _value(path) for name, path in results.items() if path.exists()}
+
+
+def _described(folder: Path) -> set[Path]:
+    """The files of the engine in a folder and below; of lists the items, too."""
+    return {path.with_suffix("") for path in folder.rglob("*.mtd")}
+
+
+def _value(path: Path) -> Any:
+    """What is in a file, or why it cannot be read."""
+    try:
+        return read_value(path)
+    except (TranspileError, OSError) as error:
+        return error

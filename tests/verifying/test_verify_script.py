@@ -1,4 +1,4 @@
-"""Functions of scripts on both sides: on the engine, and as models."""
+"""Scripts and their functions on both sides: on the engine, and as models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from onnx_systemds.cli.commands import main
-from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.verifying.scripts import verify_script
+from onnx_systemds.engine.matrix_files import Weight, write_list
 
 SCRIPT = """\
 source("nn/layers/affine.dml") as affine
@@ -23,12 +22,44 @@ forward = function(matrix[double] X, matrix[double] W, double k = 2, int n = 1, 
   s = sum(Y) * ifelse($up, 1, -1)
 }
 
-texts = function(matrix[double] X) return (matrix[double] Y, string t) {
-  Y = X
-  t = "done"
+lists = function(matrix[double] X, list[unknown] model, frame[string] F, string way = "up")
+    return (list[unknown] L, frame[string] G, string t, boolean b) {
+  Y = X %*% as.matrix(model["W"])
+  L = list(Y=Y, parts=list(colSums(Y), nrow(X)))
+  G = cbind(F, F[, 1])
+  t = way + nrow(X)
+  b = nrow(X) > 3
 }
 """
 OWN = "twice = function(matrix[double] X) return (matrix[double] Y) { Y = 2 * X }\n"
+WHOLE = """\
+source("files.dml") as files
+
+people = read("people.csv", data_type="frame", format="csv", header=TRUE)
+model = read($model, data_type="list")
+eps = read($folder + "/eps", data_type="scalar", value_type="double")
+X = files::table()
+Y = X %*% as.matrix(model["W"]) + eps
+write(Y, "/out/../Y.csv", format="csv")
+both = list(Y=Y, count=nrow(Y))
+write(both, "both")
+scored = cbind(people[, 1], as.frame(rowSums(Y)))
+write(scored, "../scored.csv", format="csv")
+files::save(colSums(Y))
+print("sum of all: " + sum(Y))
+for (i in 1:nrow(people)) {
+  if (sum(Y) > 1e9)
+    print(i)
+}
+said = "rows: " + nrow(X)
+write(said, "said/rows")
+"""
+FILES = """\
+table = function() return (matrix[double] X) {
+  X = read("table.mtx", rows=4, cols=3, format="mm")
+}
+save = function(matrix[double] sums) { write(sums, "sums") }
+"""
 WEIGHTS = np.sin(np.arange(6.0)).reshape(3, 2)
 
 
@@ -70,11 +101,51 @@ def test_numbers_that_part(script: Path) -> None:
     assert result.exit_code == 1 and "FAILED" in result.output
 
 
-def test_what_cannot_be_verified(script: Path) -> None:
-    unnamed = CliRunner().invoke(main, ["verify", str(script), "--input", "X=[N,3]"])
-    assert unnamed.exit_code == 2 and '--function says which; the script has "forward", "texts"' in unnamed.output
-    with pytest.raises(UnsupportedCase, match="the result t is a string"):
-        verify_script(script, "texts", specs={"X": "[N,2]"})
+@pytest.mark.engine
+def test_lists_frames_and_texts(script: Path, tmp_path: Path) -> None:
+    write_list(tmp_path, "model", [Weight("W", WEIGHTS)])
+    command = ["verify", script, "--function", "lists", "--input", "X=[N,3]", "--weight", f"model={tmp_path / 'model'}",
+               "--input", "F=string[N,2]", "--dim", "N=5", "--arg", "up=TRUE"]
+    result = CliRunner().invoke(main, [str(word) for word in command])
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    for line in ("L_Y float32 [5, 2]", "L_parts_1 float32 [1, 2]", "L_parts_2 int64 []", "G string [5, 3]", "t string []", "b bool []"):
+        assert any(each.startswith(line) and each.endswith("pass") for each in lines), (line, lines)
+    assert lines[-1] == "passed: 6 of 6 outputs agree"
+
+
+@pytest.mark.engine
+def test_whole_script(tmp_path: Path) -> None:
+    (tmp_path / "score.dml").write_text(WHOLE)
+    (tmp_path / "files.dml").write_text(FILES)
+    write_list(tmp_path, "model", [Weight("W", WEIGHTS)])
+    command = ["verify", tmp_path / "score.dml", "--arg", "model=m/odel", "--arg", "folder=in", "--weight", f"m/odel={tmp_path / 'model'}",
+               "--input", "people=string[4,2]", "--dtype", "float64"]
+    result = CliRunner().invoke(main, [str(word) for word in command])
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    for line in ("Y float64 [4, 2]", "both_Y float64 [4, 2]", "both_count int64 []", "scored_1 string [4, 1]", "scored_2 float64 [4, 1]",
+                 "sums float64 [1, 2]", "rows string []"):
+        assert any(each.startswith(line) and each.endswith("pass") for each in lines), (line, lines)
+    assert lines[-1] == "passed: 7 of 7 outputs agree"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["files.dml", "model", "model.mtd", "score.dml"]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("body", "words"), [
+    ("Y = log(2, X)\nwrite(Y, \"Y\")", "Y       float32 [2, 4]"),  # docs/exporting.md: the engine gives its reciprocal
+    ("k = as.integer(as.scalar(X[1, 1]))\nY = 2 * X\nwrite(Y, \"Y\" + k)", "passed: 1 of 1 outputs agree"),
+    ("Y = X[1:9, ]\nwrite(Y, \"Y\")", "error: "),  # the model cuts the range off
+])
+def test_whole_scripts_that_part_or_stop(body: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "s.dml").write_text(f'X = read("X")\n{body}\n')
+    result = CliRunner().invoke(main, ["verify", str(tmp_path / "s.dml")])
+    assert result.exit_code == int("passed" not in words) and words in result.output, result.output
+
+
+def test_scripts_without_results(script: Path) -> None:
+    unnamed = CliRunner().invoke(main, ["verify", str(script)])
+    assert unnamed.exit_code == 1 and "hint: name a function, or write a result" in unnamed.output
 
 
 def test_sizes_that_do_not_fit_are_named(tmp_path: Path) -> None:

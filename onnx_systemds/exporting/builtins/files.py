@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from onnx_systemds.errors import UnsupportedCase, quoted
@@ -54,7 +55,9 @@ def read(
         return ctx.files[file]
     types = [part.strip().upper() for part in schema.split(",")]
     if data_type == "frame" and all(part in _READ_AS_NUMBERS for part in types):
-        return frame_of(ctx, ctx.interface.read(file, target, (rows, cols), "matrix", value_type))
+        numbers = ctx.interface.read(file, target, (rows, cols), "matrix", value_type)
+        ctx.interface.files.read[file] = replace(ctx.interface.files.read[file], data_type="frame")
+        return frame_of(ctx, numbers)
     return ctx.interface.read(file, target, (rows, cols), data_type, value_type)
 
 
@@ -100,7 +103,7 @@ def written_as(ctx: Context, path: str) -> str:
     """Return the name of the output that a file is: with its ending where another file has the name without."""
     name = output_name(path)
     taken = any(output_name(other) == name for other in ctx.files if other != path)
-    return PurePosixPath(path).name if taken else name
+    return ctx.interface.files.written.setdefault(path, PurePosixPath(path).name if taken else name)
 
 
 def output_name(path: str) -> str:

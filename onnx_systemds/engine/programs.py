@@ -1,0 +1,64 @@
+"""Whole scripts as the command line of SystemDS runs them, in a JVM of their own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnx_systemds.engine.errors import EngineError, JavaFailure, compile_error, runtime_error, token_error
+from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
+from onnx_systemds.engine.prepared_script import failure_chain
+
+_REFUSALS = ("ParseException", "LanguageException", "HopsException")
+
+
+def run_program(program: Path, arguments: Mapping[str, Any]) -> None:
+    """Run the script in a file on one node; what it prints is lost. arguments: values of ``$name``, or ``$1``.
+
+    Raises EngineError.
+    """
+    jvm = start_jvm()
+    gateway = connect(jvm)
+    try:
+        _execute(jvm, gateway, program, ["-f", str(program), "-exec", "singlenode", *argument_options(arguments)])
+    finally:
+        disconnect(gateway)
+        jvm.kill()
+
+
+def argument_options(arguments: Mapping[str, Any]) -> Sequence[str]:
+    """Return what the command line takes for the values of ``$name``, or of ``$1``, ``$2`` and so on."""
+    if not arguments:
+        return []
+    if all(name.isdigit() for name in arguments):
+        last = max(map(int, arguments))
+        return ["-args", *(str(arguments.get(str(number), 0)) for number in range(1, last + 1))]
+    return ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
+
+
+def _execute(jvm: Jvm, gateway: Any, program: Path, words: Sequence[str]) -> None:
+    java_error: type[Exception] = importlib.import_module("py4j.protocol").Py4JJavaError
+    given = gateway.new_array(gateway.jvm.java.lang.String, len(words))
+    for place, word in enumerate(words):
+        given[place] = word
+    text = program.read_text(encoding="utf-8")
+    try:
+        finished = gateway.jvm.org.apache.sysds.api.DMLScript.executeScript(given)
+    except java_error as error:
+        raise _failure(failure_chain(error), text) from None
+    except Exception as error:
+        code = jvm.wait_for_end(5.0)
+        raise EngineError(f"the JVM ended (exit code {code}); it printed:\n{jvm.tail()}") from error
+    dropped = token_error(jvm.lines_since(0), text)
+    if dropped is not None:
+        raise dropped
+    if not finished:
+        raise EngineError(f"the script ended early; it printed:\n{jvm.tail()}")
+
+
+def _failure(chain: Sequence[JavaFailure], text: str) -> EngineError:
+    if any(failure.kind.endswith(_REFUSALS) for failure in chain):
+        return compile_error(chain, text)
+    return runtime_error(chain)
