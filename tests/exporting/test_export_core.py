@@ -354,6 +354,11 @@ def test_how_a_file_is_divided_is_no_matter_of_a_model(how: str) -> None:
     assert run_model(export_script(text), {"X": np.ones((2, 2))})["Y"].sum() == 4
 
 
+def test_a_number_that_is_chosen_fills_the_matrix_in_whose_place_it_stands() -> None:
+    text = 'X = read("X")\nY = ifelse(ncol(X) == 2, 5, X)\nY = Y + nrow(Y) + rowSums(ifelse(ncol(X) == 2, X, 9))\nwrite(Y, "Y")\n'
+    np.testing.assert_array_equal(run_model(export_script(text, inputs={"X": "double[N,2]"}), {"X": np.ones((3, 2))})["Y"], np.full((3, 2), 10))
+
+
 @pytest.mark.parametrize("read", ['read("k", naStrings=["9"])', 'as.matrix(read("F", data_type="frame", naStrings=["9"]))'])
 def test_missing_cells_are_not_looked_for_in_what_is_no_file_of_numbers(read: str) -> None:
     with pytest.raises(TranspileError, match="naStrings says what is missing in"):

@@ -19,7 +19,7 @@ from onnx_systemds.exporting.evaluating.outlined_calls import outlined
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.sources import JAR_PREFIX
-from onnx_systemds.exporting.values import BOOLEAN, ListValue, Scalar, Value
+from onnx_systemds.exporting.values import BOOLEAN, ListValue, Matrix, Scalar, Value
 
 
 def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
@@ -107,15 +107,32 @@ def _dispatched(
 
 
 def _ifelse(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
-    """Evaluate only the chosen side of an ``ifelse`` whose condition is known."""
+    """Take the chosen side of an ``ifelse`` whose condition is known."""
     if len(node.arguments) != 3 or any(argument.name for argument in node.arguments):
         return None
     condition = evaluator.value(node.arguments[0].value)
     known = condition.known if isinstance(condition, Scalar) else None
     if known is None or isinstance(known, str):  # a text is no truth, which the builtin says
         return None
-    chosen = evaluator.value(node.arguments[1 if known else 2].value)
-    return (chosen,)
+    sides = [argument.value for argument in node.arguments[1:]]
+    chosen, other = sides if known else reversed(sides)
+    return (_as_large_as(evaluator, evaluator.value(chosen), other),)
+
+
+def _as_large_as(evaluator: Evaluator, chosen: Value, other: tree.Expression) -> Value:
+    """Return what an ``ifelse`` gives: a scalar fills the matrix that the other side is."""
+    if not isinstance(chosen, Scalar):
+        return chosen
+    try:
+        whole = evaluator.value(other)
+    except (BudgetExceeded, InternalError):
+        raise
+    except TranspileError:
+        return chosen
+    if not isinstance(whole, Matrix):
+        return chosen
+    context = evaluator.context
+    return context.matrix(context.g.expand(context.floats(chosen), whole.dims))
 
 
 def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
