@@ -15,7 +15,7 @@ from onnx_systemds.dml.tokens import LEVELS, OR, UNARY_LEVELS, is_string, unesca
 from onnx_systemds.errors import UnsupportedCase
 
 _INTEGER = tree.DataType("scalar", "int")
-_WIDTH = 120
+WIDTH = 120
 _WITH_BODY = (tree.If, tree.For, tree.While)
 _ARITHMETIC = frozenset("+-*/^")
 _ALWAYS_TIGHT = frozenset("^")
@@ -61,7 +61,7 @@ def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> Non
     for item in block:
         if before is not None and item.shares_line and _ends_bare(before) and item.comments is tree.NO_COMMENTS:
             added = f"; {item.spelling or _simple(item)}"
-            if len(lines[-1]) + len(added) <= _WIDTH:
+            if len(lines[-1]) + len(added) <= WIDTH:
                 lines[-1] += added
             else:
                 _add(item, indent, lines)
@@ -80,12 +80,12 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
     comments = item.comments
     for comment in comments.before:
         lines.extend(_comment_lines(comment, indent))
-    if not item.spelling or (isinstance(item, _WITH_BODY) and _is_long(item.spelling, indent)):
+    if not item.spelling or (isinstance(item, _WITH_BODY) and _is_long(item, indent)):
         lines.extend(_lines(item, indent))
     else:
         for line in item.spelling.split("\n"):
             own = line.lstrip(" ")
-            lines.extend(wrapped(own, f"{indent}{' ' * (len(line) - len(own))}", _WIDTH) if own else [""])
+            lines.extend(wrapped(own, f"{indent}{' ' * (len(line) - len(own))}", WIDTH) if own else [""])
     if comments is tree.NO_COMMENTS:
         return
     beside = [comment for comment in comments.beside if "\n" not in comment]
@@ -99,9 +99,13 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
         lines.extend(_comment_lines(comment, indent))
 
 
-def _is_long(spelling: str, indent: str) -> bool:
-    """Whether all of a statement stands on one line that is too long."""
-    return "\n" not in spelling and len(indent) + len(spelling) > _WIDTH
+def _is_long(item: tree.Item, indent: str) -> bool:
+    """Whether all of a statement stands on one line that is too long, and so are two for a condition that stops."""
+    spelling = item.spelling
+    if "\n" in spelling or len(indent) + len(spelling) <= WIDTH:
+        return False
+    only_stops = isinstance(item, tree.If) and not item.otherwise and len(item.body) == 1
+    return not only_stops or len(tuple(wrapped(spelling, indent, WIDTH))) > 2
 
 
 def _comment_lines(comment: str, indent: str) -> Iterator[str]:
@@ -129,16 +133,16 @@ def _lines(item: tree.Item, indent: str) -> Iterator[str]:
         yield f"{indent}}}"
     elif isinstance(item, tree.Function):
         head = f"{item.name} = function({_parameters(item.parameters)})"
-        if item.results:
-            yield from wrapped(head, indent, _WIDTH)
-            yield from wrapped(f"return ({_parameters(item.results)})", indent + INDENT * 2, _WIDTH)
-            yield f"{indent}{{"
+        end = f"return ({_parameters(item.results)}) {{" if item.results else "{"
+        if not item.results or len(indent) + len(head) + 1 + len(end) <= WIDTH:
+            yield from wrapped(f"{head} {end}", indent, WIDTH)
         else:
-            yield from wrapped(f"{head} {{", indent, _WIDTH)
+            yield from wrapped(head, indent, WIDTH)
+            yield from wrapped(end, indent + INDENT * 2, WIDTH)
         yield from _body_lines(item.body, (), indent)
         yield f"{indent}}}"
     else:
-        yield from wrapped(_simple(item), indent, _WIDTH)
+        yield from wrapped(_simple(item), indent, WIDTH)
 
 
 def _if_lines(item: tree.If, indent: str) -> Iterator[str]:
@@ -160,7 +164,7 @@ def _if_lines(item: tree.If, indent: str) -> Iterator[str]:
 
 
 def _block_lines(head: str, body: tree.Block, inside: Iterable[str], indent: str) -> Iterator[str]:
-    yield from wrapped(head, indent, _WIDTH)
+    yield from wrapped(head, indent, WIDTH)
     yield from _body_lines(body, inside, indent)
 
 

@@ -19,6 +19,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _FOLDERS: list[Path] = []
 """Of plugins, the last one first."""
 _OPERATORS, _LIBRARY = "operators/*.dml.jinja", "library/*.dml"
+_NEEDS = "# needs:"
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +50,7 @@ def add_templates(folder: str | Path, override: bool = False) -> None:
             advice = "to take its place say override=True" if taken.is_relative_to(own) else "one of the two has to go"
             raise ValueError(f"{quoted(str(path))} has the name of {quoted(str(taken))}: {advice}")
     _FOLDERS[:] = [folder, *(other for other in _FOLDERS if other != folder)]
-    for cached in (environment, template, page, library_text, library_imports):
+    for cached in (environment, template, page, library_text, _library_lines, library_imports):
         cached.cache_clear()
 
 
@@ -87,20 +88,25 @@ def render_operator(name: str, /, **names: object) -> str:
 
 @cache
 def library_text(name: str) -> str:
-    """The text of the DML function ``library/<name>.dml``, without its licence lines. Raises TranspileError."""
+    """The text of the DML function ``library/<name>.dml`` without the lines of its needs. Raises TranspileError."""
+    return "\n".join(line for line in _library_lines(name) if not line.startswith(_NEEDS))
+
+
+@cache
+def _library_lines(name: str) -> list[str]:
     paths = [folder / "library" / f"{name}.dml" for folder in (*_FOLDERS, templates_folder())]
     found = next(filter(Path.is_file, paths), None)
     if found is None:
         hint = f"add_templates(folder) adds it, from library/{name}.dml of the folder"
         raise TranspileError(f"there is no library function {quoted(name)}", None, hint)
-    return found.read_text(encoding="utf-8").strip("\n")
+    return found.read_text(encoding="utf-8").strip("\n").split("\n")
 
 
 @cache
 def library_imports(name: str) -> tuple[str, ...]:
     """The other library functions that a library function calls: named in its lines ``# needs: a b``."""
     needed: list[str] = []
-    for line in library_text(name).splitlines():
-        if line.startswith("# needs:"):
-            needed += line.removeprefix("# needs:").split()
+    for line in _library_lines(name):
+        if line.startswith(_NEEDS):
+            needed += line.removeprefix(_NEEDS).split()
     return tuple(needed)

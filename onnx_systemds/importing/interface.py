@@ -72,7 +72,7 @@ def call_lines(main: Interface, name: str) -> list[str]:
         *init,
         f"{target} = {namespace}::{main.function}({', '.join(main.parameters)})",
     ]
-    return [line for statement in statements for line in _broken(statement, 4)]
+    return [line for statement in statements for line in broken(statement, 4)]
 
 
 def interface_lines(main: Interface) -> list[str]:
@@ -86,7 +86,7 @@ def interface_lines(main: Interface) -> list[str]:
         line
         for head, rows in (("takes ", described), ("gives ", given))
         for number, (name, what) in enumerate(rows)
-        for line in _broken(f"{head if number == 0 else ' ' * len(head)}{name:<{width}}  {what}", len(head) + width + 2)
+        for line in broken(f"{head if number == 0 else ' ' * len(head)}{name:<{width}}  {what}", len(head) + width + 2)
     ]
 
 
@@ -153,5 +153,6 @@ def _product_text(dims: Dims) -> str | None:
     return found if len(found) <= _LONGEST_SIZE else None
 
 
-def _broken(line: str, indent: int) -> list[str]:
+def broken(line: str, indent: int) -> list[str]:
+    """The lines of a comment that may be too long for one."""
     return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)

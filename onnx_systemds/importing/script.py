@@ -8,15 +8,16 @@ from pathlib import Path
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
+from onnx_systemds.dml.line_breaks import wrapped
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.dml.names import legal_identifier
-from onnx_systemds.dml.printer import print_block, print_statement
+from onnx_systemds.dml.printer import WIDTH, print_block, print_statement
 from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import Interface, Port, call_lines, interface_lines
+from onnx_systemds.importing.interface import Interface, Port, broken, call_lines, interface_lines
 from onnx_systemds.importing.weights_mark import weights_mark, with_mark
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.notes import Note
@@ -95,7 +96,7 @@ class Script:
         The engine takes paths from where it is started, and the path of a read is no argument of a function
         (docs/decisions/0019): the script's own name leads to its weights, and names the argument for another place.
         """
-        header = (*self.header, "", *call_lines(self.interface, name), "", *interface_lines(self.interface))
+        header = (*self.header, "", *call_lines(self.interface, name), *interface_lines(self.interface))
         functions = [*map(_text, self.functions)]
         folder = f"{name}.weights" if folder is None else folder
         if self.weights:
@@ -107,13 +108,14 @@ class Script:
                 folder=string_literal(_local(folder)),
                 count=len(self.weights),
                 mark=weights_mark(self.weights),
+                refusal="\n".join(wrapped(_refusal(self.function, argument), "  ", WIDTH)),
                 constants=self.constants,
                 computing="" if self.constants is None else print_block(self.constants.statements, "  "),
             )
             functions.append(init.rstrip("\n"))
             seen = "" if folder.startswith("/") else ", seen from where the engine is started"
-            header += tuple(comment_lines(f"weights: in {folder}{seen}; elsewhere,"))
-            header += (f"         also on HDFS or in an object store, with -nvargs {argument}=<folder>",)
+            other = f"-nvargs {argument}=<folder> names another, also on HDFS"
+            header += tuple(broken(" ".join(comment_lines(f"weights: in {folder}{seen}; {other}")), 9))
         library = self.library if self.constants is None else self.library + self.constants.library
         return templates.template("script.dml.jinja").render(
             header=header, sources=map(_text, self.sources), library=map(_text, library), functions=functions
@@ -169,6 +171,12 @@ class Script:
 
 def _text(item: tree.Item) -> str:
     return print_statement(item).rstrip("\n")
+
+
+def _refusal(function: str, argument: str) -> str:
+    """The statement that ends the run where the weights are of another script."""
+    end = f"/weights is of another script; -nvargs {argument}=<folder> names its own"
+    return f'if (!own) {{ stop("{function}_init: " + folder + "{end}") }}'
 
 
 def _local(folder: str) -> str:

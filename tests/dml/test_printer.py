@@ -79,10 +79,13 @@ parfor (i in seq(1, n, 2), check=0) {
   x = 1
 }
 
-f = function(matrix[double] X, integer n = 1)
-    return (matrix[double] Y, list[unknown] l)
-{
+f = function(matrix[double] X, integer n = 1) return (matrix[double] Y, list[unknown] l) {
   Y = X
+}
+
+a_function_with_a_long_name = function(matrix[double] a_long_parameter, integer another_parameter)
+    return (matrix[double] a_long_result) {
+  a_long_result = a_long_parameter
 }
 
 g = function() {
@@ -118,7 +121,7 @@ def test_printed_unchanged(text: str) -> None:
         ("x='a'", 'x = "a"'),
         ("x=1.50", "x = 1.5"),
         ("x=1e400", "x = 1e999"),
-        ("f=function(Integer n) return(Matrix[Double] x){x=1}", "f = function(integer n)\n    return (matrix[double] x)\n{\n  x = 1\n}"),
+        ("f=function(Integer n) return(Matrix[Double] x){x=1}", "f = function(integer n) return (matrix[double] x) {\n  x = 1\n}"),
         ("x = 1 /* a */ # b", "x = 1  /* a */  # b"),
     ],
 )
@@ -161,7 +164,10 @@ def test_a_long_literal_is_not_set_apart(literal: str) -> None:
 
 
 def test_a_long_condition_is_no_single_line() -> None:
-    message = " + ".join(["word"] * 30)
+    message = " + ".join(["word"] * 20)
+    (statement,) = parse_snippet(f"if (a < b) {{ stop({message}) }}")
+    assert [line.strip().startswith("if") for line in print_statement(statement).splitlines()] == [True, False]
+    message = " + ".join(["word"] * 40)
     (statement,) = parse_snippet(f'if (a < b) {{ stop({message}) }}')
     first, *middle, last = print_statement(statement).splitlines()
     assert (first, last) == ("if (a < b) {", "}")

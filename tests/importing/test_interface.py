@@ -89,4 +89,4 @@ def test_versions_and_metadata_stand_at_the_head() -> None:
     model.model_version = 7
     onnx.helper.set_model_props(model, {"author": "A\nB", "license": "Apache-2.0"})
     text = import_model(model).text
-    assert "# version: 7\n# author: A\\nB\n# license: Apache-2.0\n" in text
+    assert ", version 7)\n# author: A\\nB\n# license: Apache-2.0\n" in text

@@ -288,7 +288,7 @@ def test_loop_with_known_trips_is_written_out() -> None:
 
 def test_list_interface_of_the_script() -> None:
     script = import_model(model_of("g (seq(float[N,3]) s) => (seq(float[N,3]) y) { y = SequenceErase(s) }"))
-    assert "function(list[unknown] s)\n    return (list[unknown] y)" in script.text
+    assert "function(list[unknown] s) return (list[unknown] y)" in script.text
 
 
 @pytest.mark.parametrize("text, message", [

@@ -77,7 +77,7 @@ def test_lists_of_text(name: str) -> None:
 
 def test_lists_of_frames_at_the_interface() -> None:
     script = import_model(model_of(ROWS["append"][0])).text
-    assert "function(list[unknown] s, frame[string] x)\n    return (list[unknown] y)" in script
+    assert "function(list[unknown] s, frame[string] x) return (list[unknown] y)" in script
 
 
 def test_known_items_leave_no_list() -> None:

@@ -57,7 +57,7 @@ def names_of(script: Script) -> list[str]:
 
 def lines_of(script: Script) -> list[str]:
     """The lines of the main function's statements, without those that load the weight."""
-    _, _, text = print_statement(script.main).rstrip("\n").partition("\n{\n")
+    _, _, text = print_statement(script.main).rstrip("\n").partition(" {\n")
     return [line.strip() for line in text.split("\n")[:-1] if '["W"]' not in line]
 
 
