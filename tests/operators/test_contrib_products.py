@@ -65,6 +65,8 @@ CASES = [
     contrib("FusedMatMulActivation", {"a": A, "b": B}, attributes={"activation": "Relu", "alpha": 2.0},
             expected=lambda a, b, **_: np.maximum(2 * (a @ b), 0)),
     contrib("FusedMatMul", {"a": random(2, 3, 4), "w": random(5, 4, seed=1)}, attributes={"transB": 1}, constants=["w"]),
+    matmul((4, 3000), (2, 3000), transB=1),  # few long rows
+    matmul((2, 4, 3000), (2, 2, 3000), transB=1),
     gemm("Relu"),
     gemm("Sigmoid"),
     gemm("Tanh", alpha=0.5, beta=2.0),

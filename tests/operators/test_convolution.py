@@ -44,6 +44,7 @@ CASES = [
     _conv(random(2, 18, 5, 4), _weight(9, 2, 3, 3), group=9, pads=[1, 1, 1, 1], strides=[2, 1]),
     _conv(random(2, 4, 9), _weight(6, 4, 3), B6, pads=[2, 1], strides=[2], dilations=[2]),
     _conv(random(1, 4, 9), _weight(6, 4, 1), B6),
+    *[_conv(random(n, 3000, *sizes), _weight(6, 3000, 1, 1), B6) for n, sizes in ((1, (2, 2)), (7, (1, 1)))],  # few long rows
     _conv(random(2, 4, 9), _weight(4, 1, 3), group=4, pads=[1, 1]),
     *[_conv(random(n, 4, 4, 5, 6), _weight(6, 4 // group, 2, 3, 2), B6, weight_known=known, group=group,
             pads=[1, 0, 1, 0, 1, 1], strides=[2, 1, 2], dilations=[2, 1, 2])

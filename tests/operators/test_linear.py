@@ -47,6 +47,8 @@ CASES = [
                   constants=["b", "c"], note="few long rows"), {"a": ["n", 3000]},
              {"a": random(1, 3000)}, {"a": random(16, 3000)}),
     Case("MatMul", 13, {"a": random(2, 2, 3000), "b": random(3000, 3)}, note="few long rows"),
+    at_sizes(Case("MatMul", 13, {"a": random(2, 5, 3000), "b": random(2, 3000, 3, seed=1)}, note="few long rows"),
+             {"a": [2, "q", "k"], "b": [2, "k", 3]}, {"a": random(2, 3, 3), "b": random(2, 3, 3)}),
     *[
         Case("Gemm", opset, {"a": random(*((4, 3) if ta else (3, 4))), "b": random(*((5, 4) if tb else (4, 5)), seed=1),
                              "c": random(*bias, seed=2)},

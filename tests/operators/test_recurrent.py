@@ -117,6 +117,8 @@ CASES = [
            {"x": ["t", "n", 1], "l": ["n"]}, outputs=2, note="one unit", sizes=({"x": random(5, 2, 1)},))
       for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))],
     layer("RNN", 14, "b", activations=["Softplus"]),
+    Case("GRU", 14, {"x": random(3, 2, 3000), "w": random(1, 3, 3000, seed=1) / 50, "r": random(1, 3, 1, seed=2)},
+         {"hidden_size": 1}, note="few long rows"),
     layer("RNN", 14, "b", activations=["ThresholdedRelu"], activation_alpha=[0.2]),
     layer("GRU", 14, "b", activations=["HardSigmoid", "Softsign"], activation_alpha=[0.3], activation_beta=[0.4]),
     layer("LSTM", 14, "bp", activations=["HardSigmoid", "Relu", "Tanh"], activation_alpha=[0.3], activation_beta=[0.4]),

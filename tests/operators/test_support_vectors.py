@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,8 @@ FAR = np.array([[np.inf, 0, -np.inf], [1, np.inf, np.inf], [np.nan, 1, 2], [1, 0
 def regressor(x: Any = X, count: int = 4, **more: Any) -> Case:
     """A case of SVMRegressor with ``count`` support vectors."""
     attributes = {"n_supports": count, "rho": [0.3], "kernel_params": [0.0, 0.0, 0.0],
-                  "coefficients": random(count or 3, seed=1).tolist(), **more}
-    if count:
-        attributes["support_vectors"] = random(count, 3, seed=2).ravel().tolist()
+                  "coefficients": random(count or 3, seed=1).tolist(),
+                  **({"support_vectors": random(count, 3, seed=2).ravel().tolist()} if count else {}), **more}
     return Case("SVMRegressor", 1, {"x": x}, attributes, domain=ML, note=str(more), output_dtypes=("float",))
 
 
@@ -68,6 +68,8 @@ CASES = [
     *[regressor(x=FAR, kernel_type=kernel, kernel_params=[0.0, 0.25, 2.0]) for kernel in ("RBF", "POLY")],
     *[regressor(x=x, kernel_type="POLY", kernel_params=[0.4, 0.0, degree])
       for x, degree in ((FAR, 0.0), (np.zeros((2, 3), np.float32), -2.0))],
+    replace(regressor(x=random(6, 3000), kernel_type="SIGMOID", kernel_params=[0.01, 0.0, 0.0], support_vectors=
+                      random(4, 3000, seed=2).ravel().tolist()), note="few long rows"),
     regressor(count=0, kernel_type="LINEAR"),
     regressor(count=0, one_class=1),
     regressor(x=X[0], **RBF),

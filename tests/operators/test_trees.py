@@ -196,6 +196,12 @@ def test_rows_are_tested_in_blocks(targets: int, function: str) -> None:
     check_case(case)
 
 
+def test_stumps_whose_products_the_engine_ends_in_an_error_are_walked() -> None:
+    """Of 5 rows, 2,100 leaves of which each second is taken, and 12 targets (product-of-few-rows)."""
+    case = regressor("stumps", **{**listed("target", 1050, 1, 12, seed=1), "n_targets": 12}, rows=data(5))
+    assert " walk_trees(" in import_model(case_model(case)).text
+
+
 @pytest.mark.parametrize(
     ("weights", "function"),
     [([0.1, 1e-3], "pick_leaves"), ([1.0, 1e-20], "test_all_branches"), ([0.0, 0.0], "pick_leaves")], ids=str,

@@ -253,6 +253,14 @@ def test_other_statements_read_a_sample_per_row(statement: str) -> None:
     assert ("a = t(a_columns)" in text) is ("conv2d(b" not in statement)
 
 
+def test_products_that_the_engine_ends_in_an_error_stay() -> None:
+    """Of 5 filters by 4 pixels (product-of-few-rows)."""
+    convolution = Convolution((2, 2048, 1, 2), (2048, 1, 3, 3), (1, 1), (1, 1))
+    call = f"y = conv2d(a, W, {POINTWISE.replace('3, 4, 4]', '2048, 1, 2]').replace('5, 3', '5, 2048')})"
+    body = parse_script(f"a = t(M %*% t(x))\n{call}").statements
+    assert call in print_script(Script(with_sample_columns(body, {"M": convolution}, {}, ["y"]).body))
+
+
 TAPS = (
     "S = tap_shifts(4, 4, 3, 3, 2, 2, 2, 2, 4, 4)",
     "T = bias_add(conv2d(x, W, input_shape=[2, 3, 4, 4], filter_shape=[45, 3, 1, 1], stride=[1, 1], padding=[0, 0]), "

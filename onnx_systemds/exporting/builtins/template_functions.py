@@ -48,6 +48,18 @@ def product_of_few_rows(ctx: Context, X: Matrix, W: Matrix) -> Value:
     return found
 
 
+@template_function("rows_added")
+def rows_added(ctx: Context, X: Matrix, count: Value, cols: Value) -> Value:
+    """The matrices, which need no further rows."""
+    return X
+
+
+@template_function("added_rows_removed")
+def added_rows_removed(ctx: Context, Z: Matrix, count: Value, rows: Value) -> Value:
+    """The products, of which none has further rows."""
+    return Z
+
+
 @template_function("row_sums")
 def row_sums(ctx: Context, X: Matrix) -> Value:
     """The sums of the rows."""

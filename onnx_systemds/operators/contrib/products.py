@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
@@ -17,7 +16,7 @@ from onnx_systemds.operators.onnx.linear import matmul_dims, repeated_factor
 from onnx_systemds.operators.support.batch_rules import mixes_in_product
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, is_finite
 from onnx_systemds.operators.support.movement import Source, input_source, permuted
-from onnx_systemds.operators.support.products import batch_product
+from onnx_systemds.operators.support.products import batch_product, single_product
 
 batch_rule("FusedMatMul", domain=CONTRIB)(mixes_in_product)
 
@@ -72,7 +71,7 @@ def fused_matmul(node: NodeView) -> Fragment:
             y = f"t({_moved(node, 1, right.perm, before)(View(cols, inner))})"
         else:
             y = _whole(node, 1, right, before)(View(inner, cols))
-        text = matrix_product(x, y)
+        text = single_product(node, x, y, (rows, inner, cols))
     else:
         rows = left.dims[-2] if len(left.dims) > 1 else 1
         count = product(batch)

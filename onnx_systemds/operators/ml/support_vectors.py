@@ -35,17 +35,18 @@ def _kernel(node: NodeView, vectors: Floats) -> tuple[list[str], str]:
     gamma, coef0, degree = (node.attribute("kernel_params") or (0.0, 0.0, 0.0))[:3]
     kind = node.attribute("kernel_type")
     x = sample_rows(node, vectors.shape[1])
-    products = f"{x} %*% {node.constant_matrix(np.ascontiguousarray(vectors.T), 'vectors')}"
+    factor = node.temporary("bounded") if kind == "RBF" else x
+    named = node.constant_matrix(np.ascontiguousarray(vectors.T), "vectors")
+    products = single_product(node, factor, named, (sample_count(node.dims("X")), *vectors.T.shape))
     if kind == "LINEAR":
         return [], products
     if kind == "RBF":
         # infinite features are as far as none: of them the three terms below would be NaN
-        bounded, distances = node.temporary("bounded"), node.temporary("distances")
-        products = products.replace(x, bounded, 1)
+        distances = node.temporary("distances")
         squares = row_operand(node, [float(square) for square in (vectors**2).sum(axis=1)], "squares")
         before = [
-            f"{bounded} = {f'max(min({x}, 1.0E150), -1.0E150)' if gamma else x}",
-            f"{distances} = max(({products}) * (-2) + rowSums({bounded}^2) + {squares}, 0)",
+            f"{factor} = {f'max(min({x}, 1.0E150), -1.0E150)' if gamma else x}",
+            f"{distances} = max(({products}) * (-2) + rowSums({factor}^2) + {squares}, 0)",
         ]
         return before, f"exp({_times(distances, -gamma)})"
     scaled = f"{_times(products, gamma)} + {literal(coef0)}"

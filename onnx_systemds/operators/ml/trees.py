@@ -23,11 +23,13 @@ from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import Ensemble, base_values, listed_ensemble, split_ensemble
 from onnx_systemds.operators.support.leaf_scores import leaf_scores
+from onnx_systemds.operators.support.products import may_have_few_rows
 from onnx_systemds.operators.support.tree_tables import LARGEST, Tables, all_ways, leaf_weights, node_tables
 
 batch_rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)(mixes_all_but_first)
 FLOAT = FLOAT_FORMATS["float"].rounding()
 """Arguments of round_to_float for 32-bit floats."""
+_DENSE = 0.4  # of the elements, from which on the engine stores a matrix dense
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
 """In the order in which TreeEnsemble numbers them."""
 
@@ -103,12 +105,15 @@ def walked(node: NodeView, walk: Walk, weights: Array, how: str) -> str:
         columns = {"feature": tables.feature[ways.branches], "cut": tables.cut[ways.branches]}
         leaves = weights[ways.leaves]
         found = leaf_scores(ways, leaves, columns["feature"])
-        if found is None:
+        if found is not None:
+            columns |= {"scores": found.scores, "targets": found.targets}
+            numbers = found.parts, weights.shape[1]
+            return node.call("pick_leaves", walk.data, *_columns(node, columns), *numbers)
+        products = leaves.shape[1], len(leaves), data_view(node).rows
+        # fewer of the leaves that a row comes to are stored sparse
+        if not may_have_few_rows(products) or tables.trees < _DENSE * len(leaves):
             columns |= {"steps": ways.steps, "weights": leaves}
             return node.call("test_all_branches", walk.data, *_columns(node, columns))
-        columns |= {"scores": found.scores, "targets": found.targets}
-        numbers = found.parts, weights.shape[1]
-        return node.call("pick_leaves", walk.data, *_columns(node, columns), *numbers)
     columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left, "weights": weights}
     return node.call("walk_trees", walk.data, *_columns(node, columns), tables.trees, tables.depth, f'"{how}"')
 

@@ -18,6 +18,7 @@ from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, 
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
 from onnx_systemds.operators.support.movement import Source
+from onnx_systemds.operators.support.products import single_product
 from onnx_systemds.operators.support.windows import (
     Image,
     Windows,
@@ -169,14 +170,16 @@ def _pointwise(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tup
     view = View(layer.channels, product(layer.window.sizes))
     image = every_nth(node, Image(x(view), view, lead=layer.channels, sizes=layer.window.sizes), layer.window.strides)
     weight = filters.read(View(layer.filters, layer.channels))
-    total = f"{weight} %*% {image.text}"
-    return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, product(image.sizes))
+    pixels = product(image.sizes)
+    total = single_product(node, weight, image.text, (layer.filters, layer.channels, pixels))
+    return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, pixels)
 
 
 def _of_whole_images(node: NodeView, x: Source, matrix: Array, layer: Layer) -> tuple[list[str], str, View]:
     """A plain product, of all images at once: the builtin is slow where there are few windows."""
     images = x(View(layer.batch, matrix.shape[0]))
-    return [], layer.biased(f"{images} %*% {node.constant_matrix(matrix, 'weight')}"), layer.output_view
+    total = single_product(node, images, node.constant_matrix(matrix, "weight"), (layer.batch, *matrix.shape))
+    return [], layer.biased(total), layer.output_view
 
 
 def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from onnx_systemds.engine.safe_forms import col_sums, matrix_product, row_sums
+from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import Terms
@@ -18,7 +18,7 @@ from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import summed
 from onnx_systemds.operators.support.movement import Moved, Source, input_source, permuted
-from onnx_systemds.operators.support.products import batch_product
+from onnx_systemds.operators.support.products import batch_product, single_product
 
 Labels = tuple[str, ...]  # letters; the axes of an ellipsis are "0", "1" ... counted from the last one
 
@@ -240,7 +240,8 @@ class _Contraction:
             text = self._multiplied(x, y, partial(products, transposed=True))
             return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
-        text = self._multiplied(x, y, matrix_product if count == 1 else products)
+        single = partial(single_product, self.node, sizes=(m, depth, n))
+        text = self._multiplied(x, y, single if count == 1 else products)
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
 
     def _multiplied(self, x: str, y: str, multiply: Callable[[str, str], str]) -> str:

@@ -136,7 +136,8 @@ class Layer:
         backward = [direction_of(node) == "reverse"] if shape.directions == 1 else [False, True]
         calls = []
         for direction, is_backward in enumerate(backward):
-            function = self.variant(node, self.kind, self.activations[direction])
+            sizes = (shape.steps * shape.batch, shape.inputs, shape.hidden)
+            function = self.variant(node, self.kind, self.activations[direction], sizes)
             arguments = [x, *self.weights(direction), *self._states(direction), *self._extras(direction)]
             calls.append(f"{function.register()}({', '.join([*arguments, str(int(is_backward))])})")
         lines, results = self._in_parallel(calls) if self._is_worth_threads() else self._in_turn(calls)

@@ -11,7 +11,9 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api import NodeFacts, NodeView
+from onnx_systemds.operators.support.products import single_product
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -72,10 +74,11 @@ def _activation(name: str, alphas: Any, betas: Any) -> str:
 class Variant:
     """The DML function for one combination of activations, bias, clipping, peepholes and lengths."""
 
-    def __init__(self, node: NodeView, kind: str, activations: Sequence[str]) -> None:
+    def __init__(self, node: NodeView, kind: str, activations: Sequence[str], sizes: tuple[Dim, Dim, int]) -> None:
         self.node = node
         self.kind = kind
         self.activations = activations
+        self.sizes = sizes  # rows of X, its columns, hidden units
         clip = node.attribute("clip")
         self.clip = None if not clip else literal(np.float32(clip))
         self.has_bias = node.has(_B)
@@ -105,6 +108,7 @@ class Variant:
             "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
             "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
             "outputs": [f"matrix[double] {name}" for name in ["Y", *states]],
+            "products": single_product(node, "X", "W", (*self.sizes[:2], GATES[self.kind] * self.sizes[2])),
             "bias": " + b" if self.has_bias else "",
             "gates": GATES[self.kind],
             "scaling": scaling,

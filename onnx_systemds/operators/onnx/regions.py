@@ -14,6 +14,7 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.onnx.convolution import conv_rule, conv_windows
 from onnx_systemds.operators.onnx.indexing import size_row
 from onnx_systemds.operators.support.movement import permuted
+from onnx_systemds.operators.support.products import single_product
 from onnx_systemds.operators.support.windows import Windows
 
 
@@ -121,7 +122,11 @@ def deform_conv(node: NodeView) -> Fragment:
     columns = node.temporary("columns")
     statements = [f"{columns} = {_columns(node, window, batch, blocks, offset_group)}"]
     weight, before = _block_weight(node, window, group, blocks)
-    text = f"{columns} %*% {weight}" if group == 1 else node.call("grouped_product", columns, weight, group)
+    if group == 1:
+        sizes = (batch * product(window.outputs), planes * product(window.kernel), filters)
+        text = single_product(node, columns, weight, sizes)
+    else:
+        text = node.call("grouped_product", columns, weight, group)
     if node.has("B"):
         text = f"{text} + {node.view('B', View(1, filters))}"
     places = product(window.outputs)

@@ -12,6 +12,7 @@ from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.operators.api import NodeView, View
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense, is_sparse
 from onnx_systemds.operators.support.movement import Source
+from onnx_systemds.operators.support.products import single_product
 from onnx_systemds.operators.support.windows import Image, Windows, padded, shape_list
 
 MOST_TAP_RESULTS = 1_000_000  # numbers for an image, up to which the results of all taps are there at once
@@ -76,7 +77,7 @@ def _in_one_product(node: NodeView, x: Source, filters: Filters, layer: Layer) -
     weight = filters.read(View(layer.filters, rows))
     joined = f"cbind({', '.join(shifted)})"
     statements.append(f"{stack} = {node.reshape(joined, View(rows, _span(line, window)))}")
-    whole = f"{weight} %*% {stack}"
+    whole = single_product(node, weight, stack, (layer.filters, rows, _span(line, window)))
     statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
     lines = _without_gaps(node, total, layer.filters, line, window, statements)
     view = View(layer.filters, product(window.outputs))

@@ -7,7 +7,17 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api import NodeView, View
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
-_FEW_ROWS, _SHORT = 16, 2048  # of products that the engine ends in an error (product-of-few-rows), with two processors
+# sizes of products that the engine ends in an error (product-of-few-rows), with two processors
+_ROWS, _INNER, _COLS = range(3, 16), range(2049, 10923), range(2, 15)
+
+
+def may_have_few_rows(sizes: tuple[Dim, Dim, Dim]) -> bool:
+    """Whether a product, sizes as in `single_product`, may be of such sizes; three open ones are taken not to be."""
+    rows, inner, cols = sizes
+    fits = [size in span for size, span in zip(sizes, (_ROWS, _INNER, _COLS)) if isinstance(size, int)]
+    if not fits or not all(fits) or rows == cols or inner in (rows, cols):
+        return False
+    return not (isinstance(rows, int) and isinstance(cols, int)) or cols < rows
 
 
 def single_product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim]) -> str:
@@ -15,9 +25,7 @@ def single_product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim,
 
     sizes: rows of the first one, its columns, and columns of the product.
     """
-    rows, inner, cols = sizes
-    if isinstance(inner, int) and isinstance(cols, int) and inner > _SHORT and 1 < cols < _FEW_ROWS - 1 and (
-            not isinstance(rows, int) or cols < rows < _FEW_ROWS):
+    if may_have_few_rows(sizes):
         return node.call("product_of_few_rows", left, right)
     return matrix_product(left, right)
 
@@ -32,20 +40,25 @@ def batch_product(
     compile anew what is made of it.
     """
     rows, inner, cols = sizes
+    adds_rows = may_have_few_rows(sizes)
+    if adds_rows:
+        x = node.call("rows_added", x, node.dim(count), node.dim(cols))
     if isinstance(count, int) and 1 < count <= MOST_WRITTEN_OUT:
-        function = _written_out(node, count, rows, cols if transposed else inner, transposed=transposed)
-        text = f"{function}({x}, {y})"
+        lengths = (None if adds_rows else rows, cols if transposed else inner)
+        text = f"{_written_out(node, count, lengths, transposed=transposed)}({x}, {y})"
     else:
         text = node.call("batch_matmul_transposed" if transposed else "batch_matmul", x, y, node.dim(count))
+    if adds_rows:
+        text = node.call("added_rows_removed", text, node.dim(count), node.dim(rows))
     if all(isinstance(size, int) for size in (count, rows, cols)):
         return text
     return node.reshape(text, View(count * rows, cols))
 
 
-def _written_out(node: NodeView, count: int, rows: Dim, y_rows: Dim, *, transposed: bool) -> str:
-    """The name of a function of its own, which has no loop."""
+def _written_out(node: NodeView, count: int, lengths: tuple[Dim | None, Dim], *, transposed: bool) -> str:
+    """The name of a function of its own, which has no loop. lengths: rows of the factors, None where they vary."""
     before: list[str] = []
-    left, right = (_spans(name, count, size, before) for name, size in (("X", rows), ("Y", y_rows)))
+    left, right = (_spans(name, count, size, before) for name, size in zip("XY", lengths))
     spans = list(zip(left, right))
     names: dict[str, object] = {"count": count, "transposed": transposed, "before": before, "spans": spans}
     return node.own_function(
@@ -54,7 +67,7 @@ def _written_out(node: NodeView, count: int, rows: Dim, y_rows: Dim, *, transpos
     )
 
 
-def _spans(name: str, count: int, length: Dim, before: list[str]) -> list[str]:
+def _spans(name: str, count: int, length: Dim | None, before: list[str]) -> list[str]:
     """The rows of each matrix of ``name``; a length that only the run knows is computed there."""
     if isinstance(length, int):
         return [f"{index * length + 1}:{(index + 1) * length}" for index in range(count)]

@@ -41,6 +41,7 @@ from onnx_systemds.importing.passes.specialisation.tap_sums import (
     weights_by_tap,
 )
 from onnx_systemds.importing.passes.specialisation.trees import is_number, reads
+from onnx_systemds.operators.support.products import may_have_few_rows
 
 _OF_NUMBERS = {"abs", "ceil", "ceiling", "exp", "floor", "round", "sqrt"}  # builtins of one matrix, number by number
 _OPERATORS = {"+", "-", "*", "/", "^"}
@@ -309,6 +310,8 @@ class _Rewriting:
         if images.sizes != (samples, channels, height * width):
             return None
         filters, weights = convolution.filters[0], node.arguments[1].value
+        if may_have_few_rows((filters, channels + 1, samples * height * width)):  # with a channel of ones
+            return None
         if images.bias is None:
             value = tree.Binary("%*%", weights, images.planes)
             images = replace(images, value=value, channels=filters, by_channel=True)
