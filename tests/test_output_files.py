@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -327,6 +328,34 @@ def test_an_interruption_of_the_process(tmp_path: Path) -> None:
     (tmp_path / "plugin.py").write_text(f"{LISTENING}os.kill(os.getpid(), signal.SIGINT)\n")
     done = command_line(model, "--plugin", tmp_path / "plugin.py", capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")
+
+
+def test_a_process_that_is_asked_to_end_leaves_nothing(tmp_path: Path) -> None:
+    """As a scheduler asks it; here while the weights are written."""
+    model = model_with_weights(tmp_path)
+    (tmp_path / "plugin.py").write_text("""import os, signal
+from onnx_systemds.engine import matrix_files
+matrix_files._replace = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+""")
+    before = contents(tmp_path)
+    done = command_line(model, "--weights", "files", "--plugin", tmp_path / "plugin.py", capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, b"", b"")
+    assert contents(tmp_path) == before and sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "plugin.py"]
+
+
+def test_a_full_standard_output_is_told(tmp_path: Path) -> None:
+    model_with_weights(tmp_path)
+    with open("/dev/full", "wb") as full:
+        done = command_line("inspect", "m.onnx", stdout=full, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")
+
+
+def test_a_standard_error_that_is_full_or_closed_is_no_reason_to_fail(tmp_path: Path) -> None:
+    model_with_weights(tmp_path)
+    for number, target in enumerate(("/dev/full", "&-")):
+        words = f"{sys.executable} -m onnx_systemds m.onnx -o {number}.dml 2>{target}"
+        assert subprocess.run(["bash", "-c", words], cwd=tmp_path, check=False, timeout=120).returncode == 0
+        assert (tmp_path / f"{number}.dml").exists()
 
 
 def test_an_interruption_while_modules_are_imported() -> None:

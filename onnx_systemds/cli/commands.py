@@ -16,7 +16,7 @@ from onnx_systemds.array_files import write_npz
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
 from onnx_systemds.cli.converting import converted, progress, read_model
-from onnx_systemds.cli.explaining import explained
+from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines, facet_summary
 from onnx_systemds.cli.given import GIVEN_OPTIONS, given_inputs
@@ -75,7 +75,7 @@ class DefaultToConvert(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            say("interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -141,7 +141,7 @@ def convert(
         print_stages(stages, verbose=options.verbose)
         if not quiet:
             for line in success_lines(script.interface, model, target):
-                click.echo(line, err=True)
+                say(line, err=True)
 
 
 @main.command(short_help="Run MODEL.onnx on the embedded SystemDS.")
@@ -177,7 +177,7 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
         print_stages(stages, verbose=options.verbose)
     for name, tensor in results.items():
         kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
-        click.echo(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
+        say(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
 
 
 @main.command(short_help="Compare the numbers of engine and onnxruntime.")
@@ -249,7 +249,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
             scored = plan_of(loaded, sizes, common_rows(loaded), plan)
             lines = [json_text(plan_summary(scored))] if as_json else plan_lines(scored)
     for line in lines:
-        click.echo(line)
+        say(line)
 
 
 @main.command(short_help="List the operators that are supported.")
@@ -261,10 +261,10 @@ def operators(facets: bool, plugins: tuple[Path, ...], no_plugins: bool, as_json
     with explained(traceback=False):
         load_plugins(plugins, installed=not no_plugins)
     if as_json:
-        click.echo(json_text(facet_summary() if facets else support_summary()))
+        say(json_text(facet_summary() if facets else support_summary()))
         return
     for line in facet_lines() if facets else table_lines():
-        click.echo(line)
+        say(line)
 
 
 @main.command(short_help="List the builtins of DML that are exported.")
@@ -276,7 +276,7 @@ def builtins(plugins: tuple[Path, ...], no_plugins: bool, as_json: bool) -> None
         load_builtins()
         load_plugins(plugins, installed=not no_plugins)
     for line in [json_text(builtin_summary())] if as_json else builtin_lines():
-        click.echo(line)
+        say(line)
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:

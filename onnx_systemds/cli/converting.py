@@ -39,10 +39,15 @@ def converted(
         return import_model(loaded, dims=sizes, types=types, progress=advance_to, stages=stages, **options.arguments())
 
 
+def on_terminal() -> bool:
+    """Whether somebody sees what is written to the standard error, which may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextmanager
 def progress(label: str, length: int) -> Iterator[Callable[[int], None] | None]:
     """A progress bar on stderr, only on a terminal; gives a function that takes how much is done."""
-    if not sys.stderr.isatty() or length == 0:
+    if length == 0 or not on_terminal():
         yield None
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:

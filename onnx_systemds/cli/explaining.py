@@ -1,7 +1,9 @@
-"""How a command ends when something cannot be done."""
+"""What a command says, and how it ends when something cannot be done."""
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +22,23 @@ def explained(traceback: bool) -> Iterator[None]:
     except (TranspileError, EngineError, OSError) as error:
         if traceback:
             raise
-        click.echo(f"error: {_text(error)}", err=True)
+        say(f"error: {_text(error)}", err=True)
+        sys.exit(1)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line. Where standard output takes none, as on a full disk, the command ends in words and exit code 1.
+
+    What standard error does not take is lost: there is no other place to say so.
+    """
+    try:
+        click.echo(text, err=err)
+    except OSError as error:
+        if err:
+            return
+        if error.errno != errno.EPIPE:  # the reader of a pipe has seen enough
+            say(f"error: standard output: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of the line cannot be written at the end, either
         sys.exit(1)
 
 

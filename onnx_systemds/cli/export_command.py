@@ -10,7 +10,7 @@ from typing import Any
 import click
 import onnx
 
-from onnx_systemds.cli.explaining import explained
+from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.node_map import map_text, model_map
 from onnx_systemds.cli.options import (
     FILE,
@@ -136,7 +136,7 @@ def export(
     with explained(options.traceback):
         if listing:
             for line in list_script(parse_file(script)):
-                click.echo(line)
+                say(line)
             return
         parsed = _parsed(script, stages)
         target = output or script.with_suffix(".onnx")
@@ -151,9 +151,9 @@ def export(
         )
     print_stages(stages, verbose=options.verbose)
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if not quiet:
-        click.echo(_success(script, target, model), err=True)
+        say(_success(script, target, model), err=True)
 
 
 @click.command("verify-script", short_help="Compare the numbers of a script and its model.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_systemds.array_files import read_array_file
+from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.given import GIVEN_OPTIONS, GivenInputs, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
@@ -234,12 +235,12 @@ def read_tensors(path: Path) -> dict[str, Any]:
 def print_stages(stages: Stages, *, verbose: bool) -> None:
     """Print what was done, on the standard error, if it is asked for."""
     for line in stages.lines() if verbose else ():
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
     """Print what a verification found, and end with exit code 1 when numbers part."""
     for line in [json_text(report.summary())] if as_json else report.lines():
-        click.echo(line)
+        say(line)
     if not report.passed:
         sys.exit(1)

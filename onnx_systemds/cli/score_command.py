@@ -14,8 +14,8 @@ import click
 import numpy as np
 
 from onnx_systemds.array_files import read_array_file
-from onnx_systemds.cli.converting import converted, read_model
-from onnx_systemds.cli.explaining import explained
+from onnx_systemds.cli.converting import converted, on_terminal, read_model
+from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
@@ -46,7 +46,7 @@ LOCAL, SPARK = "local", "spark"
               help="The columns for the inputs, in their order [default: by the inputs' names; for one input all].")
 @click.option("--no-header", is_flag=True,
               help="The first line of the .csv is a row; its columns are called 1, 2, 3 ...")
-@click.option("--chunk-rows", type=click.IntRange(min=1), metavar="N",
+@click.option("--chunk-rows", type=click.IntRange(min=1, max=2**31 - 1), metavar="N",
               help="Rows that are scored at once [default: by the sizes of the model].")
 @click.option("--engine", type=click.Choice((LOCAL, SPARK)), default=LOCAL, show_default=True,
               help="Where it runs: local is the embedded engine, spark calls spark-submit.")
@@ -87,7 +87,7 @@ def score(  # noqa: PLR0913 - an argument for each option
                 seconds = time.perf_counter() - start
             words.append(f"{count} rows")
         print_stages(stages, verbose=options.verbose)
-    click.echo(f"{target}: {counted(count, 'row')}, {count / seconds:,.0f} rows/s", err=is_stream(target))
+    say(f"{target}: {counted(count, 'row')}, {count / seconds:,.0f} rows/s", err=is_stream(target))
 
 
 def _spark_options(engine: str, master: str | None, settings: Sequence[str]) -> SparkOptions | None:
@@ -153,7 +153,7 @@ def _score(script: Script, rows: RowSource, target: Path, wanted: int | None) ->
         node = f": {mixing}" if mixing else ""
         if wanted is not None:
             raise TranspileError(f"--chunk-rows would cut rows that may depend on each other{node}")
-        click.echo(f"all rows are scored at once, they may depend on each other{node}", err=True)
+        say(f"all rows are scored at once, they may depend on each other{node}", err=True)
     is_table = target.suffix.lower() in TABLES
     axes: dict[str, int | None] = {}
     if script.batch is not None and cut.rows is not None and not cut.is_fixed:
@@ -218,7 +218,7 @@ def _shown(rate: object) -> str:
 @contextmanager
 def _progress(rows: RowSource) -> Iterator[Callable[[float], None]]:
     """A bar on stderr, only on a terminal; gives a function that takes the rows per second."""
-    if not sys.stderr.isatty() or not rows.size:
+    if not rows.size or not on_terminal():
         yield lambda rate: None
         return
     with click.progressbar(length=rows.size, label="scoring", file=sys.stderr, item_show_func=_shown) as bar:

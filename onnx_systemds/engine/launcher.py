@@ -223,7 +223,7 @@ def diagnose(java: str, output: str, exited: bool) -> EngineUnavailable:
             f"'{java}' is Java {number.group(1)}; SystemDS needs {OLDEST_JAVA} or newer", _INSTALL_JAVA
         )
     modules = _ask(java, "--list-modules")
-    if VECTOR_MODULE not in modules or f"Module {VECTOR_MODULE} not found" in output:
+    if ("java.base" in modules and VECTOR_MODULE not in modules) or f"Module {VECTOR_MODULE} not found" in output:
         return EngineUnavailable(f"'{java}' has no module {VECTOR_MODULE}", _INSTALL_JAVA)
     what = "ended at once" if exited else f"did not start within {_STARTUP_SECONDS:g} seconds"
     return EngineUnavailable(f"the JVM '{java}' {what}" + (f":\n{output}" if output else ""))

@@ -476,6 +476,12 @@ def test_java_without_vector_module(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "apt-get install" in caught.value.hint
 
 
+def test_java_that_does_not_start_says_why(tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "echo 'Unrecognized option: -Xno'; exit 1")
+    with pytest.raises(EngineUnavailable, match="ended at once:\nUnrecognized option: -Xno"):
+        Session(java=java)
+
+
 def test_old_java(tmp_path: Path) -> None:
     java = fake_java(tmp_path, "echo 'openjdk version \"11.0.2\"' >&2; exit 1")
     with pytest.raises(EngineUnavailable, match="Java 11; SystemDS needs 17"):

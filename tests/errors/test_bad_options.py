@@ -152,7 +152,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
     "score": {"source": [*(name for name in ARRAY_FILES if name != "a.npy"), ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
-              "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", ""], "engine": ["", "cloud", "Spark"],
+              "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", "", "9" * 30], "engine": ["", "cloud", "Spark"],
               "master": ["", "local[2]"], "settings": ["", "a=b", "spark.ui.enabled=false"], **CONVERSION},
     "verify": {**VERIFICATION, "contents": [name for name in ARRAY_FILES if name != "a.npy"], "page": TARGETS, **CONVERSION},
     "inspect": {"plan": ["", "cloud", "Spark"], "picture": [*TARGETS, "g.png", "nowhere/g.svg", ""], **{key: CONVERSION[key] for key in ("starts", "ends", "types", "constants", "plugins", "model")}},
