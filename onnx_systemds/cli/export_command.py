@@ -55,6 +55,7 @@ class ExportOptions:
     opset: int | None
     functions: str
     iterative: bool
+    random: bool
     plugins: tuple[Path, ...]
     no_plugins: bool
     verbose: bool
@@ -83,6 +84,7 @@ class ExportOptions:
         return {
             "arguments": _pairs(self.arguments, "--arg"), "dtype": self.dtype, "opset": self.opset,
             "outputs": self.results or None, "functions": self.functions, "iterative": self.iterative,
+            "random": self.random,
         }
 
 
@@ -105,6 +107,8 @@ def _export_options(command: Command) -> Command:
                      help="What becomes of functions that are called: part of the graph, or functions of the model."),
         click.option("--iterative", is_flag=True,
                      help="Export eigen and svd of small matrices, by a fixed number of rotations."),
+        click.option("--random", is_flag=True,
+                     help="Export rand(seed=..) of sizes that only the run knows: the model draws numbers of its own."),
         plugin_options,
         click.option("-v", "--verbose", is_flag=True, help="List stages with their times."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),

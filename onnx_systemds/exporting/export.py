@@ -50,6 +50,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     folder: str | Path | None = None,
     functions: str = "inline",
     iterative: bool = False,
+    random: bool = False,
     notes: list[str] | None = None,
     external: ExternalData | None = None,
     files: ScriptFiles | None = None,
@@ -63,7 +64,8 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     arguments: values of ``$name``. outputs: what is wanted of the results of the function, or of what the script
     writes; all by default. folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have
     them in the model.
-    iterative: whether eigenvalues and singular values are exported, by a fixed number of rotations.
+    iterative: whether eigenvalues and singular values are exported, by a fixed number of rotations. random: whether
+    ``rand(seed=)`` of a size that only the run knows is, by numbers that the model draws itself.
     notes: takes what the model leaves out of the script, or rounds. external: takes weights that `export_file` writes.
     files: takes what the script reads and writes.
     stages: takes what was done, and how long it took.
@@ -80,7 +82,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
     evaluator = Evaluator(RULES, graph, modules, module, arguments or {}, interface, outline=functions == "keep")
-    evaluator.context.iterative = iterative
+    evaluator.context.iterative, evaluator.context.random = iterative, random
     with stages.stage("run symbolically") as words, _deep_recursion():
         if function is None:
             execute(evaluator, script.statements, frozenset)

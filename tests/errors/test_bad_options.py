@@ -173,7 +173,7 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "operators": {},
     "builtins": {},
 }
-FLAGS = {"quiet", "iterative", "no_plugins", "as_json", "verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
+FLAGS = {"quiet", "iterative", "random", "no_plugins", "as_json", "verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
 READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("score", "source"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
 CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
 

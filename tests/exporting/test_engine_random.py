@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from onnx_systemds.errors import TranspileError
@@ -83,9 +84,24 @@ def test_numbers_of_a_seed_are_constants_of_the_model() -> None:
     assert [node.op_type for node in model.graph.node] == ["MatMul"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(("arguments", "low", "high", "mean", "zeros"), [
+    ("min=1, max=3", 1.0, 3.0, 2.0, 0.0), ('pdf="normal"', -6.0, 6.0, 0.0, 0.0), ("min=1, max=2, sparsity=0.25", 0.0, 2.0, 0.375, 0.75),
+    ("min=2, max=2, sparsity=0.5", 0.0, 2.0, 1.0, 0.5),
+])
+def test_numbers_of_sizes_that_the_run_knows(dtype: str, arguments: str, low: float, high: float, mean: float, zeros: float) -> None:
+    text = f'X = read("./X")\nR = rand(rows=nrow(X), cols=50, seed=3, {arguments})\nY = R + 0 * X[, 1]\nwrite(Y, "./Y")\n'
+    model = export_script(text, inputs={"X": "double[N,3]"}, dtype=dtype, random=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"X": np.ones((200, 3), dtype)})
+    assert found.shape == (200, 50) and low <= found.min() and found.max() <= high
+    assert abs(found.astype(np.float64).mean() - mean) < 0.05 and abs((found == 0).mean() - zeros) < 0.03
+
+
 @pytest.mark.parametrize(("arguments", "reason"), [
     ("rows=3, cols=2", "anew in every run"),
     ("rows=nrow(X), cols=2, seed=3", "size must be known"),
+    ('rows=nrow(X), cols=2, seed=3', "hint: .*--random"),
     ('rows=3, cols=2, seed=3, pdf="poisson"', "poisson"),
     ('rows=1001, cols=2, seed=3, pdf="cb_uniform"', "each thread of the engine counts its own blocks"),
 ])

@@ -32,8 +32,8 @@ _BEYOND_INT64 = 2.0**63
 class Context:
     """The graph under construction (`g`), what goes in and out (`interface`), and conversions of values and tensors.
 
-    iterative: whether what takes many steps is exported. dropped: notes on statements that the model leaves out.
-    asked: the names of arguments that the script has asked for.
+    iterative: whether what takes many steps is exported. random: whether the model may draw numbers of its own.
+    dropped: notes on statements that the model leaves out. asked: the names of arguments that the script has asked for.
     written: what the branches of If around the current place write, None for the body of a Loop. files: what has been
     written, by path.
     """
@@ -41,6 +41,7 @@ class Context:
     g: Operators
     interface: Interface
     iterative: bool = False
+    random: bool = False
     dropped: list[str] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     written: list[dict[str, Value] | None] = field(default_factory=list)

@@ -1,13 +1,13 @@
-"""Random numbers: those of a seed are constants of the model, all others are refused."""
+"""Random numbers: those of a seed are constants of the model, or drawn by it on request; all others are refused."""
 
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.api import FLOAT, Context, Scalar, Value, builtin
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.engine_random import COUNTED, seeded_matrix, seeded_sample
 from onnx_systemds.exporting.builtins.registry import known_content
 from onnx_systemds.exporting.values import BOOLEAN
-from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.dims import Dim, Dims
 
 _UNSEEDED = -1
 _MOST_DRAWN = 1 << 22
@@ -19,7 +19,10 @@ def rand(
     ctx: Context, rows: Dim = 1, cols: Dim = 1, min: float = 0.0, max: float = 1.0,
     pdf: str = "uniform", sparsity: float = 1.0, seed: int = _UNSEEDED,
 ) -> Value:
-    """The numbers that the engine draws for this seed; without one only what leaves nothing to chance."""
+    """The numbers that the engine draws for this seed; without one only what leaves nothing to chance.
+
+    Where only the run knows the size, `--random` lets the model draw others, of the same distribution.
+    """
     pdf = pdf.lower()
     if pdf == "uniform" and (sparsity == 0.0 or (min == max and sparsity == 1.0)):
         return ctx.matrix(ctx.g.filled(min if sparsity else 0.0, (rows, cols)))
@@ -31,9 +34,29 @@ def rand(
     if not 0.0 <= sparsity <= 1.0:
         raise UnsupportedCase(f"a sparsity of {sparsity:g}")
     if not isinstance(rows, int) or not isinstance(cols, int):
-        raise UnsupportedCase(f"random numbers in {rows} x {cols}: the size must be known", hint="give it as numbers")
+        if pdf in COUNTED or not ctx.random:
+            advice = "" if pdf in COUNTED else ", or let the model draw numbers of its own: --random"
+            raise UnsupportedCase(f"random numbers in {rows} x {cols}: the size must be known",
+                                  hint=f"give it as numbers{advice}")
+        return ctx.matrix(_drawn(ctx, (rows, cols), (min, max), pdf, sparsity, seed))
     ctx.g.reserve(rows * cols)
     return ctx.matrix(ctx.g.constant(seeded_matrix(rows, cols, min, max, pdf, sparsity, seed), FLOAT))
+
+
+def _drawn(
+    ctx: Context, dims: Dims, limits: tuple[float, float], pdf: str, sparsity: float, seed: int
+) -> Tensor:
+    """Return numbers that the model draws when it runs, 0 but for a share of `sparsity`; the same ones in each run."""
+    like = ctx.g.filled(0.0, dims)
+    drawn = ctx.g.number(limits[0])
+    if pdf == "uniform" and limits[0] < limits[1]:
+        drawn = ctx.g.node("RandomUniformLike", [like], dims, low=limits[0], high=limits[1], seed=float(seed))
+    elif pdf == "normal":
+        drawn = ctx.g.node("RandomNormalLike", [like], dims, mean=0.0, scale=1.0, seed=float(seed))
+    if sparsity == 1.0:
+        return drawn
+    shares = ctx.g.node("RandomUniformLike", [like], dims, low=0.0, high=1.0, seed=float(seed) + 1)
+    return ctx.g.where(shares < sparsity, drawn, 0.0)
 
 
 @builtin("sample")
