@@ -107,10 +107,12 @@ class FrameValue:
     """A table; its `parts` stand side by side, each a tensor of rows x columns, of text or of numbers.
 
     missing: what the engine noted of a meta frame to put into missing cells, by column ("": nothing); empty for others.
+    types: those that the engine gives the columns of each part; empty where it finds them in the cells.
     """
 
     parts: tuple[Tensor, ...]
     missing: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
     @property
     def rows(self) -> Dim:

@@ -359,9 +359,13 @@ def test_a_number_that_is_chosen_fills_the_matrix_in_whose_place_it_stands() -> 
     np.testing.assert_array_equal(run_model(export_script(text, inputs={"X": "double[N,2]"}), {"X": np.ones((3, 2))})["Y"], np.full((3, 2), 10))
 
 
-@pytest.mark.parametrize("read", ['read("k", naStrings=["9"])', 'as.matrix(read("F", data_type="frame", naStrings=["9"]))'])
-def test_missing_cells_are_not_looked_for_in_what_is_no_file_of_numbers(read: str) -> None:
-    with pytest.raises(TranspileError, match="naStrings says what is missing in"):
+@pytest.mark.parametrize(("read", "reason"), [
+    ('read("k", naStrings=["9"])', "naStrings says what is missing in"),
+    ('as.matrix(read("F", data_type="frame", naStrings=["9"], schema="double"))', "texts that are missing in"),
+    ('as.matrix(read("F", data_type="frame", naStrings=list("9", X)))', "which texts are missing must be known"),
+])
+def test_missing_cells_are_not_looked_for_in_what_holds_no_texts(read: str, reason: str) -> None:
+    with pytest.raises(TranspileError, match=reason):
         export_script(f'X = read("X")\nwrite(X, "k", format="csv")\nA = {read}\nwrite(A, "Y")\n')
 
 

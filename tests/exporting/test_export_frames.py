@@ -69,6 +69,13 @@ CASES = [
         'G = cbind(G, frame(data=["1.0E-5", "2.0", "TRUE", "true"], rows=nrow(F), cols=4))\nG = replace(target=G, pattern=0.00001, replacement=0.0005)\n'
         "Y = replace(target=G, pattern=TRUE, replacement=FALSE)"),
     row("texts replaced beside numbers", 'X = as.matrix(F[, 2])\nG = replace(target=cbind(F[, 2], as.frame(X)), pattern="a", replacement="b")\nY = as.matrix(G)'),
+    row("numbers replaced by what they look like", 'G = frame(data=["1", "500", "a", "2.5", "TRUE", "-1", "0"], rows=nrow(F), cols=7, '
+        'schema=["INT32", "INT64", "STRING", "FP64", "BOOLEAN", "INT64", "FP64"])\nG = cbind(G, frame("NaN", rows=nrow(F), cols=1, schema=["FP64"]))\n'
+        "G = replace(target=G, pattern=1, replacement=3)\nG = replace(target=G, pattern=-1, replacement=-5)\n"
+        "G = replace(target=G, pattern=2.5, replacement=0.5)\nG = replace(target=G, pattern=TRUE, replacement=FALSE)\n"
+        "G = replace(target=G, pattern=0.0, replacement=9.0)\nG = replace(target=G, pattern=NaN, replacement=7.5)\n"
+        "Y = as.matrix(cbind(G[, 1:2], G[, 4:8]))\nH = replace(target=G, pattern=0.5, replacement=1.5)\n"
+        "Z = as.matrix(G == H) + as.matrix(G[, 1] != H[, 2])", outputs=("Y", "Z")),
     row("texts compared", "Y = F[, 1] == F[, 2]"),
     row("texts that differ", 'G = replace(target=F[, 1], pattern="b", replacement="a")\nY = as.matrix(F[, 1] != G)'),
     row("a cell compared", 's = as.scalar(F[2, 1])\nY = matrix(0, 1, 1)\nif (s != "c" & s == "b") { Y = Y + 1 }'),
@@ -259,6 +266,13 @@ def test_a_schema_of_numbers_makes_an_input_of_numbers() -> None:
         assert [item.type.tensor_type.elem_type for item in export_script(read.format(schema)).graph.input] == [kind]
 
 
+@pytest.mark.parametrize(("how", "filling"), [("", np.nan), (", default=-1.5", -1.5), (", fill=FALSE, default=-1.5", np.nan)])
+def test_texts_that_are_missing_are_missing_numbers(how: str, filling: float) -> None:
+    text = f'F = read("F", data_type="frame", format="csv", naStrings=["19", "?"]{how})\nY = as.matrix(F)\nwrite(Y, "Y")\n'
+    found = run_model(export_script(text, inputs={"F": "string[N,2]"}), {"F": texts("19 1", "? 190", "19.0 NaN")})["Y"]
+    np.testing.assert_array_equal(found, [[filling, 1], [filling, 190], [19, np.nan]])
+
+
 REFUSED = [
     ('Y = F[, 1] == "a"', "'==' of a frame of N x 1 and a string"),
     ("Y = as.matrix(F[, 1] < F[, 2])", "'<' of frames"),
@@ -271,8 +285,9 @@ REFUSED = [
     ('Y = transformapply(target=F, spec="{ids: true, word_embedding: [1]}", meta=F)', "needs the argument embedding"),
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"hash\\": [1]}", meta=F)', '"hash"'),
     ("Y = replace(target=as.frame(as.matrix(F)), pattern=0, replacement=1)", "replace of 0 in columns of numbers: their types are"),
+    ('Y = replace(target=frame(0, rows=2, cols=2, schema=["INT64"]), pattern=0, replacement=0.5)', "replace of 0 in columns of numbers: their types are"),
     ('Y = replace(target=F, pattern=as.scalar(F[1, 1]), replacement="a")', "replace in a frame of what only the run knows"),
-    ("Y = cbind(F, as.frame(matrix(1, nrow(F), 1)))\nY = Y == Y", "a frame of texts and numbers, which no tensor can hold"),
+    ("G = as.frame(matrix(1, nrow(F), 1))\nY = cbind(F, G) == cbind(G, F)", "a frame of texts and numbers, which no tensor can hold"),
     ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),
     ("Y = sum(F)", "a frame"),
     ("b = as.logical(as.scalar(F[1, 1]))\nY = matrix(0, 1, 1)\nif (b) { Y = Y + 1 }", "a string where a truth is needed"),

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Value, builtin, refuse
-from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined, of_one_kind
+from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined, of_one_kind, without_texts
 from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
 from onnx_systemds.inference.dims import Dim
 
@@ -44,21 +44,25 @@ def read(
 ) -> Value:
     """What the script itself has written to the file, a bound value, or an input of the model.
 
-    Texts that stand for missing numbers are a matter of the file, as all else that says how it is read.
+    Texts that stand for missing numbers are a matter of the file, as all else that says how it is read; in a frame
+    they are missing texts.
     """
     file = known_file(path, "read")
-    if naStrings is not None and (data_type == "frame" or file in ctx.files):
-        what = "a frame" if data_type == "frame" else "what this script has written"
-        raise UnsupportedCase(f"naStrings says what is missing in {what}, where a model has the texts themselves",
-                              hint="leave out naStrings, and replace them")
+    if naStrings is not None and file in ctx.files:
+        raise UnsupportedCase("naStrings says what is missing in what this script has written, where a model has the "
+                              "texts themselves", hint="leave out naStrings, and replace them")
     if file in ctx.files:
         return ctx.files[file]
     types = [part.strip().upper() for part in schema.split(",")]
     if data_type == "frame" and all(part in _READ_AS_NUMBERS for part in types):
         numbers = ctx.interface.read(file, target, (rows, cols), "matrix", value_type)
         ctx.interface.files.read[file] = replace(ctx.interface.files.read[file], data_type="frame")
-        return frame_of(ctx, numbers)
-    return ctx.interface.read(file, target, (rows, cols), data_type, value_type)
+        found: Value = frame_of(ctx, numbers)
+    else:
+        found = ctx.interface.read(file, target, (rows, cols), data_type, value_type)
+    if naStrings is None or not isinstance(found, FrameValue):
+        return found
+    return without_texts(ctx, found, naStrings, scalar_text(default) if fill and default else "")
 
 
 @builtin("write")

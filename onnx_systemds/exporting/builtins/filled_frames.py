@@ -25,7 +25,8 @@ def frame(ctx: Context, data: Value, rows: Dim, cols: Dim, schema: ListValue | N
     if len(types) not in (1, cols):
         raise UnsupportedCase(f"a frame of {cols} columns by a schema of {len(types)}")
     parts = [_typed(ctx, cells[:, [place]], types[place % len(types)]) for place in range(cols)]
-    return FrameValue(tuple(ctx.g.expand(part, (rows, 1)) for part in parts))
+    return FrameValue(tuple(ctx.g.expand(part, (rows, 1)) for part in parts),
+                      types=tuple(types[place % len(types)] for place in range(cols)))
 
 
 def _known_text(value: Value) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
@@ -18,6 +19,9 @@ NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
 
 _NUMBER_OR_TRUTH = re.compile(r"NaN|true|false|[-+]?(0x[0-9a-f]+|[0-9.]+(e[-+]?[0-9]+)?)[dfl]?", re.IGNORECASE)
 """Texts that the engine takes for more than texts."""
+
+_REPLACED_IN = {"FP64": "FP64", "INT64": "INT", "INT32": "INT", "BOOLEAN": "BOOLEAN"}
+"""By the type of a column of numbers or truths what type a text must be of to be replaced in it."""
 
 
 @builtin("as.frame")
@@ -75,7 +79,8 @@ def join_frames(ctx: Context, frames: tuple[Value, ...], axis: int) -> FrameValu
         raise UnsupportedCase("frames can only be joined with frames", hint="make them frames by as.frame")
     check_fitting(found, axis)
     if axis == 1:
-        return FrameValue(tuple(part for one in found for part in one.parts))
+        types = [one.types or ("",) * len(one.parts) for one in found]
+        return FrameValue(tuple(part for one in found for part in one.parts), types=tuple(chain.from_iterable(types)))
     forms = {tuple((part.kind, part.dims[1]) for part in one.parts) for one in found}
     if len(forms) == 1:
         return FrameValue(tuple(ctx.g.concat(parts, 0) for parts in zip(*(one.parts for one in found))))
@@ -96,10 +101,12 @@ def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> Fr
         raise UnsupportedCase(f"'{operator}' of {left} and {right}", hint="the engine compares only frames with frames")
     if operator not in ("==", "!="):
         raise UnsupportedCase(f"'{operator}' of frames", hint="make them matrices by as.matrix")
-    a, b = joined(ctx, left), joined(ctx, right)
-    if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(a.dims, b.dims)):
+    if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(left.dims, right.dims)):
         raise UnsupportedCase(f"{left} and {right} do not fit together")
-    return FrameValue((compare_texts(ctx, operator, a, b),))
+    sides = left.parts, right.parts
+    if len({tuple((part.kind, part.dims[1]) for part in parts) for parts in sides}) > 1:
+        sides = (joined(ctx, left),), (joined(ctx, right),)
+    return FrameValue(tuple(compare_texts(ctx, operator, a, b) for a, b in zip(*sides)))
 
 
 def replace_text(ctx: Context, target: FrameValue, pattern: Value, replacement: Value) -> FrameValue:
@@ -108,12 +115,58 @@ def replace_text(ctx: Context, target: FrameValue, pattern: Value, replacement: 
     if len(wanted) != 2:
         raise UnsupportedCase("replace in a frame of what only the run knows")
     old, new = (str(known).lower() if isinstance(known, bool) else scalar_text(known) for known in wanted)
-    if _NUMBER_OR_TRUTH.fullmatch(old) and any(part.kind != TEXT for part in target.parts):
+    types = target.types or ("",) * len(target.parts)
+    parts = [_text_replaced(ctx, part, old, new) if part.kind == TEXT else _replaced(ctx, part, type_, old, new)
+             for part, type_ in zip(target.parts, types)]
+    return FrameValue(tuple(parts), types=target.types)
+
+
+def _text_replaced(ctx: Context, part: Tensor, old: str, new: str) -> Tensor:
+    return ctx.g.where(equal_texts(ctx, part, text(ctx, old)), text(ctx, new), part)
+
+
+def _replaced(ctx: Context, part: Tensor, type_: str, old: str, new: str) -> Tensor:
+    """Return columns of numbers or truths in which one that a text shows is replaced.
+
+    As in the engine it is if the text is of their type: digits alone are an integer, -1 is none.
+    """
+    if not _NUMBER_OR_TRUTH.fullmatch(old):
+        return part
+    shown = [_type_shown(each) for each in (old, new)]
+    if type_ not in _REPLACED_IN or shown[0] != shown[1]:
         raise UnsupportedCase(f"replace of {old} in columns of numbers: their types are what the engine finds in them",
                               hint="replace in their matrix, as.matrix(F), or say that they are texts, string[N,3]")
-    return FrameValue(tuple(
-        ctx.g.where(equal_texts(ctx, part, text(ctx, old)), text(ctx, new), part) if part.kind == TEXT else part
-        for part in target.parts))
+    if _REPLACED_IN[type_] != shown[0]:
+        return part
+    if type_ == "BOOLEAN":
+        return ctx.g.where(part.equals(ctx.g.constant(old == "true")), ctx.g.constant(new == "true"), part)
+    number = float(old)
+    found = part.apply("IsNaN") if math.isnan(number) else part.equals(number)
+    if number == 0:  # 0 and -0 are two texts
+        found = found & (1.0 / part).equals(math.copysign(math.inf, number))
+    return ctx.g.where(found, ctx.g.number(float(new)), part)
+
+
+def _type_shown(shown: str) -> str:
+    """Return what type the engine takes a text for."""
+    if shown in ("true", "false"):
+        return "BOOLEAN"
+    return "INT" if shown.isdigit() else "FP64" if _NUMBER_OR_TRUTH.fullmatch(shown) else "STRING"
+
+
+def without_texts(ctx: Context, target: FrameValue, unwanted: Value, filling: str) -> FrameValue:
+    """Return a frame in which another text stands in the place of some, which are known."""
+    given = unwanted.items if isinstance(unwanted, ListValue) else (unwanted,)
+    known = [item.known for item in given if isinstance(item, Scalar)]
+    if len(known) != len(given) or not all(isinstance(item, str) for item in known):
+        raise UnsupportedCase("which texts are missing must be known when the script is exported")
+    if any(part.kind != TEXT for part in target.parts):
+        raise UnsupportedCase(f"texts that are missing in {target} of numbers",
+                              hint="leave out naStrings, or say that its cells are texts, string[N,3]")
+    for each in map(str, known):
+        target = FrameValue(tuple(
+            ctx.g.where(equal_texts(ctx, part, text(ctx, each)), text(ctx, filling), part) for part in target.parts))
+    return target
 
 
 def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
