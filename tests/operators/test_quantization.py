@@ -96,6 +96,8 @@ CASES = [
     *[Case("QuantizeLinear", 19, {"x": ties(step), "scale": scale(step), "zero": np.zeros((), dtype)}, constants=constants,
            expected=lambda x, s, zero: (x / s).astype(zero.dtype), note=f"ties {step}")
       for step, dtype, constants in ((49, "float8_e4m3fn", ["scale"]), (0.1, "float8_e5m2", []))],
+    *[Case("QuantizeLinear", 25, {"x": x, "scale": scale(2)}, {"output_dtype": 23}, expected=lambda x, s, **_: np.nan_to_num(
+        np.clip(x / s, -6, 6)).astype("float4_e2m1fn")) for x in (np.float32([[np.nan, 3, np.inf]]), np.float32(np.nan))],
     Case("QuantizeLinear", 19, {"x": SCATTERED.astype(np.float16), "scale": np.array(1.74, np.float16), "zero": np.array(51, np.int8)}),
     # among the products of zeros and scales that are no finite numbers
     *[Case("DequantizeLinear", 13, {"x": SCATTERED, "scale": scales}, constants=constants, note=f"{scales} {constants}")

@@ -86,7 +86,8 @@ FLOAT_FORMATS = {
 }
 _POWERS = "float8e8m0"  # holds powers of two only
 _INFINITE = 2**52  # the integer for infinities, of which none is defined: one that sums and comparisons can go on with
-_NO_NAN = frozenset(["float6e2m3", "float6e3m2", "float4e2m1"])
+NO_NAN = frozenset(["float6e2m3", "float6e3m2", "float4e2m1"])
+_NEAREST = frozenset(["int4", "uint4", "int2", "uint2"])  # integers to which fractions are rounded, not cut off
 
 
 def target_dtype(node: NodeFacts) -> str:
@@ -121,7 +122,7 @@ def needs_rounding(source: str, target: str) -> bool:
         return False
     fits = own.bits <= goal.bits and own.finest >= goal.finest and own.largest <= goal.largest
     has_infinities = own.beyond == _INF and goal.beyond != _INF
-    return not fits or has_infinities or (target in _NO_NAN and source not in _NO_NAN)
+    return not fits or has_infinities or (target in NO_NAN and source not in NO_NAN)
 
 
 def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
@@ -129,7 +130,7 @@ def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
     if target == "float" and node.dtype("input") in INTEGER_DTYPES:
         return by_function(node, "single_precision")
     rounding = FLOAT_FORMATS[target].rounding(saturates=saturate)
-    if target not in _NO_NAN:
+    if target not in NO_NAN:
         return by_function(node, "round_to_float", *rounding)
     zero = zero_beside(node)
     return unary(node, lambda x: of_matrix(node, "round_to_float", f"ifelse({x} != {x}, {zero}, {x})", *rounding))
@@ -154,7 +155,7 @@ def _power(node: NodeView) -> Fragment:
 
 
 def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
-    """Fractions are cut off; integers that do not fit lose their higher bits."""
+    """Fractions are cut off, to few bits rounded to the nearest; integers that do not fit lose their higher bits."""
     if source == "bool":
         return node.same_elements()
     if source in INTEGER_DTYPES:
@@ -172,6 +173,8 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
         if node.is_checked():
             x = node.named("float", x, before)
             return f"ifelse(abs({x}) == Inf, sign({x}) * {_INFINITE}, {truncated(x)})"
+        if target in _NEAREST:
+            return wrapped(target, node.named("nearest", of_matrix(node, "nearest_integer", x), before))
         # out of range is undefined for floats: the narrow types wrap as numpy does
         is_wide = target in ("int32", "uint32", "int64", "uint64")
         return truncated(x) if is_wide else wrapped(target, truncated(x))
@@ -185,7 +188,7 @@ def _text(node: NodeView, source: str, target: str) -> Fragment:
     number = source if target == "string" else target
     if number in ("bool", "double") or number in INTEGER_DTYPES:
         rounding: tuple[object, ...] = ()
-    elif number in FLOAT_FORMATS and number not in _NO_NAN:
+    elif number in FLOAT_FORMATS and number not in NO_NAN:
         rounding = FLOAT_FORMATS[number].rounding(saturates=node.attribute("saturate") != 0)
     else:
         raise UnsupportedCase(f"a cast of {source} to {target}")
@@ -216,8 +219,10 @@ def cast(node: NodeView) -> Fragment:
 
 @fold("Cast", since=9)
 def _cast_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
-    """Numbers only: ONNX's reference takes every string that is not empty for true."""
-    return None if "string" in (node.dtype("input"), outputs[0].dtype) else by_reference(node, outputs)
+    """Numbers only: ONNX's reference takes any string but "" for true, and cuts off what is to be rounded."""
+    source, target = node.dtype("input"), outputs[0].dtype
+    is_other = "string" in (source, target) or (target in _NEAREST and source not in INTEGER_DTYPES)
+    return None if is_other else by_reference(node, outputs)
 
 
 @size_rule("Cast", moves=True)

@@ -12,7 +12,7 @@ from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.protos import element_name, integer_range
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
-from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
+from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS, NO_NAN
 from onnx_systemds.operators.onnx.combining import as_matrix, finish, increased, infix
 from onnx_systemds.operators.onnx.requantizing import applied
 from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, SINGLE, Operand, Operands, is_finite, operands
@@ -192,8 +192,12 @@ def _to_small_float(node: NodeView, given: Operands, quotient: Operand, precisio
     quotient = applied(node, "round_to_float", quotient, *FLOAT_FORMATS[precision].rounding())  # ties depend on it
     if node.has("y_zero_point"):
         quotient = infix(node, "+", quotient, given.items[2], given.form)
+    before: list[str] = []
+    if target in NO_NAN:  # as Cast gives 0 for NaN
+        text = node.named("quotient", quotient.text, before)
+        quotient = Operand(f"ifelse({text} != {text}, {node.filled(0, given.form)}, {text})", quotient.kind)
     rounding = FLOAT_FORMATS[target].rounding(saturates=node.attribute("saturate") != 0)
-    return finish(node, applied(node, "round_to_float", quotient, *rounding), given)
+    return node.fragment(before) + finish(node, applied(node, "round_to_float", quotient, *rounding), given)
 
 
 @generator("DequantizeLinear", since=(10, 13, 21, 23))
