@@ -38,7 +38,7 @@ _OLDEST = 7
 _CONTRIB = "com.microsoft"
 _OF_ML = "ai.onnx.ml"
 _OF_FUNCTIONS = ("Attention", "CastLike", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss",
-                 "RotaryEmbedding", "SequenceMap", "SoftmaxCrossEntropyLoss", "SwiGLU")
+                 "RotaryEmbedding", "SoftmaxCrossEntropyLoss", "SwiGLU")
 """Operators without a generator: ONNX defines them by others."""
 _KINDS = (operators_accelerated, operators_core, operators_functions, operators_layers, operators_ml, operators_other,
           operators_quantized, operators_shapes)

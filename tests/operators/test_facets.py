@@ -112,7 +112,7 @@ def test_rules_are_for_operators_that_are_registered() -> None:
     for rules in (registry.shape_rules, registry.batch_rules, registry.size_rules, registry.folds,
                   registry.integer_rules, registry.nn_layers):
         assert set(rules) <= known
-    defined = {("", "CastLike"), ("", "SequenceMap")}  # by ONNX
+    defined = {("", "CastLike")}  # by ONNX
     assert {*registry.gradients, *registry.list_rules} - known <= defined
     assert registry.text_operators - known <= defined
 

@@ -178,6 +178,10 @@ def test_positions_that_a_list_does_not_have(name: str, feeds: dict[str, Any], w
 
 
 FOUND_BY_THE_RUN = {
+    "a loop without trips": ("""g (float[2,3] x) => (seq(float[2,3]) y, float[T,2,3] all) {
+        n = Constant <value_int = 0> () s = SequenceConstruct(x)
+        y, all = Loop (n, , s) <body = b (int64 i, bool c, seq(float[2,3]) l) => (bool d, seq(float[2,3]) k, float[2,3] z) {
+            d = Identity(c) z = Neg(x) k = SequenceInsert(l, x) }> }""", [{"x": random(2, 3)}]),
     "starts empty, its items are read in a branch": ("""g (int64 n, float[K] x) => (seq(float[K]) y) {
         start = SequenceEmpty()
         y = Loop (n, , start) <body = b (int64 i, bool c, seq(float[K]) s) => (bool d, seq(float[K]) t) {

@@ -54,6 +54,9 @@ ROWS = {
                     { d = Identity(c) f = Cast <to = 8> (i) z = StringConcat(x, f) t = SequenceInsert(s, z) }>
                   k = SequenceLength(y) all = ConcatFromSequence <axis = 0> (y) }""",
              [{"n": np.array(n), "x": x} for n, x in ((3, texts("a", "w")), (1, texts("")))]),
+    "map with a word from around it": ("""g (seq(string[N]) s, string w) => (seq(string[N]) y, seq(bool[N]) z) {
+                  y, z = SequenceMap <body = b (string[N] i) => (string[N] o, bool[N] p) {
+                    o = StringConcat(i, w) p = Equal(i, w) }> (s) }""", [{"s": VECTORS, "w": np.array("a", object)}]),
     "words of each item": ("""g (seq(string[N]) s) => (seq(string[M]) y) {
                   n = SequenceLength(s)
                   start = SequenceEmpty <dtype = 8> ()

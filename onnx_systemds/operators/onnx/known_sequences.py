@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.definitions import inline_body
+from onnx_systemds.inference.expansion import OPSET, Expansion
 from onnx_systemds.inference.list_node import ListNode
-from onnx_systemds.inference.registry import list_rule
+from onnx_systemds.inference.node_writer import NodeWriter
+from onnx_systemds.inference.registry import expander, list_rule
 from onnx_systemds.inference.values import Value
-from onnx_systemds.model.ir import Node, OptionalType
+from onnx_systemds.model.ir import Graph, Node, OptionalType, TensorType, ValueInfo
 
 _MOST_ITEMS = 256  # of a sequence that a tensor is split into
 
@@ -117,6 +121,31 @@ def map_known(node: ListNode) -> tuple[Node, ...] | None:
         if output:
             written += ListNode(facts, node.fresh).list_of([outputs[position] for outputs in results], output)
     return tuple(written)
+
+
+@expander("SequenceMap", since=17)
+def map_by_loop(n: Expansion) -> None:
+    """A loop over the items, whose number only the run knows.
+
+    ONNX's definition knows no names from around the body, and takes its nodes for those of opset 17.
+    """
+    body = n.graph_attribute("body")
+    first = n.input(0)
+    count = n.emit("SequenceLength", first)
+    inner = NodeWriter(n.node, f"{n.prefix}/each", OPSET)
+    trip, goes_on = inner.fresh("trip"), inner.fresh("goes_on")
+    lists = [f"{n.prefix}/list{position}" for position in range(len(n.node.outputs))]
+    given = [inner.emit("SequenceAt", name, trip) if n.value(position).is_list else name
+             for position, name in enumerate(n.node.inputs)]
+    results = [inner.fresh(f"result{position}_") for position in range(len(lists))]
+    nodes = inner.nodes + list(inline_body(n.node, body, f"{n.prefix}/body", given, results))
+    after = NodeWriter(n.node, f"{n.prefix}/after", OPSET)
+    outputs = [after.emit("Identity", goes_on), *map(partial(after.emit, "SequenceInsert"), lists, results)]
+    inputs = [ValueInfo(trip, TensorType("int64", ())), ValueInfo(goes_on, TensorType("bool", ()))]
+    graph = Graph(body.name, "", (*inputs, *(ValueInfo(name, None) for name in lists)),
+                  tuple(ValueInfo(name, None) for name in outputs), {}, (*nodes, *after.nodes), {})
+    starts = [n.emit("SequenceEmpty") for _ in lists]
+    n.emit_several("Loop", n.node.outputs, count, n.known(True, "bool"), *starts, body=graph)
 
 
 @list_rule("OptionalHasElement")

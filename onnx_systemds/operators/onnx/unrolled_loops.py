@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.list_node import ListNode
 from onnx_systemds.inference.registry import list_rule
@@ -31,6 +30,8 @@ def written_out(node: ListNode) -> tuple[Node, ...] | str | None:
         return _TRIPS_UNKNOWN
     if not _goes_on(body):
         return _TRIPS_UNKNOWN
+    if trips < 1 and any(facts.node.outputs[facts.input_count - 2 :]):
+        return "without trips it collects nothing that has dims"
     names = list(facts.node.inputs[2:])
     collected: list[list[str]] = [[] for _ in facts.node.outputs[len(names) :]]
     written: list[Node] = []
@@ -63,8 +64,6 @@ def _goes_on(body: Graph) -> bool:
 
 
 def _stacked(node: ListNode, rows: Sequence[str], output: str) -> tuple[Node, ...]:
-    if not rows:
-        raise UnsupportedCase("a loop without trips collects nothing")
     wider = [node.fresh("row") for _ in rows]
     for row, name in zip(rows, wider):
         node.on_axis("Unsqueeze", row, name, 0)
