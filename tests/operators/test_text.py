@@ -139,6 +139,8 @@ write(y, "y.csv", format="csv", sep=";")
      [{"x": WORDS[1:]}, {"x": np.array([["l", "all all", "none"]], dtype=object)}]),
     ("g (string[N] x) => (string[N,K] y, int64[N] z) { y, z = StringSplit <maxsplit = 1> (x) }",
      [{"x": np.array(["a b  c", " ", "one"], dtype=object)}]),
+    ("g (string[1,A,B] x) => (string[K,1,A,B] y) { w, z = StringSplit(x) y = Transpose <perm = [3, 0, 1, 2]> (w) }",
+     [{"x": np.array([[["a b", "c d e"], ["q", ""]]], object)}, {"x": np.array([[["a"]]], object)}]),
     ("g (string x) => (string[K] y, int64 z) { y, z = StringSplit(x) }",
      [{"x": np.array(text, dtype=object)} for text in ("a b  c", "one", "")]),
     ("g (string[N] x) => (string[M] y) { y = StringNormalizer <locale = \"C\", case_change_action = \"UPPER\", stopwords = [\"a\", \"B\"]> (x) }",

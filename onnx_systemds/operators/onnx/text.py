@@ -91,6 +91,8 @@ def string_split_20(node: NodeView) -> Fragment:
     elif len(dims) == 1:  # of one string
         first = node.result(f"t({pieces})", split_view(dims, 1), 0, before=before)
     else:  # the width shows in the pieces only
+        if not isinstance(dims[-1], int):
+            before.append(f"{node.dim(dims[-1])} = ncol({pieces})")
         rows = node.dim(product(dims[:1]))
         first = node.result(f"matrix({pieces}, rows={rows}, cols=length({pieces}) / {node.factor(product(dims[:1]))})",
                             split_view(dims, 1), 0, before=before)
