@@ -71,6 +71,22 @@ def test_checks_of_rows_stand_where_neither_refusals_nor_results_show_them(
     assert checks_in(script, "rows") == [ROW_CHECK.format(*given) for given in checked]
 
 
+@pytest.mark.parametrize("inputs, nodes, checked", [
+    ("float[N,3] X", "Y = Gemm(X, W, B)", ["X"]),
+    ("float[N,3] X, float[N,3] Z", "a = Abs(Z) Y = Sub(X, a)", []),
+    ("float[N,3] X", "a = Abs(X) Y = MatMul(a, W)", []),
+    ("float[N,3] X, float[K,2] Z", "a = MatMul(X, W) b = Add(a, B) Y = Concat<axis = 0>(b, Z)", ["X"]),
+    ("float[N,3] X", "Y = Softmax(X)", []),
+    ("float[N,4,2] X", "s = Sub(X, B) Y = Flatten(s)", ["X"]),
+    ("float[2,3] X", "Y = Gemm(X, W, B)", []),
+])
+def test_a_table_without_rows_is_refused_where_a_row_is_added(inputs: str, nodes: str, checked: list[str]) -> None:
+    held = {"W": np.ones((3, 2), np.float32), "B": np.array([1, 2], np.float32)}
+    constants = {name: content for name, content in held.items() if name in nodes}
+    lines = [line.strip() for line in script_of(inputs, nodes, **constants).text.splitlines() if "has no rows" in line]
+    assert [line.rpartition("{")[2] for line in lines] == [f' stop("{name} has no rows") }}' for name in checked]
+
+
 @pytest.mark.engine
 def test_a_batch_with_a_row_more_is_refused(tmp_path: Path) -> None:
     ends = {name: FIRST_TWO[name] for name in ("start", "end")}

@@ -153,7 +153,7 @@ OPERATIONS: tuple[Fault, ...] = (
         'if (time() < 0) { print("") }\n'
         "result = rbind(p + X[1, ], matrix(7, rows=1, cols=2))",
         ((7, 7),),
-        "importing/found_nothing.py",
+        "importing/found_nothing.py; of inputs without rows importing/passes/checked_sizes.py",
         inputs=((1, 2), (3, 4)),
     ),
     Fault(

@@ -2,7 +2,8 @@
 
 A table with a column more would be taken for one without it: trees, slices and sums see no difference. A result that
 has the columns of an input shows it. Of a batch of fixed size a row more is forgotten as easily. What is computed for
-each row is right for any number of them, which shows as well: in all results that come from the input.
+each row is right for any number of them, which shows as well: in all results that come from the input. But of no rows:
+the engine takes the sum of these and a row vector to be the row (row-beside-nothing).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.rendering.function_sizes import size_check, under_one_condition
 
+_ONE = tree.IntLiteral(1)
 _IMAGES = ("avg_pool", "conv2d", "max_pool")
 
 ShapeOf = Callable[[tree.Expression], Shape | None]
@@ -29,24 +31,28 @@ def with_checked_sizes(script: Script) -> Script:
     """The script whose main function stops where an input has other sizes; specialised is the script as it was."""
     views = {parameter.name: split_view(port.dims, 1) for port, parameter in zip(script.inputs, script.main.parameters)
              if parameter.type.kind in ("matrix", "frame") and port.dims and 0 not in port.dims}  # nothing has no rows
-    if not any(isinstance(size, int) for view in views.values() for size in (view.rows, view.cols)):
-        return script
     functions = {it.name: it for it in (*script.library, *script.functions)}
     body, shape_of = script.main.body, shape_teller(script.main, functions)
-    checks: list[tuple[str, str, int]] = []
+    checks: list[tuple[str, str]] = []  # the statement, and the condition that it stops at
     places: list[int] = []
     for function, axis, shown in (("nrow", 0, _shown_rows), ("ncol", 1, _shown_columns)):
         known = _known(views, axis)
         readers = _readers(body, known)
         certain = shown(script.main, shape_of, readers) | _refused(body, axis, shape_of, readers) if readers else set()
         unchecked = [name for name in readers if call(function, tree.Name(name)) not in certain]
-        checks += [(function, name, known[name]) for name in unchecked]
+        checks += [(size_check(function, name, str(known[name])), f"{function}({name}) != {known[name]}")
+                   for name in unchecked]
         places += [readers[name] for name in unchecked]
+    open_rows = [name for name, view in views.items() if not isinstance(view.rows, int)]
+    own = {function.name: function for function in script.functions}
+    beside = _beside_rows(script.main, own, shape_of) if open_rows else set()
+    readers = _readers(body, {name: 0 for name in open_rows if name in beside})
+    checks += [(f'if (nrow({name}) == 0) {{ stop("{name} has no rows") }}', f"nrow({name}) == 0") for name in readers]
+    places += readers.values()
     if not checks:
         return script
     first = min(places)
-    written = under_one_condition([size_check(function, name, str(size)) for function, name, size in checks],
-                                  [f"{function}({name}) != {size}" for function, name, size in checks])
+    written = under_one_condition(*map(list, zip(*checks)))
     return with_main(script, replace(script.main, body=(*body[:first], *parsed(written), *body[first:])))
 
 
@@ -54,6 +60,43 @@ def _known(views: Mapping[str, View], axis: int) -> dict[str, int]:
     """The inputs whose rows or columns are known, and how many there are."""
     sizes: dict[str, Dim] = {name: (view.rows, view.cols)[axis] for name, view in views.items()}
     return {name: size for name, size in sizes.items() if isinstance(size, int)}
+
+
+def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function], shape_of: ShapeOf) -> set[str]:
+    """The parameters whose rows decide how many rows a matrix has that a row vector is added to or subtracted from.
+
+    functions: those of the script, called by name. Where the rows of a matrix are not followed the only matrix decides.
+    """
+    matrices = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
+    counted = {statement.target.name: statement.value for statement in function.body if assigns_variable(statement)}
+    found: set[str] = set()
+    for node in (node for statement in function.body for node in tree.walk(statement)):
+        beside: list[tree.Expression] = []
+        if is_operation(node, "+", "-") and _is_row(shape_of(node.right)):
+            beside.append(node.left)
+        elif isinstance(node, tree.Call) and node.function in functions:
+            called = functions[node.function]
+            deciding = _beside_rows(called, functions, shape_teller(called, functions))
+            beside += [argument.value for parameter, argument in zip(called.parameters, node.arguments)
+                       if parameter.name in deciding]
+        for shape in map(shape_of, beside):
+            if shape is None:
+                found.update(matrices if len(matrices) == 1 else ())
+            elif not _is_row(shape):
+                found |= _mentioned(shape[0], counted)
+        if found.issuperset(matrices):
+            break
+    return found.intersection(matrices)
+
+
+def _is_row(shape: Shape | None) -> bool:
+    return shape is not None and shape[0] == _ONE and shape[1] != _ONE
+
+
+def _mentioned(size: tree.Expression, counted: Mapping[str, tree.Expression]) -> set[str]:
+    """The matrices whose rows a size is calculated of."""
+    names = {node.name for node in tree.walk(size) if isinstance(node, tree.Name)}
+    return names.union(*(_mentioned(counted[name], {}) for name in names & counted.keys()))
 
 
 def _readers(body: tree.Block, names: Mapping[str, int]) -> dict[str, int]:
