@@ -25,7 +25,7 @@ from onnx_systemds.errors import (
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.dims import Dim, Expression, is_of_run, substitute, symbol, symbols
-from onnx_systemds.inference.facts import NodeFacts, find_schema, has_definition, is_unknown_size
+from onnx_systemds.inference.facts import NodeFacts, find_any_schema, find_schema, has_definition, is_unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
@@ -205,6 +205,8 @@ def _placed(
 
 def _check_parts(node: Node) -> None:
     """Raise UnsupportedCase for inputs and attributes that an operator of onnxruntime does not have."""
+    if find_any_schema(node.domain, node.op_type, node.version) is not None:
+        return  # an operator that ONNX has now
     if unknown := unknown_parts(node.domain, node.op_type, node.inputs, node.attributes):
         raise UnsupportedCase(f"{' and '.join(unknown)}: not known of this operator of onnxruntime")
 

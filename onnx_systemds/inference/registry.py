@@ -257,13 +257,13 @@ def rewrite(name: str, *op_types: str, domain: str = "") -> Callable[[Join], Joi
 
 def find(registry: Mapping[Identity, Mapping[int, Entry]], identity: Identity, version: int) -> Entry | None:
     """What a registry has with the highest ``since`` not above ``version``; None when there is none."""
-    since = _serving(registry, identity, version)
+    since = serving(registry, identity, version)
     return registry[identity][since] if since else None
 
 
 def place_of(registry: Registry[Any], identity: Identity, version: int) -> Place | None:
     """Where the entry is registered that serves an operator at a version, None where that is not known."""
-    return _PLACES.made.get((_kind(registry), identity, _serving(registry, identity, version)))
+    return _PLACES.made.get((_kind(registry), identity, serving(registry, identity, version)))
 
 
 def wrong_result(registry: Registry[Any], facts: NodeFacts, wanted: str, given: object) -> TranspileError:
@@ -273,7 +273,7 @@ def wrong_result(registry: Registry[Any], facts: NodeFacts, wanted: str, given: 
     return (InternalError if made is None or made.is_own else PluginError)(message, facts.place)
 
 
-def _serving(registry: Mapping[Identity, Mapping[int, Any]], identity: Identity, version: int) -> int:
+def serving(registry: Mapping[Identity, Mapping[int, Any]], identity: Identity, version: int) -> int:
     """From which version on the entry serves that is in force at a version; 0 for none."""
     return max((since for since in registry.get(identity, ()) if since <= version), default=0)
 
@@ -300,7 +300,7 @@ def _note(registry: Registry[Any], identity: Identity, since: int, override: boo
         raise ValueError(f"a {kind} of {name} cannot serve from version {since} on: versions count from 1")
     written = (operator_generators, expanders)  # of which one serves, a generator first
     for other in written if not place.is_own and any(registry is each for each in written) else (registry,):
-        before = _serving(other, identity, since)
+        before = serving(other, identity, since)
         key = (_kind(other), identity, before)
         if before == since or (before and not place.is_own and _PLACES.made[key].file != place.file):
             _PLACES.check(key, f"a {_kind(other)} of {name} from version {before} on", override)

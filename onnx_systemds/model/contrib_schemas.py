@@ -93,6 +93,9 @@ _operator("GemmFastGelu", "X W bias?", "Y")
 _operator("FusedConv", "X W B? Z?", "Y", **_IMAGE, activation=None, activation_params=None)
 
 _operator("NhwcConv", "X W B?", "Y", **_IMAGE)
+_operator("NhwcFusedConv", "X W B? Z?", "Y", **_IMAGE, activation=None, activation_params=None)
+_operator("ConvTransposeWithDynamicPads", "X W Pads? B?", "Y", auto_pad="NOTSET", dilations=None, group=1,
+          kernel_shape=None, output_padding=None, strides=None)
 _EXPERTS: dict[str, Default] = {
     "activation_alpha": 1.0, "activation_beta": 0.0, "activation_type": "relu", "k": 1, "normalize_routing_weights": 0,
     "swiglu_fusion": 0, "swiglu_limit": None, "use_sparse_mixer": 0,
@@ -121,7 +124,6 @@ _add(("", "LayerNormalization"), "X Scale B?", "Y Mean? InvStdDev?", _STASHED)
 _add(("", "SimplifiedLayerNormalization"), "X scale", "Y inv_std_var?", _STASHED)
 _operator("SkipLayerNormalization", "input skip gamma beta? bias?",
           "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)
-_add(("", "ImageScaler"), "input", "output", {"bias": None, "scale": 1.0})  # of ONNX before opset 10
 _operator("SkipSimplifiedLayerNormalization", "input skip gamma bias?",
           "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)
 _operator("EmbedLayerNormalization",
@@ -190,6 +192,12 @@ _operator("Irfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
 _operator("ComplexMul", "A B", "C")
 _operator("ComplexMulConj", "A B", "C")
 _operator("UnfoldTensor", "input", "output", dim=-1, size=None, step=1)
+_operator("EngramGate", "key query value key_norm_scale query_norm_scale conv_norm_scale?",
+          "output gated_value_normed?", epsilon=1e-5)
+_operator("LinearAttentionGate", "a dt_bias decay_scale b?", "decay beta?")
+_operator("SwiGLU", "gate up?", "output", activation_alpha=1.0, activation_beta=0.0, limit=0.0, round_activation=0)
+_operator("CausalConvWithState", "input weight bias? past_state?", "output present_state", activation="none",
+          channels_last=0, dilation=1, ndim=1, state_window=0)
 _operator("IsAllFinite", "input*", "output", isinf_only=0, isnan_only=0)
 _operator("TorchEmbedding", "weight indices padding_idx? scale_grad_by_freq?", "Y")
 _operator("SampleOp", "X", "Y")
@@ -246,6 +254,18 @@ _operator("MatMulNBits", "A B scales zero_points? g_idx? bias?", "Y", K=None, N=
 _operator("MatMulBnb4", "A B absmax", "Y", K=None, N=None, block_size=None, quant_type=None, training_mode=0, transB=1)
 _operator("GatherBlockQuantized", "data indices scales zero_points?", "output", bits=4, block_size=128, gather_axis=0,
           quantize_axis=1)
+
+# --- what ONNX tried out before opset 10 --------------------------------------------------------------------------
+
+_add(("", "Affine"), "X", "Y", {"alpha": 1.0, "beta": 0.0})
+_add(("", "Crop"), "input", "output", {"border": None, "scale": None})
+_add(("", "DynamicSlice"), "data starts ends axes?", "output", {})
+_add(("", "ImageScaler"), "input", "output", {"bias": None, "scale": 1.0})
+_add(("", "MeanVarianceNormalization"), "input", "output", {"across_channels": 0, "normalize_variance": 1})
+_add(("", "ParametricSoftplus"), "X", "Y", {"alpha": None, "beta": None})
+_add(("", "Scale"), "input", "output", {"scale": 1.0})
+_add(("", "ScaledTanh"), "input", "output", {"alpha": None, "beta": None})
+_add(("", "ThresholdedRelu"), "X", "Y", {"alpha": 1.0})
 
 # --- others ------------------------------------------------------------------------------------------------------
 

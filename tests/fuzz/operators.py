@@ -119,7 +119,7 @@ def case(seed: int, only: Sequence[str] = ()) -> Case:
 def _draw(identity: Identity, seed: int, rng: np.random.Generator) -> Draw:
     versions = _versions(identity)
     if identity[0] or not versions:  # onnxruntime's own ones have version 1, in ONNX's domain whichever it knows
-        unknown = 1 if identity[0] else 9 if identity[1] == "ImageScaler" else 17
+        unknown = 1 if identity[0] else 17 if identity[1] == "SimplifiedLayerNormalization" else 9
         return Draw(seed, identity[1], int(rng.choice(versions)) if versions else unknown)
     since = int(rng.choice([v for v in versions if v >= _OLDEST] or [0])) if versions else 0
     opset = max(since, _OLDEST, versions[0])

@@ -328,6 +328,33 @@ def image_scaler(draw: Draw) -> Node:
     return Node({"X": draw.array("float", dims)}, {**attributes, "scale": draw.real(-2, 2)} if draw.chance(0.8) else attributes)
 
 
+@makes("Affine", "ScaledTanh", "ParametricSoftplus", "Scale")
+def scaled(draw: Draw) -> Node:
+    names = ("scale",) if draw.op_type == "Scale" else ("alpha", "beta")
+    attributes = {name: draw.real(-1.5, 2) for name in names}
+    return Node({"X": draw.array("float", draw.shape())}, attributes)
+
+
+@makes("Crop")
+def crop(draw: Draw) -> Node:
+    batch, channels, height, width = draw.shape(4, 4, 1)
+    border = [draw.int(0, 2) for _ in range(4)]
+    dims = (batch, channels, height + border[1] + border[3], width + border[0] + border[2])
+    attributes: dict[str, Any] = {"border": border} | ({"scale": [height, width]} if draw.chance(0.4) else {})
+    return Node({"X": draw.array("float", dims)}, attributes)
+
+
+@makes("DynamicSlice")
+def dynamic_slice(draw: Draw) -> Node:
+    dims = draw.shape(1, 4, 1)
+    axis = draw.axis(len(dims))
+    length = dims[axis]
+    start = draw.int(0, length - 1)
+    inputs = {"data": draw.array("float", dims), "starts": np.array([start]), "ends": np.array([draw.int(start + 1, length)]),
+              "axes": np.array([axis])}
+    return Node(inputs, kept=frozenset({"starts", "ends", "axes"}))
+
+
 @makes("LRN")
 def lrn(draw: Draw) -> Node:
     attributes = {"size": draw.one(1, 3, 5), "alpha": draw.real(0.0001, 0.5), "beta": draw.real(0.2, 1),

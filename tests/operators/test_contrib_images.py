@@ -1,4 +1,4 @@
-"""CropAndResize, ImageScaler and Inverse of onnxruntime."""
+"""CropAndResize and Inverse of onnxruntime."""
 
 from __future__ import annotations
 
@@ -26,13 +26,7 @@ def square(*dims: int) -> Case:
     return contrib("Inverse", {"x": regular(*dims)})
 
 
-SCALER = Case("ImageScaler", 9, {"x": random(2, 3, 4, 5)}, {"scale": 0.3, "bias": [0.5, -1.0, 0.1]})
-
 CASES = [
-    SCALER,
-    Case("ImageScaler", 1, {"x": random(1, 1, 2, 3)}, {"bias": [-0.7]}),
-    at_sizes(SCALER, {"x": ["n", 3, "h", "w"]}, {"x": random(1, 3, 1, 1)}),
-    at_sizes(SCALER, {"x": ["n", "c", 4, 5]}, {"x": random(3, 3, 4, 5)}),
     crops(4, 5),
     crops(1, 3, attributes={"extrapolation_value": -2.0}),
     square(3, 3),

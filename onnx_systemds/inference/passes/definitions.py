@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from onnx_systemds.inference.definitions import expand
 from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.registry import expanders, find, operator_generators
+from onnx_systemds.inference.registry import expanders, find, operator_generators, serving
 from onnx_systemds.model.ir import Node
 
 RULE = "definitions"
@@ -19,7 +19,8 @@ def expand_definition(facts: InferenceFacts, before: Sequence[Node]) -> tuple[No
     """The nodes that define a node, None where it has a generator, or nothing defines it."""
     node, context = facts.node, facts.context
     if find(operator_generators, node.identity, node.version) is not None:
-        both = find(expanders, node.identity, node.version) is not None
+        since = serving(operator_generators, node.identity, node.version)
+        both = serving(expanders, node.identity, node.version) >= since  # not one for versions before
         if not both or any(facts.has(i) and facts.value(i).dtype == "string" for i in range(facts.input_count)):
             return None
     nodes = expand(facts, f"{node.op_type}{context.next_expansion()}")

@@ -1,11 +1,8 @@
-"""CropAndResize, ImageScaler and Inverse of onnxruntime."""
+"""CropAndResize and Inverse of onnxruntime."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from onnx_systemds.errors import InvalidModel, UnsupportedCase
-from onnx_systemds.inference.assumptions import certainly_differ
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.registry import expander, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
@@ -22,19 +19,6 @@ def inverse(node: NodeView) -> Fragment:
     view = View(product(dims[:-1]), dims[-1])
     x = node.view("X", view)
     return node.result(f"inv({x})" if product(dims[:-2]) == 1 else node.call("inverses", x), view)
-
-
-@expander("ImageScaler")
-def image_scaler(node: Expansion) -> None:
-    """Images N x C x H x W times a number, plus one of each channel: before opset 10."""
-    bias = node.attribute("bias") or ()
-    if node.rank("input") != 4:
-        raise InvalidModel(f"ImageScaler takes images of rank 4, not {node.rank('input')}")
-    if certainly_differ(node.dims("input")[1], len(bias)):
-        raise InvalidModel(f"ImageScaler has {len(bias)} biases for {node.dims('input')[1]} channels")
-    dtype = node.dtype("input")
-    scaled = node.emit("Mul", node.input("input"), node.known(float(node.attribute("scale")), dtype))
-    node.emit("Add", scaled, node.known(np.reshape(bias, (-1, 1, 1)), dtype), to=node.output())
 
 
 @expander("CropAndResize", domain=CONTRIB)
