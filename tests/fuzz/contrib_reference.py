@@ -15,6 +15,8 @@ from scipy.special import erf
 
 from tests.fuzz.drawing import Array
 from tests.operators.test_contrib_fourier import backward, forward
+from tests.operators.test_contrib_image_layers import activated
+from tests.operators.test_contrib_linear_attention import swiglu
 from tests.operators.test_contrib_movement import channels_last_convolution, softmax_of_sum
 from tests.operators.test_contrib_normalization import by_groups
 from tests.operators.test_contrib_packing import removed, restored
@@ -40,6 +42,8 @@ def _gives(*op_types: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 _gives("BiasSoftmax")(softmax_of_sum)
 _gives("GatedRelativePositionBias")(gated)
 _gives("NhwcConv")(channels_last_convolution)
+_gives("NhwcFusedConv")(activated)
+_gives("SwiGLU")(swiglu)
 _gives("RelativePositionBias")(biased)
 _gives("RemovePadding")(removed)
 _gives("RestorePadding")(restored)

@@ -128,7 +128,7 @@ def torch_embedding(draw: Draw) -> Node:
 # --- images ------------------------------------------------------------------------------------------------------
 
 
-@makes("NhwcConv")
+@makes("NhwcConv", "NhwcFusedConv")
 def channels_last_conv(draw: Draw) -> Node:
     attributes, kernel, sizes = windows(draw, draw.one(1, 2, 2, 3))
     group, inside, outside = draw.one(1, 1, 2), draw.int(1, 3), draw.int(1, 3)
@@ -137,7 +137,17 @@ def channels_last_conv(draw: Draw) -> Node:
     x = draw.array("float", (draw.int(1, 2), *sizes, inside * group))
     weight = draw.parameters(outside * group, *kernel, inside)
     bias = draw.parameters(outside * group) if draw.chance(0.5) else None
+    if draw.op_type == "NhwcFusedConv":
+        attributes["activation"] = "Relu"
     return Node({"X": x, "W": weight, "B": bias}, attributes, kept=frozenset({"W", "B"}))
+
+
+@makes("SwiGLU")
+def swiglu(draw: Draw) -> Node:
+    dims, is_split = draw.shape(1, 4, 1), draw.chance(0.6)
+    attributes = {name: draw.real(0.2, 2) for name in ("activation_alpha", "activation_beta", "limit") if draw.chance(0.5)}
+    gate = draw.array("float", dims if is_split else (*dims[:-1], 2 * dims[-1]))
+    return Node({"gate": gate, "up": draw.array("float", dims) if is_split else None}, attributes)
 
 
 @makes("GroupNorm", "SkipGroupNorm")

@@ -1,0 +1,100 @@
+"""CausalConvWithState of onnxruntime: what layers of linear attention and state spaces are made of."""
+
+from __future__ import annotations
+
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.inference.registry import expander
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.operators.api import Expansion
+
+_TO_END = 2**63 - 1
+
+
+@expander("CausalConvWithState", domain=CONTRIB)
+def causal_conv_with_state(node: Expansion) -> None:
+    """A depthwise convolution along time, of what lies before each place; the last places are the state."""
+    if node.attribute("ndim") != 1 or node.attribute("state_window"):
+        raise UnsupportedCase("CausalConvWithState of several axes or states, which onnxruntime computes on no CPU")
+    channels, _, taps = node.known_dims("weight", "a convolution's weight")
+    step, is_last = int(node.attribute("dilation")), bool(node.attribute("channels_last"))
+    kept = (taps - 1) * step
+    x = _channels_first(node, "input", channels, is_last)
+    if node.has("past_state"):
+        whole = node.emit("Concat", _channels_first(node, "past_state", channels, is_last), x, axis=2)
+    else:
+        whole = node.emit("Pad", x, node.known([0, 0, kept, 0, 0, 0]))
+    y = node.emit("Conv", whole, node.input("weight"), node.input("bias"), group=channels, dilations=(step,))
+    activation = str(node.attribute("activation"))
+    if activation in ("silu", "swish"):
+        y = node.emit("Mul", y, node.emit("Sigmoid", y))
+    elif activation != "none":
+        raise InvalidModel(f"the activation {quoted(activation)} of CausalConvWithState is unknown")
+    state = node.slice(whole, 2, -kept if kept else _TO_END, _TO_END)
+    for output, found in enumerate((y, state)):
+        if not node.output(output):
+            continue
+        if not is_last:
+            node.give(found, output)
+            continue
+        turned = node.emit("Transpose", found, perm=(0, 2, 1))
+        tail = node.emit("Slice", node.emit("Shape", node.input("input")), node.known([2]), node.known([_TO_END]))
+        shape = node.emit("Concat", node.known([0, 0]), tail, axis=0)
+        node.emit("Reshape", turned, shape, to=node.output(output))
+
+
+def _channels_first(node: Expansion, name: str, channels: int, is_last: bool) -> str:
+    """An input as [batch, channels, time]."""
+    if not is_last:
+        return node.input(name)
+    return node.emit("Transpose", node.reshape(node.input(name), 0, 0, channels), perm=(0, 2, 1))
+
+
+@expander("LinearAttentionGate", domain=CONTRIB)
+def linear_attention_gate(node: Expansion) -> None:
+    """How fast the state of linear attention decays, by Softplus, and how much it is moved, by Sigmoid."""
+    if node.output(0):
+        total = node.emit("Add", node.cast(node.input("a"), "float"), node.input("dt_bias"))
+        decay = node.emit("Mul", node.input("decay_scale"), node.emit("Softplus", total))
+        node.cast(decay, node.dtype("a"), to=node.output(0))
+    if node.output(1):
+        node.emit("Sigmoid", node.input("b"), to=node.output(1))
+
+
+@expander("EngramGate", domain=CONTRIB)
+def engram_gate(node: Expansion) -> None:
+    """A value for each of several streams, by how much its query resembles its key."""
+    kind, size = node.dtype("key"), node.known_dims("key_norm_scale", "its scales")[1]
+    epsilon = node.known(float(node.attribute("epsilon")), kind)
+
+    def normalized(x: str, weight: str) -> str:
+        squares = node.emit("ReduceMean", node.emit("Mul", x, x), node.known([-1]), keepdims=1)
+        root = node.emit("Sqrt", node.emit("Add", squares, epsilon))
+        return node.emit("Mul", node.emit("Div", x, root), node.input(weight))
+
+    key = normalized(node.input("key"), "key_norm_scale")
+    query = normalized(node.input("query"), "query_norm_scale")
+    dot = node.emit("ReduceSum", node.emit("Mul", key, query), node.known([-1]), keepdims=1)
+    dot = node.emit("Mul", dot, node.known(size**-0.5, kind))
+    root = node.emit("Sqrt", node.emit("Max", node.emit("Abs", dot), node.known(1e-6, kind)))
+    gate = node.emit("Sigmoid", node.emit("Mul", node.emit("Sign", dot), root))
+    y = node.emit("Mul", gate, node.unsqueeze(node.input("value"), 2), to=node.output())
+    if node.output(1):
+        node.give(normalized(y, "conv_norm_scale"), 1)
+
+
+@expander("SwiGLU", domain=CONTRIB)
+def swiglu(node: Expansion) -> None:
+    """x * sigmoid(alpha * x) of one half, times the other one plus a number, both clipped where there is a limit."""
+    if node.attribute("round_activation"):
+        raise UnsupportedCase("SwiGLU that rounds in between")
+    kind, limit = node.dtype("gate"), float(node.attribute("limit"))
+    gate, up = node.input("gate"), node.input("up")
+    if not up:
+        gate, up = node.split(gate, ("gate", "up"))
+    if limit > 0:
+        gate = node.emit("Clip", gate, "", node.known(limit, kind))
+        up = node.emit("Clip", up, node.known(-limit, kind), node.known(limit, kind))
+    alpha = node.known(float(node.attribute("activation_alpha")), kind)
+    active = node.emit("Mul", gate, node.emit("Sigmoid", node.emit("Mul", alpha, gate)))
+    other = node.emit("Add", up, node.known(float(node.attribute("activation_beta")), kind))
+    node.emit("Mul", active, other, to=node.output())
