@@ -248,7 +248,6 @@ def test_builtins() -> None:
 
 REJECTED = {
     "missing_external_data__layernorm": ["external"],
-    "removed_ops__candy": ["removed", "Upsample"],
     "unknown_domain__noisy_relu": ["MyNoisyReluDomain"],
     "unknown_domain__qonnx_fp8": ["onnx.brevitas"],
 }

@@ -143,7 +143,7 @@ def test_no_model(tmp_path: Path) -> None:
 
 
 @needs_models
-@pytest.mark.parametrize("name", ["removed_ops__candy", "unknown_domain__noisy_relu"])
+@pytest.mark.parametrize("name", ["unknown_domain__noisy_relu", "unknown_domain__qonnx_fp8"])
 def test_models_that_are_rejected(name: str) -> None:
     assert MODELS is not None
     found = inspect_model(MODELS / "reject" / f"{name}.onnx")
