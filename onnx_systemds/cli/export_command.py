@@ -79,6 +79,10 @@ class ExportOptions:
         files = open_values({name: each for name, each in bound.items() if isinstance(each, Path)}, most_loaded)
         return {**bound, **files}
 
+    def weight_files(self) -> dict[str, Path]:
+        """The files that values are from. Raises BadParameter."""
+        return {name: Path(text) for name, text in _pairs(self.weights, "--weight").items() if Path(text).exists()}
+
     def others(self) -> dict[str, Any]:
         """Those that `export_script` takes by the same names everywhere. Raises BadParameter."""
         return {
@@ -184,8 +188,8 @@ def verify_script(
         contents = read_tensors(verification.contents) if verification.contents else None
         report = scripts.verify_script(
             parsed, options.function, dims=sizes, specs=_specs(options.inputs),
-            bindings=options.bindings(), stages=stages, **{**verification.arguments(), "inputs": contents},
-            **options.others(),
+            bindings=options.bindings(), weight_files=options.weight_files(), stages=stages,
+            **{**verification.arguments(), "inputs": contents}, **options.others(),
         )
         verification.write_page(report, script)
         print_stages(stages, verbose=options.verbose)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,18 @@ def write_value(path: Path, value: Any, data_type: str = "matrix", value_type: s
         write_matrix(path, boundary_matrix(array))
 
 
+def is_described(path: Path) -> bool:
+    """Whether a file has a description beside it, as those of the engine have."""
+    return _description(path).is_file()
+
+
+def copy_value(path: Path, source: Path) -> None:
+    """Copy a file or folder of the engine with its description: what only the engine reads of it stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, path)
+    shutil.copyfile(_description(source), _description(path))
+
+
 def _write_list(path: Path, items: list[tuple[str, Any]]) -> None:
     path.mkdir()
     for place, (name, item) in enumerate(items):
@@ -65,4 +78,8 @@ def _write_csv(path: Path, lines: list[Iterable[str]]) -> None:
 
 
 def _describe(path: Path, **description: object) -> None:
-    path.with_name(f"{path.name}.mtd").write_text(json.dumps(description) + "\n", encoding="utf-8")
+    _description(path).write_text(json.dumps(description) + "\n", encoding="utf-8")
+
+
+def _description(path: Path) -> Path:
+    return path.with_name(f"{path.name}.mtd")

@@ -12,7 +12,7 @@ import numpy as np
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_file
 from onnx_systemds.engine.programs import run_program
-from onnx_systemds.errors import TranspileError
+from onnx_systemds.errors import TranspileError, quoted_list
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.interface import ScriptFiles
 from onnx_systemds.exporting.weight_files import read_value
@@ -20,7 +20,7 @@ from onnx_systemds.model.given_inputs import given_values
 from onnx_systemds.model.load import load_model
 from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
-from onnx_systemds.verifying.given_files import write_value
+from onnx_systemds.verifying.given_files import copy_value, is_described, write_value
 from onnx_systemds.verifying.judging import judgement
 from onnx_systemds.verifying.programs import Copies, write_call
 from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen, sizes_text
@@ -40,6 +40,7 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
     seed: int = 0,
     specs: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Any] | None = None,
+    weight_files: Mapping[str, Path] | None = None,
     stages: Stages | None = None,
     **options: Any,
 ) -> Report:
@@ -49,7 +50,8 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
     and what it writes is read.
     source: a script on disk, or its tree. function: None for the whole script. inputs: contents by name; random ones
     when there are none. dims: sizes of the names in dims. specs, bindings: ``inputs`` and ``bindings`` of
-    `export_script`, as are the other options. stages: takes what was done, and how long it took.
+    `export_script`, as are the other options. weight_files: where bound values are from, as far as they are from files:
+    those of the engine are given to it as they are. stages: takes what was done, and how long it took.
     Raises TranspileError, EngineError.
     """
     stages = stages or Stages()
@@ -67,13 +69,11 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         try:
             model_side = judgement(model, contents)
         except TranspileError as refused:
-            if chosen:
-                refused.hint = (f"sizes chosen here may not fit each other: {sizes_text(chosen)}; give those that do "
-                                "by --dim NAME=SIZE or --input NAME=TYPE[DIMS], or what a parameter holds by --weight")
+            refused.hint = _advice(chosen, contents) if drawn is not None else refused.hint
             raise
         words.append(model_side.judge)
     with stages.stage("compile and run"), tempfile.TemporaryDirectory(prefix="onnx-systemds-") as folder:
-        values = {**(bindings or {}), **contents}
+        values = {**(bindings or {}), **contents, **_of_the_engine(weight_files or {})}
         copies = Copies(Path(folder), options.get("arguments") or {}, files)
         if function is None:
             computed = _run_script(script, copies, files, values, model_side.outputs)
@@ -90,6 +90,18 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         _compared(found, computed, rtol, atol),
         seconds=stages.times(),
     )
+
+
+def _advice(chosen: Mapping[str, int], contents: Mapping[str, Array]) -> str:
+    """What may help where random contents stop the model."""
+    texts = [name for name, content in contents.items() if content.dtype.kind in "OU"]
+    unfit = []
+    if chosen:
+        unfit.append(f"sizes chosen here may not fit each other: {sizes_text(chosen)}; give those that do by "
+                     "--dim NAME=SIZE or --input NAME=TYPE[DIMS], or what a parameter holds by --weight")
+    if texts:
+        unfit.append(f"texts chosen here may mean nothing to the model: give {quoted_list(texts)} by --inputs")
+    return "; ".join(unfit)
 
 
 def _compared(
@@ -124,7 +136,7 @@ def _run_script(
 ) -> dict[str, Any]:
     """What a script writes, by the names of the outputs. Raises EngineError."""
     for path, file in files.read.items():
-        write_value(copies.place(path), values[file.name], file.data_type, file.value_type)
+        _give(copies.place(path), values[file.name], file.data_type, file.value_type)
     given = _described(copies.root)
     run_program(copies.of(script), copies.arguments)
     written = {name: copies.place(path) for path, name in files.written.items()}
@@ -144,12 +156,25 @@ def _run_function(
     for parameter in function.parameters:
         if parameter.name in given:  # else its default serves
             kind = parameter.type
-            write_value(given[parameter.name], values[parameter.name], kind.kind, kind.value)
+            _give(given[parameter.name], values[parameter.name], kind.kind, kind.value)
     copies.place("out").mkdir(parents=True)
     program = copies.place("program.dml")
     write_call(program, copies.of(script), function, given, results)
     run_program(program, copies.arguments)
     return {name: _value(path) for name, path in results.items() if path.exists()}
+
+
+def _of_the_engine(files: Mapping[str, Path]) -> dict[str, Path]:
+    """The files that the engine wrote."""
+    return {name: path for name, path in files.items() if is_described(path)}
+
+
+def _give(path: Path, value: Any, data_type: str, value_type: str) -> None:
+    """Put a value, or a file of the engine, where a program reads it."""
+    if isinstance(value, Path):
+        copy_value(path, value)
+    else:
+        write_value(path, value, data_type, value_type)
 
 
 def _described(folder: Path) -> set[Path]:

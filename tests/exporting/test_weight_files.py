@@ -121,6 +121,10 @@ def test_pipeline_is_one_model(tmp_path: Path) -> None:
     people = np.array([row.split(",")[:3] for row in rows], object)
     found = run_model(onnx.load(tmp_path / "score.onnx"), {"people": people})["probabilities"]
     assert_close(found, expected, 1e-5, "probabilities")
+    np.savez(tmp_path / "in.npz", people=people.astype(str))
+    verified = CliRunner().invoke(main, ["verify", str(tmp_path / "score.dml"), "--input", "people=string[N,3]",
+                                         "--weight", f"model={tmp_path / 'model'}", "--inputs", str(tmp_path / "in.npz")])
+    assert verified.exit_code == 0, verified.output  # the counts of codes, which only the engine reads, are there
 
 
 @pytest.mark.parametrize("spec", [
