@@ -81,6 +81,12 @@ MODELS = {
         { a = Cast <to = 13> (X) b = BitShift <direction = "LEFT"> (a, k) Y = Cast <to = 7> (b) }""",
     "signed-shifts, not known to be below 64": """g (int64[2] X, uint64 k) => (int64[2] Y)
         { a = Cast <to = 13> (X) b = BitShift <direction = "LEFT"> (a, k) Y = Cast <to = 7> (b) }""",
+    "counted-ranges": """g (float[h, 2] X) => (float[?, 2] Y)
+        <float one = {1}, int64 more = {1}, int64[1] last = {1}>
+        { s = Shape <end = 1> (X) h = Squeeze(s) n = Add(h, more) f = Cast <to = 1> (n) r = Range(one, f, one)
+          c = Unsqueeze(r, last) Y = Mul(X, c) }""",
+    "counted-ranges, not known to be sizes": """g (float X) => (float[?] Y) <float one = {1}>
+        { Y = Range(one, X, one) }""",
     "transposed-products": """g (float[2, 3, 4] X, float[2, 5, 4] K) => (float[2, 3, 5] Y)
         { t = Transpose <perm = [0, 2, 1]> (K) Y = MatMul(X, t) }""",
     "transposed-products, last axis": """g (float[2, 3, 4] X, float[4, 2, 5] K) => (float[2, 3, 5] Y)

@@ -131,6 +131,21 @@ MEAN = """g (float[4] x, int64[N] counts, int64 i) => (float[4] y) {
   y = Div (x, many)
 }"""
 
+POSITIONS = """g (float[a,5] x) => (float[?,5] y) <float one = {1}, int64 more = {1}, int64[1] back = {-1}> {
+  far = Constant <value_ints=[9223372036854775807]> ()
+  zero = Constant <value_ints=[0]> ()
+  last_axis = Constant <value_ints=[1]> ()
+  size = Shape <start=0, end=1> (x)
+  rows = Squeeze (size)
+  end = Add (rows, more)
+  limit = Cast <to=1> (end)
+  places = Range (one, limit, one)
+  column = Unsqueeze (places, last_axis)
+  last = Slice (column, back, far, zero)
+  share = Div (column, last)
+  y = Add (x, share)
+}"""
+
 ROLL = """g (float[a,5] x) => (float[?,5] y) {
   zero = Constant <value_ints=[0]> ()
   two = Constant <value_ints=[2]> ()
@@ -236,6 +251,12 @@ def test_the_one_element_of_a_slice_is_repeated() -> None:
     check(MEAN, *({"x": X[0, :4], "counts": ints(2, 5, 6), "i": np.array(i)} for i in (0, 2)))
     with ScoringFunction(import_model(parsed(MEAN))) as function, pytest.raises(EngineError, match="Slice"):
         function({"x": X[0, :4], "counts": ints(2, 5, 6), "i": np.array(3)})
+
+
+def test_a_range_of_floats_is_as_long_as_the_sizes_say() -> None:
+    """As the positions of sines over an image are exported: their share of the last one."""
+    script = check(POSITIONS, {"x": X}, {"x": X[:1]})
+    assert "range_length" not in script.text
 
 
 def test_a_remainder_by_the_size_that_is_sliced() -> None:

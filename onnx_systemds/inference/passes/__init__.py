@@ -22,6 +22,7 @@ from onnx_systemds.inference.passes.constant_folding import fold_constants
 from onnx_systemds.inference.passes.constants_to_initializers import constants_to_initializers
 from onnx_systemds.inference.passes.continuations import continue_in_branches
 from onnx_systemds.inference.passes.convolution_folding import fold_into_convolutions
+from onnx_systemds.inference.passes.counted_ranges import count_range
 from onnx_systemds.inference.passes.definitions import expand_definition
 from onnx_systemds.inference.passes.differentiation import GRADIENT, differentiate
 from onnx_systemds.inference.passes.direction_joining import join_directions
@@ -83,6 +84,7 @@ SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
     drop_requantization,
     sink_elementwise,
     take_own_places,
+    count_range,
 )
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
 
