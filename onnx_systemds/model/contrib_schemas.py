@@ -194,6 +194,10 @@ _operator("ComplexMulConj", "A B", "C")
 _operator("UnfoldTensor", "input", "output", dim=-1, size=None, step=1)
 _operator("EngramGate", "key query value key_norm_scale query_norm_scale conv_norm_scale?",
           "output gated_value_normed?", epsilon=1e-5)
+_operator("HyperConnectionPreMix", "streams pre_mix", "output", num_branches=0, reduction_scale=1.0)
+_operator("HyperConnectionPostMix", "streams block_output post_mix stream_mix?", "output", num_branches=0)
+_operator("LinearAttention", "query key value past_state? decay? beta?", "output present_state", chunk_size=64,
+          kv_num_heads=None, q_num_heads=None, scale=0.0, state_window=0, update_rule="gated_delta")
 _operator("LinearAttentionGate", "a dt_bias decay_scale b?", "decay beta?")
 _operator("SwiGLU", "gate up?", "output", activation_alpha=1.0, activation_beta=0.0, limit=0.0, round_activation=0)
 _operator("CausalConvWithState", "input weight bias? past_state?", "output present_state", activation="none",
@@ -271,6 +275,8 @@ _add(("", "ThresholdedRelu"), "X", "Y", {"alpha": 1.0})
 
 _operator("MurmurHash3", "X", "Y", positive=1, seed=0)
 _operator("NGramRepeatBlock", "input_ids scores", "scores_out", ngram_size=None)
+_operator("WordConvEmbedding", "Sequence W B C", "Y", char_embedding_size=None, conv_window_size=None,
+          embedding_size=None)
 
 # --- refused -----------------------------------------------------------------------------------------------------
 

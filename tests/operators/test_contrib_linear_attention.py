@@ -39,12 +39,29 @@ def swiglu(gate: Array, up: Array | None = None, activation_alpha: float = 1, ac
     return np.asarray(gate / (1 + np.exp(-activation_alpha * gate)) * (up + activation_beta), gate.dtype)
 
 
+def attention(rule: str, heads: int = 2, shared: int = 2, keys: int = 2, *, steps: int = 4, decays: int = 1, betas: int = 0,
+              state: bool = False, **attributes: Any) -> Case:
+    """Of keys of 3 elements and values of 5."""
+    inputs = {
+        "q": random(2, steps, 3 * heads), "k": random(2, steps, 3 * keys, seed=1) / 3, "v": random(2, steps, 5 * shared, seed=2),
+        "s": random(2, shared, 3, 5, seed=3) if state else None,
+        "g": -np.abs(random(2, steps, decays * shared, seed=4)) if "gated" in rule else None,
+        "b": np.abs(random(2, steps, betas or shared, seed=5)) / 3 if "delta" in rule else None,
+    }
+    given = {"q_num_heads": heads, "kv_num_heads": shared, "update_rule": rule, **attributes}
+    return contrib("LinearAttention", inputs, attributes=given, outputs=2, note=f"{rule}-{heads}-{shared}-{keys}-{decays}-{betas}")
+
+
 HEADS = {"a": random(2, 3, 4), "bias": random(4, seed=1), "scale": -np.abs(random(4, seed=2)), "b": random(2, 3, 4, seed=3)}
 SIZED = [
     at_sizes(causal(bias=True, state=True), {"x": ["n", 4, "t"], "s": ["n", 4, 2]},
              {"x": random(1, 4, 1), "s": random(1, 4, 2)}, {"x": random(3, 4, 2), "s": random(3, 4, 2)}),
     at_sizes(gate(), {"key": ["n", "t", 2, 4], "query": ["n", "t", 2, 4], "value": ["n", "t", 4]},
              {"key": random(1, 5, 2, 4), "query": random(1, 5, 2, 4, seed=1), "value": random(1, 5, 4)}),
+    at_sizes(attention("gated_delta", state=True), {"q": ["n", "t", 6], "k": ["n", "t", 6], "v": ["n", "t", 10], "s": ["n", 2, 3, 5],
+                                                    "g": ["n", "t", 2], "b": ["n", "t", 2]},
+             {"q": random(1, 1, 6), "k": random(1, 1, 6) / 3, "v": random(1, 1, 10), "s": random(1, 2, 3, 5),
+              "g": -np.abs(random(1, 1, 2)), "b": np.abs(random(1, 1, 2)) / 3}),
     at_sizes(contrib("LinearAttentionGate", HEADS, outputs=2), {"a": ["n", "t", 4], "b": ["n", "t", 4]},
              {"a": random(1, 5, 4), "b": random(1, 5, 4)}),
     at_sizes(contrib("SwiGLU", {"gate": 3 * random(2, 3, 4), "up": 3 * random(2, 3, 4, seed=1)}, expected=swiglu,
@@ -59,6 +76,11 @@ CASES = [
     causal(bias=True, last=True),
     causal(4, state=True, dilation=3, taps=2, last=True),
     gate(outputs=1),
+    attention("linear"),
+    attention("gated", decays=3, scale=0.5),
+    attention("delta", betas=1),
+    attention("gated_delta", 1, 4, 2, decays=3, state=True),
+    attention("linear", 4, 2, 2),
     contrib("LinearAttentionGate", {name: HEADS[name] for name in ("a", "bias", "scale")}),
     contrib("SwiGLU", {"gate": random(2, 3, 6)}, expected=swiglu),
 ]
@@ -74,6 +96,8 @@ def test_case(case: Case) -> None:
     [
         (causal(state_window=2), "several axes or states"),
         (causal(activation="relu"), "the activation .relu."),
+        (attention("linear", state_window=1), "several states"),
+        (attention("linear", 2, 3, 3), "2 heads for 3"),
         (contrib("SwiGLU", {"gate": random(2, 4)}, attributes={"round_activation": 1}), "rounds in between"),
     ],
     ids=str,

@@ -50,7 +50,7 @@ def test_whatever_is_registered_has_a_signature() -> None:
     assert not {op_type for _, op_type in registered} & set(REFUSED)
 
 
-@pytest.mark.parametrize("op_type, reason", [("GreedySearch", "generates text"), ("WordConvEmbedding", "onnxruntime")])
+@pytest.mark.parametrize("op_type, reason", [("GreedySearch", "generates text"), ("AttnLSTM", "onnxruntime")])
 def test_others_are_refused_with_the_reason(op_type: str, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         check_case(contrib(op_type, {"x": np.ones((2, 3), np.int32)}))

@@ -1,13 +1,17 @@
-"""CausalConvWithState of onnxruntime: what layers of linear attention and state spaces are made of."""
+"""What layers of linear attention and state spaces are made of, as onnxruntime has it."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion
+from onnx_systemds.operators.contrib.attention import known_size
 
 _TO_END = 2**63 - 1
+_SINCE = 27  # the opset from which on ONNX has LinearAttention
 
 
 @expander("CausalConvWithState", domain=CONTRIB)
@@ -98,3 +102,32 @@ def swiglu(node: Expansion) -> None:
     active = node.emit("Mul", gate, node.emit("Sigmoid", node.emit("Mul", alpha, gate)))
     other = node.emit("Add", up, node.known(float(node.attribute("activation_beta")), kind))
     node.emit("Mul", active, other, to=node.output())
+
+
+@expander("LinearAttention", domain=CONTRIB)
+def linear_attention(node: Expansion) -> None:
+    """ONNX's LinearAttention; heads of queries and keys that serve several ones of values are repeated."""
+    if node.attribute("state_window"):
+        raise UnsupportedCase("LinearAttention of several states, which onnxruntime computes on no CPU")
+    heads, shared = node.positive("q_num_heads"), node.positive("kv_num_heads")
+    size = known_size(node, "query", 2) // heads
+    key_heads = known_size(node, "key", 2) // size
+    query = node.input("query") if heads >= shared else _repeated(node, "query", heads, shared, size)
+    key = node.input("key") if key_heads == shared else _repeated(node, "key", key_heads, shared, size)
+    attributes = node.attributes("chunk_size", "update_rule") | {
+        "q_num_heads": max(heads, shared), "kv_num_heads": shared,
+        "scale": float(node.attribute("scale")) or size**-0.5,
+    }
+    inputs = (query, key, *(node.input(name) for name in ("value", "past_state", "decay", "beta")))
+    node.opset = _SINCE
+    outputs = [node.output(0) or node.fresh("output"), node.output(1) or node.fresh("state")]
+    node.emit_several("LinearAttention", outputs, *inputs, **attributes)
+
+
+def _repeated(node: Expansion, name: str, count: int, wanted: int, size: int) -> str:
+    """An input [batch, time, heads * size], of whose heads each one stands for several."""
+    if wanted % count:
+        raise UnsupportedCase(f"{count} heads for {wanted}")
+    places = node.known(np.repeat(np.arange(count), wanted // count))
+    by_head = node.emit("Gather", node.reshape(node.input(name), 0, 0, count, size), places, axis=2)
+    return node.reshape(by_head, 0, 0, wanted * size)
