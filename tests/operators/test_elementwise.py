@@ -231,6 +231,9 @@ CASES += [
     at_sizes(Case("Where", 16, {"c": random(2, 1, 3, 3, dtype="bool"), "a": random(2, 4, 3, 3), "b": random(1)}),
              {"c": ["batch", 1, "seq", "seq"], "a": ["batch", 4, "seq", "seq"]},
              {"c": random(1, 1, 5, 5, dtype="bool"), "a": random(1, 4, 5, 5)}),
+    *[at_sizes(Case("Where", 16, {"c": random(1, 3, dtype="bool"), "a": np.array(a, np.float32), "b": np.array(b, np.float32)}, constants=["a", "b"],
+                    note=f"{a} or {b}"), {"c": [1, "n"]}, {"c": random(1, 5, dtype="bool")})
+      for a, b in ((0, -3.4028234663852886e38), (0, 7), (7, 0), (-7, 0), (0, 0), (0, float("-inf")))],
     *[at_sizes(Case("Clip", 13, {"x": X, "low": low, "high": np.array(0.5, np.float32)}), {"x": ["n", 3, "h", "w"]},
                {"x": random(1, 3, 6, 2)}) for low in (None, np.array(-0.5, np.float32))],
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
@@ -118,10 +119,27 @@ def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, 
         lines = [f"if ({condition.text} != 0) {{", first, "} else {", second, "}"]
         return node.result(name, view, before=["\n".join(lines)])
     if _may_be_vector_of_unknown_length(view):
+        masked = _masked_number(condition.text, chosen, other)
+        if masked is not None:
+            return node.result(masked, view)
         return node.result(node.call("where", condition.text, *branches), view)
     # it takes a matrix filled with a scalar of the run for one without zeros (filled-with-unknown-number)
     mask = condition.text if node.constant(0) is not None else f"{condition.text} > 0"
     return node.result(counted(f"ifelse({mask}, {', '.join(branches)})"), view)
+
+
+def _masked_number(mask: str, chosen: Operand, other: Operand) -> str | None:
+    """The product that is a number where a mask of 0 and 1 chooses it and 0 elsewhere, which has no sign; or None."""
+    if not chosen.kind == other.kind == SINGLE:
+        return None
+    first, second = number_in(chosen.text), number_in(other.text)
+    if first is None or second is None or not all(map(math.isfinite, (first, second))):
+        return None
+    if second == 0 < first:
+        return f"{mask} * {chosen.text}"
+    if first == 0 and second != 0:
+        return f"(1 - {mask}) * {other.text}" if second > 0 else f"({mask} - 1) * {literal(-second)}"
+    return None
 
 
 def _may_be_vector_of_unknown_length(view: View) -> bool:
