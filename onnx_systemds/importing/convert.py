@@ -32,6 +32,7 @@ from onnx_systemds.importing.passes.named_sizes import with_named_sizes
 from onnx_systemds.importing.passes.own_loops import with_own_loops
 from onnx_systemds.importing.passes.products_of_sizes import with_known_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
+from onnx_systemds.importing.passes.single_uses import with_single_uses
 from onnx_systemds.importing.passes.specialisation.specialise import (
     for_callers_of_known_sizes,
     specialise,
@@ -227,6 +228,8 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     script = with_named_sizes(with_named_products(without_aliases(script)))
     script = with_untried_sizes(with_calls_apart(with_known_products(script)))
     script = with_checked_sizes(script)
+    if writing.specialised:
+        script = with_single_uses(script)
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))

@@ -8,7 +8,7 @@ What stands in a loop or a branch is of the node that the whole is of.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
@@ -87,6 +87,29 @@ class CallOrigin:
     number: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedOrigin:
+    """That of a statement which was several, the last one with the same target: each knew what it was of."""
+
+    statements: tree.Block
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What the statements were of, that of the last one at the end."""
+        return tuple(dict.fromkeys(statement.origin for statement in self.statements if statement.origin is not None))
+
+    @property
+    def own(self) -> object:
+        """What the last of the statements was of, or else the one before it."""
+        return next(iter(self.parts[::-1]), None)
+
+
+def taken_apart(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
+    """The statements of a block, those that were several as they were."""
+    for statement in block:
+        yield from statement.origin.statements if isinstance(statement.origin, JoinedOrigin) else (statement,)
+
+
 def origin_of(node: NodeView) -> Origin:
     """The origin of a node's statements."""
     given = node.node
@@ -99,6 +122,7 @@ class PlacedStatement:
 
     Lines and columns count from 1. function: the one that it stands in, or "". is_whole: it is in no loop or branch.
     shared: the nodes that it computes in the calls of its function. calls: the call of such a function that it is.
+    others: what else it computes, each an `Origin` or a `SharedOrigin`.
     """
 
     line: int
@@ -109,13 +133,19 @@ class PlacedStatement:
     is_whole: bool = True
     shared: SharedOrigin | None = None
     calls: CallOrigin | None = None
+    others: tuple[object, ...] = ()
 
     @property
     def origins(self) -> list[Origin]:
         """The nodes that it computes."""
-        if self.shared is not None:
-            return self.shared.all()
-        return [] if self.origin is None else [self.origin]
+        own = self.origin if self.shared is None else self.shared
+        return list(dict.fromkeys(origin for part in (*self.others, own) for origin in _nodes_of(part)))
+
+
+def _nodes_of(part: object) -> list[Origin]:
+    if isinstance(part, SharedOrigin):
+        return part.all()
+    return [part] if isinstance(part, Origin) else []
 
 
 def read_back(text: str, functions: Sequence[tree.Function], block: tree.Block = ()) -> tree.Script:
@@ -154,11 +184,13 @@ def placed_statements(script: tree.Script) -> list[PlacedStatement]:
 def _in_block(block: tree.Block, function: str, around: PlacedStatement | None = None) -> Iterator[PlacedStatement]:
     for statement in block:
         outer, shared = (None, None) if around is None else (around.origin, around.shared)
-        origin = statement.origin if isinstance(statement.origin, Origin) else outer
-        shared = statement.origin if isinstance(statement.origin, SharedOrigin) else shared
-        calls = statement.origin if isinstance(statement.origin, CallOrigin) else None
+        given = statement.origin
+        own, others = (given.own, given.parts[:-1]) if isinstance(given, JoinedOrigin) else (given, ())
+        origin = own if isinstance(own, Origin) else outer
+        shared = own if isinstance(own, SharedOrigin) else shared
+        calls = own if isinstance(own, CallOrigin) else None
         line, column = statement.position.line, statement.position.column
-        found = PlacedStatement(line, column, function, statement, origin, around is None, shared, calls)
+        found = PlacedStatement(line, column, function, statement, origin, around is None, shared, calls, others)
         yield found
         for inner in blocks_in(statement):
             yield from _in_block(inner, function, found)

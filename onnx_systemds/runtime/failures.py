@@ -18,7 +18,15 @@ from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.engine import EngineError, ScriptCompileError, ScriptRuntimeError
 from onnx_systemds.engine.errors import FailedNode
-from onnx_systemds.importing.origins import PlacedStatement, placed_statements, read_back, statements_between
+from onnx_systemds.importing.origins import (
+    Origin,
+    PlacedStatement,
+    SharedOrigin,
+    placed_statements,
+    read_back,
+    statements_between,
+    taken_apart,
+)
 from onnx_systemds.importing.passes.block_cuts import BLOCK_CUT, cut, with_never
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.driver import Program
@@ -94,14 +102,14 @@ def _failed(error: EngineError, places: Sequence[PlacedStatement]) -> _Failed:
 
 def _of_nodes(place: PlacedStatement, around: Iterable[Sequence[PlacedStatement]]) -> Iterator[PlacedStatement]:
     """A statement for each of the nodes that it may be of. around: the running blocks, the innermost one first."""
-    shared = place.shared
-    if shared is None:
-        yield from () if place.origin is None else (place,)
-        return
-    numbers = (_calls(block, shared.function) for block in around)
-    for number in next(filter(None, numbers), range(len(shared.calls))):
-        if (origin := shared.of(number)) is not None:
-            yield replace(place, origin=origin)
+    for part in (*place.others, place.origin if place.shared is None else place.shared):
+        if isinstance(part, Origin):
+            yield place if part is place.origin else replace(place, origin=part)
+        elif isinstance(part, SharedOrigin):
+            numbers = (_calls(block, part.function) for block in around)
+            for number in next(filter(None, numbers), range(len(part.calls))):
+                if (origin := part.of(number)) is not None:
+                    yield replace(place, origin=origin)
 
 
 def _calls(block: Iterable[PlacedStatement], function: str) -> list[int]:
@@ -134,7 +142,9 @@ def _line_in(saved: str, script: Script, failed: PlacedStatement) -> int | None:
     own = [place for place in places if failed.origin in place.origins]
     targets = assigned((failed.statement,))
     same = [place for place in own if place.statement == failed.statement]
-    return next((place.line for place in [*same, *own] if assigned((place.statement,)) == targets), None)
+    found = [place for place in [*same, *own] if assigned((place.statement,)) == targets]
+    found += [place for place in own if targets in (assigned((it,)) for it in taken_apart((place.statement,)))]
+    return found[0].line if found else None
 
 
 def _traced(script: tree.Script, *, is_stop: bool) -> tree.Script:
@@ -143,7 +153,7 @@ def _traced(script: tree.Script, *, is_stop: bool) -> tree.Script:
         failing = parse_snippet(_FAILING)[0]
         script = rewritten(script, lambda node: replace(failing, origin=node.origin) if _stops(node) else node)
     sources = tuple(item for item in script.items if isinstance(item, tree.Source))  # these stand at the top
-    main = with_never(_apart(tuple(item for item in script.statements if not isinstance(item, tree.Source))))
+    main = with_never(_apart(item for item in script.statements if not isinstance(item, tree.Source)))
     functions = (replace(function, body=with_never(_apart(function.body))) for function in script.functions.values())
     return replace(script, items=(*sources, *functions, *main))
 
@@ -152,10 +162,8 @@ def _stops(node: tree.Node) -> bool:
     return isinstance(node, tree.CallStatement) and node.call.function == "stop"
 
 
-def _apart(block: tree.Block) -> list[tree.Statement]:
+def _apart(block: Iterable[tree.Statement]) -> list[tree.Statement]:
     found: list[tree.Statement] = []
-    for before, statement in zip((None, *block), block):
-        if before is not None:
-            found.append(cut(BLOCK_CUT))
-        found.append(statement)
+    for statement in taken_apart(block):
+        found += [cut(BLOCK_CUT), statement] if found else [statement]
     return found

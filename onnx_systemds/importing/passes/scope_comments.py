@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.importing.origins import Origin
+from onnx_systemds.importing.origins import JoinedOrigin, Origin
 
 _DEPTH = 2
 
@@ -15,7 +15,7 @@ def with_scope_comments(body: tree.Block) -> tree.Block:
     found: list[tree.Statement] = []
     current = ""
     for statement in body:
-        module = _module(statement.origin)
+        module = module_of(statement.origin)
         if module and module != current and not statement.shares_line:
             current = module
             statement = _with_comment(statement, f"# {module}")
@@ -23,8 +23,10 @@ def with_scope_comments(body: tree.Block) -> tree.Block:
     return tuple(found)
 
 
-def _module(origin: object) -> str:
+def module_of(origin: object) -> str:
     """The scope of a node up to its first number, ``encoder.layer.0``, or its first words; "" if it has none."""
+    if isinstance(origin, JoinedOrigin):
+        origin = origin.own
     if not isinstance(origin, Origin):
         return ""
     numbers = [place for place, word in enumerate(origin.scope) if word.isdigit()]
