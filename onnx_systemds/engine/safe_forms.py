@@ -8,6 +8,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.operands import called, number_in
 
 ZEROS = "zeros"  # the library function
+_BLOCK = 1000  # rows and columns of a block on Spark
 
 
 def progression(first: str, last: str, step: str) -> str:
@@ -37,11 +38,13 @@ def matrix_product(left: str, right: str) -> str:
     return f"{left} %*% {right}"
 
 
-def equal_pairs(column: str, row: str) -> str:
-    """DML of where an element of a column is one of a row, which has no -0.0 (comparisons-with-sorted-row).
+def equal_pairs(column: str, row: str, count: int) -> str:
+    """DML of where an element of a column is one of a row of ``count``, none -0.0 (comparisons-with-sorted-row).
 
     Numbers that nothing was added to may be -0.0; then adding 0 makes 0 of it.
     """
+    if count > _BLOCK:
+        return equal_places(f"({column}) + 0", f"t({row})")
     return f'outer(({column}) + 0, {row}, "==")'
 
 

@@ -35,6 +35,8 @@ GIVEN = {
     "s": _RANDOM.normal(size=(5, ROWS, 4)).astype(np.float32),
     "lengths": _LENGTHS,
     "k": np.array([1001]),
+    "t": np.array([2002]),
+    "q": _RANDOM.normal(size=(1, 4)).astype(np.float32),
     "f": np.array([[-9, -8, -7, -6, -5, -9, -8, -7, -6, -4, -8, -1, -9, -7, -3, -9, -8, -7, -9, -8, -2, -9]], np.float32),
     "e": _RANDOM.random((ROWS, 1)).astype(np.float32),
     "r": _RANDOM.normal(size=(ROWS, 1, 6)).astype(np.float32),
@@ -60,6 +62,10 @@ CASES = {
     "Gather": ("s = ReduceSum<keepdims = 0>(x, o) m = Greater(s, t) i = NonZero(m) j = Squeeze(i, z) y = Gather(x, j)",
                "float[n,m] x", "float t = {-99.0}, int64[1] z = {0}, int64[1] o = {1}"),
     "OneHot": ("y = OneHot(k, d, v)", "int64[n] k", "int64 d = {1003}, float[2] v = {0.5, 2.0}"),
+    "CDist-row": ("y = com.microsoft.CDist<metric = \"euclidean\">(q, o)", "float[k,4] q, float[n,4] o", ""),
+    "Trilu-row": ("y = Trilu<upper = 1>(f, k)", "float[1,m] f", "int64 k = {3}"),
+    "LabelEncoder": (f"y = ai.onnx.ml.LabelEncoder<keys_int64s = {[*range(0, 2006, 2)]}, values_floats = {[0.5 * i for i in range(1003)]}>(t)",
+                     "int64[n] t", ""),
     "TopK-row": ("v, places = TopK(f, k) y = Neg(v)", "float[n,m] f", "int64[1] k = {4}"),
     "TopK-one": ("v, places = TopK<largest = 0>(e, k) y = LogSoftmax(v)", "float[n,1] e", "int64[1] k = {1}"),
     "MaxPool": ("m, i = MaxPool<kernel_shape = [2], strides = [2]>(r) y = Cast<to = 1>(i)", "float[n,1,6] r", ""),
@@ -108,10 +114,10 @@ def test_operators(mode: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(plain_engine, "write_matrix", partial(write_matrix, block_size=BLOCK))
     heads, lines, calls = [], ["never = time() < 0"], {}
     for name, (node, inputs, constants) in CASES.items():
-        head = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>'
+        head = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3, "com.microsoft" : 1]>'
         model = parser.parse_model(f"{head} g ({inputs}) => (float[p,q] y) <{constants}> {{ {node} }}")
         model.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(1, None))
-        script = import_model(model)
+        script = import_model(model, weights="inline")  # the blocks of files are of 1000
         given = {port.name: GIVEN[port.name] for port in script.inputs}
         namespace = name.replace("-", "_")
         call = PlainCall(script, given, place.folder, f"{mode}_{namespace}_", namespace, open_sizes=True)

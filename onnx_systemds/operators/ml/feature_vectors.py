@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.engine.safe_forms import equal_pairs, equal_places
+from onnx_systemds.engine.safe_forms import equal_pairs
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
@@ -139,7 +139,5 @@ def one_hot_encoder(node: NodeView) -> Fragment:
     if node.dtype("X") not in INTEGER_DTYPES and node.dtype("X") != "string":
         x = truncated(x)
     known = node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")
-    text = equal_pairs(x, known)
-    if len(row) > 1000:
-        text = equal_places(f"({x}) + 0", f"t({known})")
+    text = equal_pairs(x, known, len(row))
     return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)

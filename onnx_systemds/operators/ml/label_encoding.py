@@ -151,6 +151,6 @@ def _place_text(node: NodeView, x: str, keys: Array) -> str:
         shifted = x if first == 1 else f"({x} - ({first - 1}))"
         return f"{shifted} * ({shifted} > 0) * ({shifted} <= {count})"
     row = node.constant_matrix(keys.reshape(1, -1) + 0.0, "keys")
-    found = f"{equal_pairs(x, row)} %*% seq(1, {count})"
+    found = f"{equal_pairs(x, row, count)} %*% seq(1, {count})"
     unknown = np.flatnonzero(np.isnan(keys))
     return f"{found} + ({x} != {x}) * {int(unknown[0]) + 1}" if unknown.size else found

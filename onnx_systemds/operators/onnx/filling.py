@@ -244,15 +244,25 @@ def trilu(node: NodeView) -> Fragment:
         return node.result(f"{side}.tri(target={node.view('input', plane)}, diag=TRUE, values=TRUE)", plane)
     if is_finite(node, 0):
         view = View(count, rows * cols) if count != 1 else View(rows, cols)
-        ones = f'outer({row_numbers}, {col_numbers}, "{kept}")'
+        ones = _compared(rows, row_numbers, kept, col_numbers)
         ones = ones if count == 1 else node.reshape(ones, View(1, view.cols))
         return node.result(f"{node.view('input', view)} * {ones}", view)
     # The zeros first, their size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
     if count != 1:
         row_numbers = f"({count_from_one(node.dim(view.rows))} - 1) %% {node.factor(rows)} + 1{shift}"
-    mask = f'outer({row_numbers}, {col_numbers}, "{beyond}")'
+    mask = _compared(view.rows, row_numbers, beyond, col_numbers)
     return node.result(counted(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})"), view)
+
+
+_TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
+
+
+def _compared(rows: Dim, column: str, comparison: str, row: str) -> str:
+    """Each element of a column compared with those of a row; on Spark, an outer of a single row lacks blocks."""
+    if rows == 1:
+        return f"{row} {_TURNED[comparison]} as.scalar({column})"
+    return f'outer({column}, {row}, "{comparison}")'
 
 
 @gradient("Trilu")
