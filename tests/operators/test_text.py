@@ -77,12 +77,12 @@ def test_rank_0_is_a_string() -> None:
     text = 'g (string x) => (string y, bool b) { k = Constant <value = string {"blue"}> () b = Equal(x, k) y = Identity(x) }'
     check(text, {"x": np.array("blue", dtype=object)}, {"x": np.array("", dtype=object)})
     script = import_model(model_of(text)).text
-    assert "function(string x)\n    return (string y, boolean b)" in script
+    assert "function(string x) return (string y, boolean b)" in script
 
 
 def test_frames_at_the_interface() -> None:
     script = import_model(model_of("g (string[N,3] x) => (string[3,N] y) { y = Transpose(x) }")).text
-    assert "function(frame[string] x)\n    return (frame[string] y)" in script
+    assert "function(frame[string] x) return (frame[string] y)" in script
 
 
 def test_several_inputs_share_the_dictionary() -> None:

@@ -153,6 +153,6 @@ def test_a_large_dictionary_in_a_loop() -> None:
 
 def test_the_dictionary_is_a_parameter_and_a_result() -> None:
     script = import_model(model_of(IFS["one branch makes text"])).text
-    assert "matrix[double] x, frame[string] texts)\n    return (matrix[double] a, frame[string] texts_2)" in script
+    assert "matrix[double] x, frame[string] texts) return (matrix[double] a, frame[string] texts_2)" in script
     read = import_model(model_of(IFS["a branch only reads text"])).text
-    assert "matrix[double] x, frame[string] texts)\n    return (matrix[double] a)" in read
+    assert "matrix[double] x, frame[string] texts) return (matrix[double] a)" in read
