@@ -76,6 +76,8 @@ CASES = [
         "G = replace(target=G, pattern=0.0, replacement=9.0)\nG = replace(target=G, pattern=NaN, replacement=7.5)\n"
         "Y = as.matrix(cbind(G[, 1:2], G[, 4:8]))\nH = replace(target=G, pattern=0.5, replacement=1.5)\n"
         "Z = as.matrix(G == H) + as.matrix(G[, 1] != H[, 2])", outputs=("Y", "Z")),
+    row("texts replaced that the run knows", 's = as.scalar(F[nrow(F), 1])\nG = replace(target=F, pattern=as.scalar(F[1, 1]), replacement="z")\n'
+        'Y = replace(target=G, pattern=s, replacement=s + "2")'),
     row("texts compared", "Y = F[, 1] == F[, 2]"),
     row("texts that differ", 'G = replace(target=F[, 1], pattern="b", replacement="a")\nY = as.matrix(F[, 1] != G)'),
     row("a cell compared", 's = as.scalar(F[2, 1])\nY = matrix(0, 1, 1)\nif (s != "c" & s == "b") { Y = Y + 1 }'),
@@ -286,7 +288,8 @@ REFUSED = [
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"hash\\": [1]}", meta=F)', '"hash"'),
     ("Y = replace(target=as.frame(as.matrix(F)), pattern=0, replacement=1)", "replace of 0 in columns of numbers: their types are"),
     ('Y = replace(target=frame(0, rows=2, cols=2, schema=["INT64"]), pattern=0, replacement=0.5)', "replace of 0 in columns of numbers: their types are"),
-    ('Y = replace(target=F, pattern=as.scalar(F[1, 1]), replacement="a")', "replace in a frame of what only the run knows"),
+    ('Y = replace(target=F, pattern=sum(as.matrix(F)), replacement="a")', "replace in a frame of what is no text, and only the run knows"),
+    ('Y = replace(target=as.frame(as.matrix(F)), pattern=as.scalar(F[1, 1]), replacement="a")', "of a text that only the run knows"),
     ("G = as.frame(matrix(1, nrow(F), 1))\nY = cbind(F, G) == cbind(G, F)", "a frame of texts and numbers, which no tensor can hold"),
     ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),
     ("Y = sum(F)", "a frame"),

@@ -11,7 +11,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.texts import EQUAL_TEXTS, compare_texts, equal_texts, text
 from onnx_systemds.exporting.graph.nodes import TEXT
-from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
+from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, scalar_text
 from onnx_systemds.inference.dims import Dim, Dims
 
 NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
@@ -111,25 +111,31 @@ def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> Fr
 
 def replace_text(ctx: Context, target: FrameValue, pattern: Value, replacement: Value) -> FrameValue:
     """Return a frame in which every cell with one text, which may be that of a number, holds another."""
-    wanted = [value.known for value in (pattern, replacement) if isinstance(value, Scalar) and value.known is not None]
-    if len(wanted) != 2:
-        raise UnsupportedCase("replace in a frame of what only the run knows")
-    old, new = (str(known).lower() if isinstance(known, bool) else scalar_text(known) for known in wanted)
+    shown = [_shown(value) for value in (pattern, replacement)]
+    old, new = (text(ctx, each) if isinstance(each, str) else each for each in shown)
     types = target.types or ("",) * len(target.parts)
-    parts = [_text_replaced(ctx, part, old, new) if part.kind == TEXT else _replaced(ctx, part, type_, old, new)
-             for part, type_ in zip(target.parts, types)]
+    parts = [ctx.g.where(equal_texts(ctx, part, old), new, part) if part.kind == TEXT
+             else _replaced(ctx, part, type_, *shown) for part, type_ in zip(target.parts, types)]
     return FrameValue(tuple(parts), types=target.types)
 
 
-def _text_replaced(ctx: Context, part: Tensor, old: str, new: str) -> Tensor:
-    return ctx.g.where(equal_texts(ctx, part, text(ctx, old)), text(ctx, new), part)
+def _shown(value: Value) -> str | Tensor:
+    """Return the text by which `replace` says a number, a truth or a text; a tensor for one that only the run knows."""
+    known = value.known if isinstance(value, Scalar) else None
+    if known is not None:
+        return str(known).lower() if isinstance(known, bool) else scalar_text(known)
+    if not isinstance(value, Scalar) or not isinstance(value.content, Tensor) or value.type != STRING:
+        raise UnsupportedCase("replace in a frame of what is no text, and only the run knows")
+    return value.content
 
 
-def _replaced(ctx: Context, part: Tensor, type_: str, old: str, new: str) -> Tensor:
+def _replaced(ctx: Context, part: Tensor, type_: str, old: str | Tensor, new: str | Tensor) -> Tensor:
     """Return columns of numbers or truths in which one that a text shows is replaced.
 
     As in the engine it is if the text is of their type: digits alone are an integer, -1 is none.
     """
+    if not isinstance(old, str) or not isinstance(new, str):
+        raise UnsupportedCase("replace in columns of numbers of a text that only the run knows")
     if not _NUMBER_OR_TRUTH.fullmatch(old):
         return part
     shown = [_type_shown(each) for each in (old, new)]
