@@ -7,6 +7,11 @@ from pathlib import Path
 REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
+def section(name: str) -> str:
+    """Return the text of a section of the report; nothing where there is none."""
+    return REPORT.read_text().partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0].strip()
+
+
 def write_section(name: str, text: str) -> None:
     """Put a section into the report, in place of the former one or at the end."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -24,7 +24,7 @@ from benchmarks.large_models import bert_base, bert_feeds
 from benchmarks.models import open_session, reported, runtime_of, stored_feeds
 from benchmarks.open_batches import with_open_batch
 from benchmarks.programs import Times, require_native_blas, timed
-from benchmarks.report import write_section
+from benchmarks.report import section, write_section
 from onnx_systemds import import_model
 from onnx_systemds.engine.launcher import memory_options
 from onnx_systemds.importing.script import Script
@@ -214,10 +214,24 @@ def line(name: str, rows: int | None, row: Row) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def measured_again(stored: str, lines: Sequence[str]) -> str:
+    """The stored table with other lines for the models and numbers of rows that they are of. Raises SystemExit."""
+    if lines[1] not in stored.splitlines():
+        raise SystemExit("the stored table has other columns: measure all models")
+    again = {_measured(line): line for line in lines}
+    return "\n".join(again.get(_measured(line), line) for line in stored.splitlines())
+
+
+def _measured(line: str) -> tuple[str, ...]:
+    """The model and its rows, of a line of the table."""
+    return tuple(line.split("|")[1:3]) or (line,)
+
+
 def main() -> None:
     """Print a line for each model and number of rows, and store the table if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="store the table in docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true",
+                        help="store the table in docs/benchmarks.md, or with --only these lines of it")
     parser.add_argument("--native-blas", choices=("openblas", "mkl"), help="measure with this library as well")
     parser.add_argument("--session", action="store_true", help="measure ScoringFunction as well")
     parser.add_argument("--products", action="store_true", help="measure the time of products as well")
@@ -254,7 +268,8 @@ def main() -> None:
                     if rows is None or row.onnxruntime > 1e3 * LONGEST:
                         break
     if arguments.write:
-        write_section("scripts", "\n".join(lines))
+        table = "\n".join(lines)
+        write_section("scripts", table if arguments.only is None else measured_again(section("scripts"), lines))
 
 
 if __name__ == "__main__":

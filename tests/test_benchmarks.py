@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from benchmarks import exports, programs
+from benchmarks import exports, programs, scripts
 from benchmarks.engine_statistics import engine_statistics
 from benchmarks.expert_models import CASES, Case
 from benchmarks.large_models import bert_base, bert_feeds
@@ -138,3 +138,12 @@ def test_a_layer_of_bert_of_usual_size() -> None:
     assert script.text.count("the next weights come without sizes") == 1
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
     np.testing.assert_allclose(score_plainly(script, feeds)["last"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_lines_that_were_measured_again_stand_in_place_of_the_old_ones() -> None:
+    head, ruler = "| model | rows | ms |", "|---|--:|--:|"
+    stored = "\n".join(["## Scripts", "", head, ruler, "| a | 1 | 2.0 |", "| a | 16 | 9.0 |", "| b | 1 | 3.0 |"])
+    again = scripts.measured_again(stored, ["## Scripts", head, ruler, "| a | 16 | 8.0 |"])
+    assert again == stored.replace("9.0", "8.0")
+    with pytest.raises(SystemExit, match="other columns"):
+        scripts.measured_again(stored, ["## Scripts", "| model | rows | ms | ratio |", ruler, "| a | 16 | 8.0 | 1 |"])
