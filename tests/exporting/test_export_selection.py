@@ -48,7 +48,10 @@ CASES = [
         {"I": ["N", "M"]}, [{"I": MORE_IDS[0]["I"]}]),
     *(row(f"{text} takes the first column", f"Y = {text}", {"I": IDS["I"]}, {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}])
       for text in ("table(seq(1, nrow(I)), cbind(I, 9 * I), nrow(I), 5)",
-                   "table(I, cbind(2 * I, I))", "table(I, cbind(I, 9 * I), I, 4, 4)", "table(I, cbind(I, 9 * I), 4, 5)")),
+                   "table(I, cbind(2 * I, I))", "table(I, cbind(I, 9 * I), I, 4, 4)", "table(I, cbind(I, 9 * I), 4, 5)",
+                   "table(I, matrix(rbind(I, I + 1), rows=nrow(I), cols=2), 4, 5)")),
+    row("chosen rows of pairs in one column", """J = matrix(outer(I, t(seq(0, 1)), "+"), rows=2 * nrow(I), cols=1)
+Y = table(seq(1, 2 * nrow(I)), J, 2 * nrow(I), 5) %*% seq(1, 5)""", {"I": IDS["I"]}, {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}]),
     row("table of NaN", "Y = table(I, J)", UNDEFINED, {"I": ["N", 1], "J": ["N", 1]}, [PAIRS]),
     row("table of NaN in one", "Y = table(J, 1)", {"J": UNDEFINED["J"]}, {"J": ["N", 1]}),
     row("one weight that is no number", "w = sum(J) * 0 + 0 / 0\nY = table(I, J, w, 4, 4) + table(I, J, 0 / 0, 4, 4)", PAIRS),

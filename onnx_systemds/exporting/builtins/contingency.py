@@ -36,8 +36,8 @@ def table(
         b = ctx.matrix(ctx.g.expand(ctx.floats(b), a.dims))
     if isinstance(w, Scalar) and w.known != 1:
         w = ctx.matrix(ctx.g.expand(_without_nan(ctx, ctx.floats(w)), a.dims))
-    if a.cols == 1 and isinstance(b.cols, int) and b.rows == a.rows:
-        b = ctx.matrix(ctx.g.slice(ctx.floats(b), 1, 0, 1))  # the engine goes by the first indices' columns
+    if a.cols == 1 != b.cols and isinstance(b.cols, int) and b.rows == a.rows:
+        b = ctx.matrix(ctx.g.slice(ctx.flat(b), 1, 0, 1))  # the engine goes by the first indices' columns
     for other in (b, w):
         if isinstance(other, Matrix):
             _check_sizes(a, other)
