@@ -177,7 +177,13 @@ LOOPS = [
           y, z, i = Loop (n, , x) <body = b (int64 k, bool c, float[2,3] v) =>
             (bool c2, float[2,3] v2, float[2,3] s, int64 k2) {
               c2 = Identity(c) v2 = Add(v, w) s = Mul(v, v2) k2 = Identity(k) }>
-        }""", TRIPS, {"w": random(2, 3, seed=3)}, contains="for ("),
+        }""", [*TRIPS, {**TRIPS[0], "n": np.array(-1)}], {"w": random(2, 3, seed=3)}, contains="for ("),
+    Model("a negative count", """
+        g (float[2,3] x) => (float[2,3] y, float[t,2,3] z) {
+          n = Constant<value = int64 {-1}>()
+          y, z = Loop (n, , x) <body = b (int64 k, bool c, float[2,3] v) => (bool c2, float[2,3] v2, float[2,3] s) {
+              c2 = Identity(c) v2 = Add(v, x) s = Exp(v) }>
+        }""", [{"x": X}]),
     Model("condition", """
         g (float limit, float[2,3] x) => (float[2,3] y, float total, float[t] z) {
           yes = Constant<value = bool {1}>()

@@ -252,6 +252,8 @@ class _LoopText:
             given = f"as.double({node.scalar(1)})" if node.has(1) else "1.0"
             statements.append(f"{self.condition} = {given}")
         known = node.constant(0)
+        if known is not None and int(known.ravel()[0]) < 0:
+            return "0", statements
         if not node.has(0) or (known is not None and int(known.ravel()[0]) >= _MOST_TRIPS):
             if not self.stops:
                 raise UnsupportedCase("the loop has neither a trip count nor a condition that can end it")
@@ -279,7 +281,8 @@ class _LoopText:
             block = as_row(rows[position], value, node, known=known)
             cols = node.dim(product(dims[1:])) if known else "1"
             if known and not self.stops:
-                before.append(f"{target} = matrix(0, rows={limit}, cols={cols})")
+                count = limit if limit.isdigit() or node.integers(0) else f"max({limit}, 0)"
+                before.append(f"{target} = matrix(0, rows={count}, cols={cols})")
                 each.append(f"{target}[{self.counter}, ] = {block}")
                 continue
             room = node.named(f"rows{position}", f"matrix(0, rows=0, cols={cols})", before)
