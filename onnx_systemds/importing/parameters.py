@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.importing.passes.block_cuts import STRING_CUT
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.values import DML_INTEGERS, Value, is_parameter
@@ -59,8 +60,9 @@ def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[st
     if form is not SCALAR:
         return [f"[{codes}, {NEW_TEXTS}] = {function}({identifier}, {scope.texts()})",
                 *scope.forms.define(name, codes, form)]
-    matrix = scope.names.fresh(f"{name}_code")
-    return [f"[{matrix}, {NEW_TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
+    matrix, frame = scope.names.fresh(f"{name}_code"), scope.names.fresh(f"{name}_frame")
+    return [STRING_CUT, f"{frame} = as.frame({identifier})", STRING_CUT,  # engine/faults: delimiters-in-string
+            f"[{matrix}, {NEW_TEXTS}] = text_codes({frame}, {scope.texts()})",
             *scope.forms.define(name, f"as.scalar({matrix})", form)]
 
 

@@ -11,6 +11,7 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import read_in
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import MATRIX, scalar_argument
+from onnx_systemds.importing.passes.block_cuts import NEVER, STRING_CUT
 from onnx_systemds.importing.passes.specialisation.products import FILTERS
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
@@ -165,6 +166,7 @@ def program_of(
     results = [f"result{position}" for position in range(len(ports))]
     target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
     lines.append(f"{target} = {script.function}({', '.join(arguments)})")
+    lines += [NEVER] if any(port.dims == () and port.dtype == "string" for port in ports) else []
     for position, (port, result) in enumerate(zip(ports, results)):
         lines += _writing(port, result, f"out{position}")
     native_blas = all(function.name != FILTERS for function in functions.functions)
@@ -185,8 +187,10 @@ def _writing(port: Port, result: str, name: str) -> list[str]:
     """The statements that write a result."""
     if port.is_list:
         return list_transfer.writing(port, result, name)
+    if port.dims == () and port.dtype == "string":
+        return [STRING_CUT, f"{name} = as.frame({result})", STRING_CUT, f'write({name}, "./{name}")']
     if port.dims == ():
-        result = f"as.frame({result})" if port.dtype == "string" else f"as.matrix(as.double({result}))"
+        result = f"as.matrix(as.double({result}))"
     return [f"{name} = {result}", f'write({name}, "./{name}")']
 
 

@@ -141,6 +141,11 @@ write(y, "y.csv", format="csv", sep=";")
      [{"x": np.array(["a b  c", " ", "one"], dtype=object)}]),
     ("g (string[1,A,B] x) => (string[K,1,A,B] y) { w, z = StringSplit(x) y = Transpose <perm = [3, 0, 1, 2]> (w) }",
      [{"x": np.array([[["a b", "c d e"], ["q", ""]]], object)}, {"x": np.array([[["a"]]], object)}]),
+    ("""g (string x, bool c) => (string[1] y, string z) <int64[1] one = {1}> {
+        v = Reshape(x, one) z = If (c) <then_branch = t () => (string a) { k = Constant <value = string {"0"}> () a = StringConcat(x, k) },
+                                        else_branch = e () => (string b) { l = Constant <value = string {"°"}> () b = StringConcat(x, l) }>
+        y = StringConcat(x, v) }""",
+     [{"x": np.array(text, object), "c": np.array(c)} for text, c in (("5 °C", True), ("a·b", False), ("¶", True))]),
     ("g (string x) => (string[K] y, int64 z) { y, z = StringSplit(x) }",
      [{"x": np.array(text, dtype=object)} for text in ("a b  c", "one", "")]),
     ("g (string[N] x) => (string[M] y) { y = StringNormalizer <locale = \"C\", case_change_action = \"UPPER\", stopwords = [\"a\", \"B\"]> (x) }",

@@ -47,6 +47,18 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((0, float("nan")),),
     ),
     Fault(
+        "delimiters-in-string",
+        "as.frame of a string that only the run knows ends in an error where the string has a delimiter of the engine's"
+        " instructions and its block is compiled anew, as those of unknown sizes are: it gets into the instruction",
+        'degree = as.scalar(map(as.frame("x"), "x -> String.valueOf((char) 176)"))\n'
+        'if (sum(X) > 0) {\nsome = removeEmpty(target=X, margin="rows")\ntext = as.frame(degree)\n}\n'
+        "result = some * nrow(text)",
+        ((1,),),
+        "STRING_CUT of importing/passes/block_cuts.py",
+        inputs=((1,),),
+        raises="empty String",
+    ),
+    Fault(
         "product-of-few-rows",
         "X %*% Y of fewer than 16 rows, more than 1,024 inner elements for each thread, and fewer columns than rows,"
         " but more than one, ends in an error: the product's elements are counted in the columns of t(Y)",
