@@ -41,6 +41,7 @@ OPERATORS = [
     row("comparison", "Y = (X > 0) + (X <= 0.5) * 2 + (X == X) + (X != 0)"),
     row("logic", "Y = ((X > 0) & (X < 1)) + !(X > 0) + (X | (X > 0)) + xor(X > 0, X > 1)"),
     row("modulus", "Y = (X * 7) %% 3 + (X * 7) %/% 3 + (X * 7) %% -2.5"),
+    row("quotients without a sign", "Y = 1 / (X %/% 9) + 1 / (X %/% -9)"),
     row("rounding", "Y = round(X * 2) + floor(X) + ceil(X) + sign(X)"),
     row("numbers that a sum does not lose in doubles", "Y = ((10000000 + exp(X)) == 10000000) + ((exp(X - 20) + 1) != 1)"),
     ExportCase("rounding where 0.5 more is another number", "Y = round(X)\nZ = 1 / round(X[, 4:5])",

@@ -99,7 +99,9 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
     if operator == "!=":
         return ~a.equals(b)
     if operator == "%/%":
-        return _cut_off(a / b)
+        quotient = a / b
+        size = abs(quotient).apply("Floor")
+        return g.where(quotient < 0.0, 0.0 - size, size)  # never -0, as an integer of the engine
     if operator == "%%":  # NaN by 0, as x/0*0
         return a - _cut_off(a / b) * b
     if operator in ("+", "-") and g.dtype == "float32":
