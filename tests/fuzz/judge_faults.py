@@ -200,7 +200,23 @@ def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
     return lambda node, feeds: getattr(feeds.get(node.input[0]), "dtype", np.dtype("V")).kind in kinds
 
 
+def _collects_texts(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a loop, or one in a body of the node, collects texts."""
+    for graph in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
+        rows = graph.output[len(node.input) - 1 :] if node.op_type == "Loop" else ()
+        if any(output.type.tensor_type.elem_type == TensorProto.STRING for output in rows):
+            return True
+        if any(_collects_texts(inner, feeds) for inner in graph.node):
+            return True
+    return False
+
+
 FAULTS: tuple[JudgeFault, ...] = (
+    JudgeFault(_ONNXRUNTIME, frozenset({"Loop", "If", "Scan"}), "it empties texts that a loop collects", _collects_texts),
+    JudgeFault(_ONNXRUNTIME, frozenset({"StringSplit"}), "of an empty text it gives no piece",
+               lambda node, feeds: any(attribute.s or attribute.i >= 0 for attribute in node.attribute)),
+    JudgeFault(_REFERENCE, frozenset({"Softmax", "LogSoftmax", "Hardmax"}), "it knows the versions from 13 on alone",
+               of_model=lambda model: min(each.version for each in model.opset_import if not each.domain) < 13),
     JudgeFault(_REFERENCE, frozenset({"RNN", "GRU", "LSTM"}),
                "it knows neither lengths of sequences nor directions nor other activations"),
     JudgeFault(_ONNXRUNTIME, frozenset({"RNN", "GRU", "LSTM"}), "its activations make numbers of NaN", _has_no_number),

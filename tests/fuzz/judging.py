@@ -127,18 +127,18 @@ class Verdict:
         return self.of("onnxruntime") is not None or self.of("reference") is not None
 
 
-def check_model(case: ModelCase, session: Session) -> Finding | None:
-    """Convert and run a case; its finding, None where nothing is wrong with it."""
+def check_model(case: ModelCase, session: Session, judged: ModelProto | None = None) -> Finding | None:
+    """Convert and run a case; its finding, None where nothing is wrong with it. judged: the model as judges are to take it."""
     start = time.perf_counter()
     try:
         script = case.converted()
     except TranspileError as error:
-        return _refusal(case, error)
+        return _refusal(case, error, judged or case.model)
     except Exception as error:
         return _finding(case, "error", f"conversion: {type(error).__name__}: {error}")
     if time.perf_counter() - start > SECONDS:
         return _finding(case, "slow", "conversion")
-    verdicts = [Verdict(case.model, feeds) for feeds in case.calls]
+    verdicts = [Verdict(judged or case.model, feeds) for feeds in case.calls]
     if not verdicts[0].runs():
         TALLY.add("no judge")
         return None
@@ -148,11 +148,11 @@ def check_model(case: ModelCase, session: Session) -> Finding | None:
     return _run(case, script, possible, session) or _accepted(case, script, _different(refused)[:2], session)
 
 
-def _refusal(case: ModelCase, error: TranspileError) -> Finding | None:
+def _refusal(case: ModelCase, error: TranspileError, judged: ModelProto) -> Finding | None:
     reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
     if any(isinstance(reason, InternalError) for reason in reasons):
         return _finding(case, "error", f"conversion: {error}")
-    verdict = Verdict(case.model, case.calls[0])
+    verdict = Verdict(judged, case.calls[0])
     is_valid = all(verdict.of(name) is not None for name in ("onnxruntime", "reference"))
     if is_valid and any(isinstance(reason, InvalidModel) for reason in reasons):
         return _finding(case, "error", f"refused as invalid: {error}")

@@ -13,11 +13,15 @@ from tests.fuzz import (
     dml_functions,
     found_cases,
     found_scripts,
+    function_models,
     graphs,
+    list_models,
     loop_models,
+    narrow_types,
     onnx_files,
     operators,
     size_models,
+    text_models,
     wide_matrices,
 )
 from tests.fuzz.finding import Finding
@@ -42,6 +46,10 @@ SOURCES: dict[str, Source] = {
     "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
     "graphs": Source(graphs.cases, graphs.check),
     "loops": Source(loop_models.cases, loop_models.check),
+    "lists": Source(list_models.cases, list_models.check),
+    "texts": Source(text_models.cases, text_models.check),
+    "functions": Source(function_models.cases, function_models.check),
+    "narrow_types": Source(narrow_types.cases, narrow_types.check),
     "sizes": Source(size_models.cases, size_models.check),
     "wide_matrices": Source(
         wide_matrices.cases, wide_matrices.check, write=wide_matrices.written, read=wide_matrices.read, is_small=False
