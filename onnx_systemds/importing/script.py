@@ -114,8 +114,8 @@ class Script:
             )
             functions.append(init.rstrip("\n"))
             seen = "" if folder.startswith("/") else ", seen from where the engine is started"
-            other = f"-nvargs {argument}=<folder> names another, also on HDFS"
-            header += tuple(broken(" ".join(comment_lines(f"weights: in {folder}{seen}; {other}")), 9))
+            other = f"or in -nvargs {argument}=<folder>, also on HDFS"
+            header += tuple(broken(" ".join(comment_lines(f"weights: in {folder}{seen}, {other}")), 9))
         library = self.library if self.constants is None else self.library + self.constants.library
         return templates.template("script.dml.jinja").render(
             header=header, sources=map(_text, self.sources), library=map(_text, library), functions=functions
