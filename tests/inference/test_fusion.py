@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def script_of(nodes: list[Any]) -> str:
 @pytest.mark.parametrize("inputs", [("Relu", "X"), ("Clip", "X", "low", "high")])
 def test_maximum_before_an_activation(inputs: tuple[str, ...]) -> None:
     text = script_of([node(*inputs, output="R"), node("MaxPool", "R", output="Y", **POOL)])
-    assert text.index("max_pool(") < text.index("max(", text.index("max_pool("))
+    assert re.search(r"max\((matrix\()?max_pool\(", text)
 
 
 def test_maximum_with_indices_stays_after_the_activation() -> None:
