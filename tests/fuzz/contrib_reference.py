@@ -21,6 +21,7 @@ from tests.operators.test_contrib_movement import channels_last_convolution, sof
 from tests.operators.test_contrib_normalization import by_groups
 from tests.operators.test_contrib_packing import removed, restored
 from tests.operators.test_contrib_position_bias import biased, gated
+from tests.operators.test_contrib_sparse_attention import by_definition
 
 OPERATORS: list[type[OpRun]] = []
 
@@ -43,6 +44,7 @@ _gives("BiasSoftmax")(softmax_of_sum)
 _gives("GatedRelativePositionBias")(gated)
 _gives("NhwcConv")(channels_last_convolution)
 _gives("NhwcFusedConv")(activated)
+_gives("SparseAttention")(by_definition)
 _gives("SwiGLU")(swiglu)
 _gives("RelativePositionBias")(biased)
 _gives("RemovePadding")(removed)

@@ -142,6 +142,21 @@ def channels_last_conv(draw: Draw) -> Node:
     return Node({"X": x, "W": weight, "B": bias}, attributes, kept=frozenset({"W", "B"}))
 
 
+@makes("SparseAttention")
+def sparse_attention(draw: Draw) -> Node:
+    """Two blocks of 16 tokens."""
+    batch, shared, size, new = draw.int(1, 2), draw.int(1, 2), draw.one(4, 8), draw.one(1, 1, 5)
+    heads = shared * draw.one(1, 2)
+    whole = draw.int(new, 32)
+    q, k, v = (draw.array("float", (batch, new, count * size)) for count in (heads, shared, shared))
+    caches = {name: draw.array("float", (batch, shared, 32, size)) for name in ("past_key", "past_value")}
+    tables = {"starts": np.array([[0, 1, 3]], np.int32), "columns": np.array([[0, 0, 1]], np.int32)}
+    lengths = {"total": np.array([whole], np.int32), "lengths": np.full(batch, whole, np.int32)}
+    attributes = {"num_heads": heads, "kv_num_heads": shared, "sparse_block_size": 16, "scale": draw.real(0.1, 1)}
+    inputs = {"q": q, "k": k, "v": v, **caches, **tables, **lengths}
+    return Node(inputs, attributes, 3, frozenset(tables), frozenset(inputs))
+
+
 @makes("SwiGLU")
 def swiglu(draw: Draw) -> Node:
     dims, is_split = draw.shape(1, 4, 1), draw.chance(0.6)
