@@ -151,7 +151,8 @@ _operator("GroupQueryAttention",
           "output present_key? present_value? output_qk?",
           num_heads=None, kv_num_heads=None, scale=None, softcap=0.0, local_window_size=-1, do_rotary=0,
           rotary_interleaved=0, smooth_softmax=-1, qk_output=0, k_quant_type="NONE", v_quant_type="NONE",
-          kv_cache_bit_width=None, sliding_window_cache=0, causal=1, qk_norm_epsilon=1e-6)
+          kv_cache_bit_width=None, sliding_window_cache=0, causal=1, qk_norm_epsilon=1e-6,
+          q_norm_epsilon=None, k_norm_epsilon=None)
 _operator("SparseAttention",
           "query key? value? past_key past_value block_row_indices block_col_indices total_sequence_length "
           "key_total_sequence_lengths cos_cache? sin_cache?", "output present_key present_value", num_heads=None,

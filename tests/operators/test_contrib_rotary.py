@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, contrib, random, run_reference
 
 ANGLES = np.outer(np.arange(12), [1, 0.5, 0.25, 0.125]).astype(np.float32)
 COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
@@ -51,6 +52,16 @@ def generation() -> Case:
               grouped(4, 4, [3, 3], past=8, do_rotary=1)]
     sizes = [{name: array for name, array in other.inputs.items() if array is not None} for other in others]
     return at_sizes(grouped(1, 5, [4, 3], past=4, do_rotary=1), symbols, *sizes)
+
+
+def normalized(q: Array, k: Array, v: Array, *others: Any, **_: Any) -> list[Array]:
+    """The kernel for CPUs takes no weights: by the one for heads that are normalized before."""
+    case = grouped(4, 4, [3, 3])
+    parts = (part.reshape(2, 4, -1, 8) for part in (q, k))
+    q, k = ((part / np.sqrt((part**2).mean(-1, keepdims=True) + epsilon) * weight).reshape(2, 4, -1)
+            for part, epsilon, weight in zip(parts, (0.5, 0.25), others[-2:]))
+    feeds = {name: array for name, array in {**case.inputs, "q": q, "k": k}.items() if array is not None}
+    return run_reference(case_model(case), feeds)
 
 
 STREAMS = np.stack([POSITIONS, POSITIONS[::-1], POSITIONS[:, ::-1]])
@@ -106,6 +117,14 @@ CASES = [
     grouped(4, 4, [3, 3], note="smooth", smooth_softmax=1),
     grouped(4, 4, [3, 3], note="sink", extra={"positions": None, "bias": None, "sink": random(4, seed=7)}),
     grouped(4, 4, [3, 2], note="not causal", causal=0),
+    grouped(4, 4, [3, 3], note="scores", outputs=4, qk_output=1, softcap=0.5,
+            extra={"positions": None, "bias": random(2, 1, 4, 4, seed=7)}),
+    grouped(1, 5, [4, 2], past=8, note="probabilities", outputs=4, qk_output=2),
+    grouped(1, 5, [4, 2], past=8, note="scores of a buffer", outputs=4, qk_output=1, local_window_size=3),
+    grouped(4, 4, [3, 3], note="probabilities beside a sink", outputs=4, qk_output=2,
+            extra={"positions": None, "bias": None, "sink": random(4, seed=7)}),
+    replace(grouped(4, 4, [3, 3], note="normalized", q_norm_epsilon=0.5, k_norm_epsilon=0.25,
+            extra={**dict.fromkeys(("positions", "bias", "sink", "ks", "vs")), "qn": random(8, seed=8), "kn": random(8, seed=9)}), expected=normalized),
     *SIZED,
     gemma(2),
     at_sizes(gemma(2), {name: ["batch", "seq", 8] if name == "angles" else ["batch", 3, "seq", 8] for name in
@@ -129,3 +148,8 @@ def test_case(case: Case) -> None:
 def test_a_quantized_cache_is_refused() -> None:
     with pytest.raises(TranspileError, match="quantized"):
         check_case(grouped(4, 4, [3, 3], k_quant_type="PER_TENSOR"))
+
+
+def test_products_as_an_output_are_those_before_or_after_the_softmax() -> None:
+    with pytest.raises(TranspileError, match="neither before nor after"):
+        check_case(grouped(4, 4, [3, 3], outputs=4))

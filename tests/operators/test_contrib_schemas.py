@@ -14,7 +14,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED, SCHEMAS
 from tests.operators.harness import check_case, contrib
 
 # Inputs, outputs and attributes that onnxruntime has since 1.32, most of them on GPUs alone: refused where a model has them.
-NEWER = {"gate_weight?", "query_seqlens?", "k_norm_epsilon", "q_norm_epsilon", "swiglu_limit_after_activation", "state_update?",
+NEWER = {"gate_weight?", "query_seqlens?", "swiglu_limit_after_activation", "state_update?",
          "state_update_capacity", "state_channels_last", "state_length", "input_channel_offset", "input_channels"}
 
 

@@ -40,7 +40,7 @@ def group_query_attention(node: Expansion) -> None:
     _refuse(node)
     sizes = _sizes(node)
     query, key, value = _by_head(node, sizes)
-    query, key = _normalized(node, query, 14), _normalized(node, key, 15)
+    query, key = _normalized(node, query, "q"), _normalized(node, key, "k")
     if node.attribute("do_rotary"):
         query, key = _turned(node, sizes, query, key)
     if node.has("past_key"):
@@ -51,7 +51,15 @@ def group_query_attention(node: Expansion) -> None:
         node.give(key, 1)
         node.give(value, 2)
     scores = _scores(node, sizes, query, key)
-    probabilities = _probabilities(node, node.emit("Where", _allowed(node, sizes, key), scores, number(node, LOWEST)))
+    allowed = _allowed(node, sizes, key)
+    probabilities = _probabilities(node, node.emit("Where", allowed, scores, number(node, LOWEST)))
+    if node.output(3):
+        before = int(node.attribute("qk_output")) == 1
+        found = node.emit("Where", allowed, scores, number(node, 0.0)) if before else probabilities
+        if node.has("past_key"):  # the cache may be longer
+            end = node.reshape(_total_value(node), 1)
+            found = node.emit("Slice", found, node.known([0]), end, node.known([3]))
+        node.give(found, 3)
     if sizes.heads != sizes.shared:
         probabilities = node.reshape(probabilities, 0, sizes.shared, -1, 0)
     y = node.emit("MatMul", probabilities, value)
@@ -64,8 +72,8 @@ def _refuse(node: Expansion) -> None:
     kinds = {node.attribute("k_quant_type"), node.attribute("v_quant_type")}
     if node.has("k_scale") or node.has("v_scale") or kinds != {"NONE"}:
         raise UnsupportedCase("a quantized cache of keys and values")
-    if node.output(3):
-        raise UnsupportedCase("the products of queries and keys as an output")
+    if node.output(3) and node.attribute("qk_output") not in (1, 2):
+        raise UnsupportedCase("the products of queries and keys as an output, neither before nor after the softmax")
     if node.attribute("sliding_window_cache"):
         raise UnsupportedCase("a cache that holds a sliding window")
 
@@ -120,11 +128,13 @@ def _by_head(node: Expansion, sizes: Sizes) -> tuple[str, str, str]:
     return query, key, value
 
 
-def _normalized(node: Expansion, x: str, weight: int) -> str:
-    """Heads over the root of their mean square, where a weight for it is given."""
+def _normalized(node: Expansion, x: str, which: str) -> str:
+    """Heads of queries or keys over the root of their mean square, where a weight for it is given."""
+    weight = f"{which}_norm_weight"
     if not node.has(weight):
         return x
-    epsilon = node.attribute("qk_norm_epsilon")
+    own = node.attribute(f"{which}_norm_epsilon")
+    epsilon = node.attribute("qk_norm_epsilon") if own is None else own
     return node.emit("SimplifiedLayerNormalization", x, node.input(weight), axis=-1, epsilon=epsilon)
 
 
