@@ -178,6 +178,11 @@ def test_positions_that_a_list_does_not_have(name: str, feeds: dict[str, Any], w
 
 
 FOUND_BY_THE_RUN = {
+    "a list that each trip makes anew": ("""g (float[2] x, int64 n) => (int64 k, int64 j) {
+        a = SequenceConstruct(x, x, x) b = SequenceConstruct(x)
+        r, q = Loop (n, , a, b) <body = t (int64 i, bool c, seq(float[2]) s, seq(float[2]) u) =>
+            (bool d, seq(float[2]) v, seq(float[2]) w) { d = Identity(c) v = SequenceConstruct(x, x) w = Identity(s) }>
+        k = SequenceLength(r) j = SequenceLength(q) }""", [{"x": random(2), "n": np.array(n)} for n in (0, 1, 2)]),
     "a loop without trips": ("""g (float[2,3] x) => (seq(float[2,3]) y, float[T,2,3] all) {
         n = Constant <value_int = 0> () s = SequenceConstruct(x)
         y, all = Loop (n, , s) <body = b (int64 i, bool c, seq(float[2,3]) l) => (bool d, seq(float[2,3]) k, float[2,3] z) {

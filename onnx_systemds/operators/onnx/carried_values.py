@@ -144,10 +144,11 @@ def start_text(node: NodeView, position: int) -> str:
 
 
 class Changes(NamedTuple):
-    """Whether the rows and the columns of a carried value change from one iteration to the next."""
+    """Whether the rows, the columns or the items of a carried value change from one iteration to the next."""
 
     rows: bool
     cols: bool
+    items: bool = False
 
 
 UNCHANGED = Changes(False, False)
@@ -194,6 +195,8 @@ def iteration(
 
 def _hidden_size(name: str, changes: Changes) -> list[str]:
     """A statement that never runs, after which the engine's compiler does not know the rows or columns of a matrix."""
+    if changes.items:
+        return [f"if (never) {{ {name} = list() }}  # the number of items is not to be taken for known"]
     longer = f"{name} = rbind({name}, matrix(0, rows=1, cols=ncol({name})))" if changes.rows else ""
     wider = f"{name} = cbind({name}, matrix(0, rows=nrow({name}), cols=1))" if changes.cols else ""
     both = "; ".join(filter(None, (longer, wider)))
@@ -208,8 +211,9 @@ def grown(node: NodeView, target: str, call: str) -> list[str]:
 
 def changes_of(given: Value, inner: Value) -> Changes:
     """What changes of a carried value, which is ``given`` before a loop and ``inner`` in each iteration."""
-    form = None if given.is_list else boundary_form(given.dims or ())
-    later = None if inner.is_list else boundary_form(inner.dims or ())
+    if given.is_list or inner.is_list:
+        return Changes(rows=False, cols=False, items=True)
+    form, later = boundary_form(given.dims or ()), boundary_form(inner.dims or ())
     if form is SCALAR or later is SCALAR:
         return UNCHANGED
     return Changes(form.rows != later.rows, form.cols != later.cols)
