@@ -77,6 +77,15 @@ CONTROL_FLOW: tuple[Fault, ...] = (
         "operators/onnx/carried_values.py: started",
     ),
     Fault(
+        "items-known-after-loop",
+        "length(L) after a loop that makes the list L anew is that of the new one, though the loop may have no trips",
+        "L = list(X, X, X)\nfor (i in seq(1, as.scalar(X), 1)) {\nnew = list(X, X)\nL = new\n}\n"
+        "result = as.matrix(length(L))",
+        ((3,),),
+        "_hidden_size of operators/onnx/carried_values.py",
+        inputs=((0,),),
+    ),
+    Fault(
         "size-known-in-loop",
         "a size that is known inside a loop, and not before it, is taken for known after it: the loop may not run",
         "first = function(matrix[double] X, double n) return (matrix[double] Y) {\n  Y = X\n"
