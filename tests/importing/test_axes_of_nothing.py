@@ -24,7 +24,7 @@ from tests.operators.test_coverage import ROWS
 FIRST_OPSET = 9  # that has Compress
 BY_ENGINE = "(instruction "
 """What the engine adds to errors of its own, other than those that a script stops with."""
-ENDS_ONNXRUNTIME = {"Einsum", "QAttention", "GroupQueryAttention", "FeatureVectorizer", "Unique", "GRU", "LSTM"}
+ENDS_ONNXRUNTIME = {"Einsum", "QAttention", "GroupQueryAttention", "FeatureVectorizer", "SparseAttention", "Unique", "GRU", "LSTM"}
 """Operators with which onnxruntime ends the process where there are no elements."""
 Places = Sequence[tuple[str, int]]
 

@@ -40,6 +40,8 @@ def sparse(tokens: int, whole: list[int], *, packed: bool = False, layouts: int 
 def in_place(case: Case, arrays: Sequence[Array | None]) -> list[Array]:
     """By onnxruntime, which has to be given the caches as outputs, too."""
     inputs = {name: array for name, array in zip(case.inputs, arrays) if array is not None}
+    if not all(array.size for array in inputs.values()):
+        raise ValueError("onnxruntime ends the process where there are no elements")
     model = case_model(replace(case, inputs={name: inputs.get(name) for name in case.inputs}))
     session = onnxruntime.InferenceSession(model.SerializeToString())
     binding = session.io_binding()
