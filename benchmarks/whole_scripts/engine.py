@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.whole_scripts.java import Value
 from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
-from onnx_systemds.engine.programs import argument_options
+from onnx_systemds.engine.programs import execute
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.weight_files import read_value
 
@@ -33,11 +33,6 @@ class Engine:
         if jvm is None:
             jvm = self._jvm = start_jvm(max_heap="1500m")
             self._gateway = connect(jvm)
-        words = ["-f", script, "-exec", "singlenode", *argument_options(arguments)]
-        java = self._gateway.jvm
-        given = self._gateway.new_array(java.java.lang.String, len(words))
-        for index, word in enumerate(words):
-            given[index] = word
         late = threading.Event()
 
         def stop() -> None:
@@ -47,7 +42,7 @@ class Engine:
         timer = threading.Timer(SECONDS, stop)
         timer.start()
         try:
-            done = java.org.apache.sysds.api.DMLScript.executeScript(given)
+            done = execute(self._gateway, Path(script), arguments)
         except Exception as error:
             if late.is_set():
                 self.close()

@@ -20,15 +20,29 @@ def run_program(program: Path, arguments: Mapping[str, Any]) -> None:
     Raises EngineError.
     """
     jvm = start_jvm()
-    gateway = connect(jvm)
     try:
-        _execute(jvm, gateway, program, ["-f", str(program), "-exec", "singlenode", *argument_options(arguments)])
+        gateway = connect(jvm)
+        try:
+            _run(jvm, gateway, program, arguments)
+        finally:
+            disconnect(gateway)
     finally:
-        disconnect(gateway)
         jvm.kill()
 
 
-def argument_options(arguments: Mapping[str, Any]) -> Sequence[str]:
+def execute(gateway: Any, program: Path, arguments: Mapping[str, Any]) -> bool:
+    """Run a script by the engine's entry point, in the JVM of a gateway; return whether it came to its end.
+
+    Raises Py4JJavaError, or whatever py4j says of a JVM that has ended.
+    """
+    words = ["-f", str(program), "-exec", "singlenode", *_argument_options(arguments)]
+    given = gateway.new_array(gateway.jvm.java.lang.String, len(words))
+    for place, word in enumerate(words):
+        given[place] = word
+    return bool(gateway.jvm.org.apache.sysds.api.DMLScript.executeScript(given))
+
+
+def _argument_options(arguments: Mapping[str, Any]) -> Sequence[str]:
     """Return what the command line takes for the values of ``$name``, or of ``$1``, ``$2`` and so on."""
     if not arguments:
         return []
@@ -38,14 +52,11 @@ def argument_options(arguments: Mapping[str, Any]) -> Sequence[str]:
     return ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
 
 
-def _execute(jvm: Jvm, gateway: Any, program: Path, words: Sequence[str]) -> None:
+def _run(jvm: Jvm, gateway: Any, program: Path, arguments: Mapping[str, Any]) -> None:
     java_error: type[Exception] = importlib.import_module("py4j.protocol").Py4JJavaError
-    given = gateway.new_array(gateway.jvm.java.lang.String, len(words))
-    for place, word in enumerate(words):
-        given[place] = word
     text = program.read_text(encoding="utf-8")
     try:
-        finished = gateway.jvm.org.apache.sysds.api.DMLScript.executeScript(given)
+        finished = execute(gateway, program, arguments)
     except java_error as error:
         raise _failure(failure_chain(error), text) from None
     except Exception as error:

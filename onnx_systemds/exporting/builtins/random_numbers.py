@@ -46,7 +46,7 @@ def rand(
 def _drawn(
     ctx: Context, dims: Dims, limits: tuple[float, float], pdf: str, sparsity: float, seed: int
 ) -> Tensor:
-    """Return numbers that the model draws when it runs, 0 but for a share of `sparsity`; the same ones in each run."""
+    """Return numbers that the model draws when it runs, 0 but for a share of `sparsity`."""
     like = ctx.g.filled(0.0, dims)
     drawn = ctx.g.number(limits[0])
     if pdf == "uniform" and limits[0] < limits[1]:
