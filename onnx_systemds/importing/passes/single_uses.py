@@ -13,7 +13,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, mentioned, results
+from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, mentioned, once, results
 from onnx_systemds.importing.origins import JoinedOrigin, taken_apart
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
@@ -99,15 +99,16 @@ def _joined(first: tree.Statement | None, second: tree.Assign, apart: frozenset[
     name = first.target.name
     if len({module_of(statement.origin) for statement in (first, second)} - {""}) > 1:
         return None  # each part of the model stands for itself, below its comment
-    for node in tree.walk(second.value):
+    operations = mentioned(second.value).operations
+    if sum(map(_counts, (*mentioned(first.value).operations, *operations))) > _MOST_OPERATIONS:
+        return None
+    for node in operations:
         if is_call(node, *_OF_VARIABLES, *apart) and name in mentioned(node).names:
             return None
         if isinstance(node, tree.Indexed) and node.name == name:
             return None
     value = rewritten(second.value, lambda node: first.value if node == tree.Name(name) else node)
     together = replace(second, value=value, origin=JoinedOrigin(tuple(taken_apart((first, second)))))
-    if sum(map(_counts, mentioned(value).operations)) > _MOST_OPERATIONS:
-        return None
     one, other, both = map(_lines, (first, second, together))
     return together if both < one + other and both <= max(one, other, _MOST_LINES) else None
 
@@ -119,6 +120,7 @@ def _counts(operation: tree.Node) -> bool:
     )
 
 
+@once
 def _lines(statement: tree.Statement) -> int:
     spelling = statement.spelling
     is_short = 0 < len(spelling) <= WIDTH - len(INDENT) and "\n" not in spelling
