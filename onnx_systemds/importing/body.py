@@ -19,7 +19,7 @@ from onnx_systemds.errors import (
     UnsupportedCase,
 )
 from onnx_systemds.importing.comments import node_comments
-from onnx_systemds.importing.found_nothing import FoundNothing
+from onnx_systemds.importing.empty_results import EmptyResults
 from onnx_systemds.importing.node_sizes import NodeSizes
 from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
@@ -74,7 +74,7 @@ class Body:
         self.scope = scope
         self.results = results
         self.sizes = NodeSizes(scope)
-        self.found_nothing = FoundNothing(scope.graph)
+        self.empty_results = EmptyResults(scope.graph)
         self.progress = progress
         self.statements: list[tree.Statement] = []
         self.functions: dict[str, tree.Function] = {}  # by name
@@ -99,12 +99,12 @@ class Body:
             scope.parts.layers.update(dict.fromkeys(fragment.layers))
         statements = [*parsed(scope.element_statements())]
         constants = scope.constants.statements()
-        late = scope.late.statements()
+        deferred = scope.deferred.statements()
         for number in reversed(range(len(fragments))):
-            in_front = [*constants.get(number, ()), *self.sizes.in_front_of(number), *late.get(number, ())]
+            in_front = [*constants.get(number, ()), *self.sizes.in_front_of(number), *deferred.get(number, ())]
             statements += _of_node(parsed(in_front), fragments[number].origin) if in_front else ()
             statements += fragments[number].statements
-        statements += parsed([*constants.get(-1, ()), *late.get(-1, ()), *self.results.statements])
+        statements += parsed([*constants.get(-1, ()), *deferred.get(-1, ()), *self.results.statements])
         forms = [scope.forms.of(name) for name in graph.inputs]
         self.statements = cut_blocks(statements, self.functions, [form[SCALAR] for form in forms if SCALAR in form])
 
@@ -126,7 +126,7 @@ class Body:
                 fragment = without_elements(view) or self._as_layer(view) or generate(view)
                 if not isinstance(fragment, Fragment):
                     raise wrong_result(operator_generators, view, "a fragment", fragment)
-                fragment = self.found_nothing.guarded(view, fragment, parsed)
+                fragment = self.empty_results.guarded(view, fragment, parsed)
                 if checks := scope.sum_checks(position):
                     fragment = Fragment(tuple(checks)) + fragment
             elif not any(symbol in scope.sizes.used for symbol in graph.run_sizes.calls_at(position)):

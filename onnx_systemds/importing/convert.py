@@ -18,18 +18,19 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.body import Progress
-from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.aliases import without_aliases
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
-from onnx_systemds.importing.passes.calls_apart import with_calls_apart
+from onnx_systemds.importing.passes.call_cuts import with_call_cuts
 from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.loop_functions import with_loop_functions
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
-from onnx_systemds.importing.passes.own_loops import with_own_loops
+from onnx_systemds.importing.passes.probed_sizes import without_probed_sizes
 from onnx_systemds.importing.passes.products_of_sizes import with_known_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
 from onnx_systemds.importing.passes.single_uses import with_single_uses
@@ -38,7 +39,6 @@ from onnx_systemds.importing.passes.specialisation.specialise import (
     specialise,
     with_large_loads_apart,
 )
-from onnx_systemds.importing.passes.tried_sizes import with_untried_sizes
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
 from onnx_systemds.inference.context import Context
@@ -63,7 +63,7 @@ FUNCTIONS_MODES = ("flat", "blocks", "keep")
 STYLES = ("plain", "nn")
 
 
-@seldom_collected()
+@rare_garbage_collection()
 def import_model(  # noqa: PLR0913 - a public entry point: all but the first go by name
     source: str | Path | bytes | onnx.ModelProto | Model,
     *,
@@ -138,7 +138,7 @@ class TypedModel:
     context: Context
 
 
-@seldom_collected()
+@rare_garbage_collection()
 def typed_model(
     model: Model, dims: Mapping[str, int] | None = None, *, keeps_functions: bool = True, simplified: bool = True,
     omitted: Collection[str] = (), stages: Stages | None = None,
@@ -160,7 +160,7 @@ def typed_model(
     return TypedModel(model, typed, context)
 
 
-@seldom_collected()
+@rare_garbage_collection()
 def script_of(
     source: TypedModel,
     function_name: str | None = None,
@@ -224,9 +224,9 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
             script = with_blocks(script, always=writing.functions == "blocks")
             words.append(f"{len(script.functions)} functions")
     if writing.specialised:
-        script = with_own_loops(with_large_loads_apart(script))
+        script = with_loop_functions(with_large_loads_apart(script))
     script = with_named_sizes(with_named_products(without_aliases(script)))
-    script = with_untried_sizes(with_calls_apart(with_known_products(script)))
+    script = without_probed_sizes(with_call_cuts(with_known_products(script)))
     script = with_checked_sizes(script)
     if writing.specialised:
         script = with_single_uses(script)

@@ -13,7 +13,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
-from onnx_systemds.importing.passes.specialisation.plain_shapes import with_plain_shapes
+from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
 from onnx_systemds.importing.passes.specialisation.products import Convolution
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
 from onnx_systemds.runtime.scoring import ScoringFunction
@@ -325,5 +325,5 @@ def test_long_sums_are_no_recursion() -> None:
     ],
 )
 def test_shapes_that_another_one_follows(value: str, expected: str | None) -> None:
-    body = with_plain_shapes(parse_script(f"y = {value}").statements)  # type: ignore[arg-type]
+    body = with_merged_reshapes(parse_script(f"y = {value}").statements)  # type: ignore[arg-type]
     assert print_script(Script(body)) == print_script(parse_script(f"y = {expected or value}"))

@@ -165,7 +165,7 @@ OPERATIONS: tuple[Fault, ...] = (
         'if (time() < 0) { print("") }\n'
         "result = rbind(p + X[1, ], matrix(7, rows=1, cols=2))",
         ((7, 7),),
-        "importing/found_nothing.py; of inputs without rows importing/passes/checked_sizes.py",
+        "importing/empty_results.py; of inputs without rows importing/passes/checked_sizes.py",
         inputs=((1, 2), (3, 4)),
     ),
     Fault(
@@ -175,7 +175,7 @@ OPERATIONS: tuple[Fault, ...] = (
         'if (time() < 0) { print("") }\n'
         "result = rbind(p - floor(p / 4) * 4, matrix(7, rows=1, cols=1))",
         ((7,),),
-        "importing/found_nothing.py",
+        "importing/empty_results.py",
         inputs=((1,), (3,)),
         raises="Block sizes are not matched for ternary cell operations",
     ),
@@ -186,7 +186,7 @@ OPERATIONS: tuple[Fault, ...] = (
         "s = conv2d(p, matrix(1, rows=1, cols=2), input_shape=[nrow(p), 2, 1, 1], filter_shape=[1, 2, 1, 1],"
         " stride=[1, 1], padding=[0, 0])\nresult = rbind(s, matrix(7, rows=1, cols=1))",
         ((7,),),
-        "importing/found_nothing.py",
+        "importing/empty_results.py",
         inputs=((1, 2), (3, 4)),
         raises="/ by zero",
     ),

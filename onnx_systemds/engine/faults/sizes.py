@@ -55,7 +55,7 @@ SIZES: tuple[Fault, ...] = (
         "  Y = length_of(seq(0, ncol(X) - 1, 1)) + sum(X)\n}\n"
         "result = cbind(columns(X), columns(rbind(X, X)))",
         ((9, 15),),
-        "importing/passes/tried_sizes.py; count_from_one of engine/safe_forms.py",
+        "importing/passes/probed_sizes.py; count_from_one of engine/safe_forms.py",
         inputs=((1, 2, 3),),
     ),
 )

@@ -178,7 +178,7 @@ class NodeView(NodeFacts):
                 fitting = SCALAR
             if fitting == form and self._scope.alias(name, form, identifier):
                 continue
-            if form is not SCALAR and fitting is not SCALAR and self._scope.is_late(name, form):
+            if form is not SCALAR and fitting is not SCALAR and self._scope.is_deferred(name, form):
                 known = self._scope.demand(name, self._scope.known_form(name))
                 statements.append(f"{identifier} = {self.reshape(known, form)}")
                 continue

@@ -25,9 +25,9 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, item_form, split_view
 from onnx_systemds.operators.api.reserved_names import NEVER, OLD_TEXTS, TEXTS, WEIGHTS
 from onnx_systemds.operators.rendering.constants import Constants, known_view
+from onnx_systemds.operators.rendering.deferred_forms import DeferredForms
 from onnx_systemds.operators.rendering.function_sizes import FunctionSizes
 from onnx_systemds.operators.rendering.integer_checks import sum_check
-from onnx_systemds.operators.rendering.late_forms import LateForms
 from onnx_systemds.operators.rendering.script_parts import ScriptParts
 from onnx_systemds.operators.rendering.value_forms import ValueForms
 
@@ -35,8 +35,8 @@ from onnx_systemds.operators.rendering.value_forms import ValueForms
 class Scope:
     """What is demanded of the values of one function, and the statements that are not a node's own.
 
-    names, sizes, forms, constants, late: its identifiers, and what stands for sizes and values. rendered: number of the
-    fragment that is being rendered, counted from the end; -1: the outputs.
+    names, sizes, forms, constants, deferred: its identifiers, and what stands for sizes and values. rendered: number of
+    the fragment that is being rendered, counted from the end; -1: the outputs.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Scope:
         self.sizes: FunctionSizes = FunctionSizes(self.names, checks, around)
         self.forms = ValueForms(graph, parts, self.names, self.sizes)
         self.constants = Constants(graph, parts, self.forms)
-        self.late = LateForms(self.names, self.sizes)
+        self.deferred = DeferredForms(self.names, self.sizes)
         self.rendered = -1
         self.captured: dict[str, None] = {}
         # sizes are read from the boundary form before there is another one
@@ -89,8 +89,8 @@ class Scope:
         value = self.value(name)
         if value.items is not None:
             return self._list_of(value.items)
-        if self.is_late(name, form):
-            return self._late_identifier(name, form)
+        if self.is_deferred(name, form):
+            return self._deferred_identifier(name, form)
         self._check_size(name, value, form)
         if value.constant is not None:
             check_held(name, value.constant)
@@ -129,7 +129,7 @@ class Scope:
             self.forms.identifier(name, self.known_form(name))
         return self.forms.identifier(name, known or view)
 
-    def is_late(self, name: str, form: Form) -> bool:
+    def is_deferred(self, name: str, form: Form) -> bool:
         """Whether a form of a value holds sizes that the run decides, but not when it computes the value."""
         if form is SCALAR:
             return False
@@ -142,14 +142,14 @@ class Scope:
         """A form of a value that its producer can write: that of function boundaries, as a matrix."""
         return split_view(self.dims(name), min(1, len(self.dims(name))))
 
-    def _late_identifier(self, name: str, form: Form) -> str:
+    def _deferred_identifier(self, name: str, form: Form) -> str:
         source = self.demand(name, SCALAR if self.dims(name) == () else self.known_form(name))
         source = f"as.matrix({source})" if self.dims(name) == () else source
-        return self.late.identifier(name, form, source, self.rendered)
+        return self.deferred.identifier(name, form, source, self.rendered)
 
     def shared(self, text: str, hint: str) -> str:
         """The identifier of an expression over sizes alone, which is defined once, in front of its first use."""
-        return self.late.shared(text, hint, self.rendered)
+        return self.deferred.shared(text, hint, self.rendered)
 
     def is_demanded(self, name: str) -> bool:
         """Whether any consumer wants the value, and its producer has to write it."""
@@ -159,7 +159,7 @@ class Scope:
         """Let the producer of ``name`` write straight into ``identifier``; False when the name is already taken."""
         value = self.value(name)
         is_plain = name in self.own and name not in self.graph.inputs and value.constant is None
-        if not is_plain or value.elements is not None or form in self.forms.of(name) or self.is_late(name, form):
+        if not is_plain or value.elements is not None or form in self.forms.of(name) or self.is_deferred(name, form):
             return False
         self.forms.give(name, form, identifier)
         return True

@@ -26,8 +26,8 @@ from onnx_systemds.importing.passes.block_cuts import (
     with_never,
 )
 from onnx_systemds.importing.passes.blocks.block_names import block_name, common_scope, local_name
+from onnx_systemds.importing.passes.blocks.block_weights import Given, weight_parameters
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
-from onnx_systemds.importing.passes.blocks.own_weights import Given, own_weights
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_reshapes_apart
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
 from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls, is_guard
@@ -95,7 +95,7 @@ def _with_blocks(script: Script) -> Script | None:
     blocks: list[_Block] = []
     # a script for known sizes is to be as fast as it can be: weights are arguments
     is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
-    owned = own_weights(body, repeats) if is_open else [()] * len(repeats)
+    owned = weight_parameters(body, repeats) if is_open else [()] * len(repeats)
     for repeat, own in zip(repeats, owned):
         block = _Block(body, repeat, names, kinds, own)
         function = block.function(others)

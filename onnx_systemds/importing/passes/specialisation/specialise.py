@@ -13,9 +13,9 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.specialisation.division_sinking import with_sunk_divisions
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
-from onnx_systemds.importing.passes.specialisation.late_quotients import with_late_quotients
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
     called_with_loops,
@@ -25,7 +25,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     without_threads,
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
-from onnx_systemds.importing.passes.specialisation.plain_shapes import with_plain_shapes
+from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
 from onnx_systemds.importing.passes.specialisation.products import (
     FILTERS,
     MATRIX,
@@ -34,8 +34,8 @@ from onnx_systemds.importing.passes.specialisation.products import (
     with_sparse_products,
 )
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
-from onnx_systemds.importing.passes.specialisation.settled_checks import without_settled_checks
 from onnx_systemds.importing.passes.specialisation.size_copies import compiled_apart, with_copy_per_size
+from onnx_systemds.importing.passes.specialisation.static_checks import without_static_checks
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
@@ -216,8 +216,8 @@ def _with_numbers(work: Work) -> Work:
     return _with_body(work, rewritten(work.main.body, change))
 
 
-def _without_settled_checks(work: Work) -> Work:
-    return _with_body(work, without_settled_checks(work.main.body))
+def _without_static_checks(work: Work) -> Work:
+    return _with_body(work, without_static_checks(work.main.body))
 
 
 def _with_products(work: Work) -> Work:
@@ -226,15 +226,15 @@ def _with_products(work: Work) -> Work:
         return work
     body, products = with_sparse_products(work.main.body, work.flow().constant)
     columns = with_sample_columns(body, products, known_sizes(body), work.results, work.form.joins_biases)
-    return replace(_with_body(work, with_plain_shapes(columns.body)), bounds=tuple(columns.bounds))
+    return replace(_with_body(work, with_merged_reshapes(columns.body)), bounds=tuple(columns.bounds))
 
 
 def _with_products_of_rows(work: Work) -> Work:
     return _with_body(work, with_plain_sums(work.main.body))
 
 
-def _with_late_quotients(work: Work) -> Work:
-    return _with_body(work, with_late_quotients(work.main.body, work.functions, work.sizes))
+def _with_sunk_divisions(work: Work) -> Work:
+    return _with_body(work, with_sunk_divisions(work.main.body, work.functions, work.sizes))
 
 
 def _hoisted(work: Work) -> Work:
@@ -297,10 +297,10 @@ def _with_body(work: Work, body: tree.Block) -> Work:
 
 PASSES: tuple[Callable[[Work], Work], ...] = (
     _with_numbers,
-    _without_settled_checks,
+    _without_static_checks,
     _with_products,
     _with_products_of_rows,
-    _with_late_quotients,
+    _with_sunk_divisions,
     _hoisted,
     _with_loads_first,
     _with_flat_extremes,

@@ -1,6 +1,6 @@
-"""Weights that a block takes out of a list itself: a call gives those that are its own, by their names.
+"""Weights that the function of a repeated block takes out of a list: each call gives it the list of its own weights.
 
-The engine compiles only the block that takes them anew at each call (docs/decisions/0028-repeated-blocks.md).
+So the engine compiles again, at each call, only the block that takes them (docs/decisions/0028-repeated-blocks.md).
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ Given: TypeAlias = tuple[str, ...]
 """The variables that a parameter stands for, one for each call."""
 
 
-def own_weights(body: tree.Block, repeats: Sequence[Repeat]) -> list[tuple[Given, ...]]:
-    """The parameters of each repeat that are weights of one size which nothing but their call reads; two or more."""
+def weight_parameters(body: tree.Block, repeats: Sequence[Repeat]) -> list[tuple[Given, ...]]:
+    """The parameters of each repeat that go into its list of weights; none if there are fewer than two.
+
+    They are weights that have the same size in all calls and that only their call reads.
+    """
     loads = _loads(body)
     readers: dict[str, list[int]] = {name: [] for name in loads}
     for place, statement in enumerate(body):
@@ -30,7 +33,7 @@ def own_weights(body: tree.Block, repeats: Sequence[Repeat]) -> list[tuple[Given
 
 
 def _loads(body: tree.Block) -> dict[str, tree.Statement]:
-    """The statements that take a weight out of the list, which is taken once, by the variables that they assign."""
+    """The statements that load a weight which is loaded once, by the variables that they assign."""
     counts, keys = assignment_counts(body), Counter(map(key_of, body))
     found: dict[str, tree.Statement] = {}
     for statement in body:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.importing.collection import seldom_collected
+from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 
 
 @pytest.fixture(autouse=True)
@@ -20,20 +20,20 @@ def thresholds() -> Iterator[None]:
 
 
 def test_thresholds_come_back_after_the_last_of_several() -> None:
-    with seldom_collected():
-        with seldom_collected():
+    with rare_garbage_collection():
+        with rare_garbage_collection():
             assert gc.get_threshold()[0] > 600
         assert gc.get_threshold()[0] > 600
     assert gc.get_threshold() == (600, 9, 8)
 
 
 def test_thresholds_come_back_after_an_error() -> None:
-    with pytest.raises(TranspileError), seldom_collected():
+    with pytest.raises(TranspileError), rare_garbage_collection():
         raise TranspileError("broken")
     assert gc.get_threshold() == (600, 9, 8)
 
 
 def test_a_collector_that_is_off_stays_off() -> None:
     gc.set_threshold(0, 9, 8)
-    with seldom_collected():
+    with rare_garbage_collection():
         assert gc.get_threshold() == (0, 9, 8)

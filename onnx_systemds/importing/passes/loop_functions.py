@@ -1,7 +1,8 @@
-"""Loops with threads of the main function in functions of their own.
+"""Moves each parfor loop of the main function into a function of its own.
 
-A function with a loop is compiled anew at each call, as a whole, if it takes weights out of a list: they come without
-sizes. A function of the loop alone gets matrices of known sizes, and is compiled once.
+If a function has a loop and takes weights out of a list, the engine compiles all of it again at each call, because
+matrices from a list have no known sizes. A function with the loop alone gets matrices of known sizes and is compiled
+once.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 _WHY = "# A loop in a function of its own: one that takes weights out of a list, too, is compiled anew at each call."
 
 
-def with_own_loops(script: Script) -> Script:
-    """The script whose main function has no loop; as it is, if it has no weights, or other loops."""
+def with_loop_functions(script: Script) -> Script:
+    """The script without loops in its main function. It stays the same if it has no weights or other kinds of loops."""
     main = script.main
     if not has_loop(main) or not any(parameter.name == WEIGHTS for parameter in main.parameters):
         return script
@@ -48,7 +49,7 @@ def with_own_loops(script: Script) -> Script:
 def _function(
     loop: tree.For, later: set[str], kinds: Mapping[str, tree.DataType], names: Names
 ) -> tree.Function | None:
-    """The function of a loop, which takes what the loop reads; None where it reads more than matrices and numbers."""
+    """The function of a loop, with what the loop reads as parameters; None if these are not all matrices or scalars."""
     results = [name for name in dict.fromkeys(assigned((loop,))) if name in later and name != loop.variable]
     read = sorted((reads(loop) & kinds.keys()) - set(results))
     types = [kinds.get(name) for name in (*results, *read)]

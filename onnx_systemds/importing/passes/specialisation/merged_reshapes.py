@@ -1,6 +1,6 @@
-"""Matrices in their last shape at once, where passes have given them one after the other.
+"""Merges reshapes of reshapes, and turns the transposition of a row or column into a reshape.
 
-A single sample in a column, transposed, is the same numbers in a row: the engine copies them for it.
+The engine copies a vector that is transposed; a reshape of it costs nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _ONE = tree.IntLiteral(1)
 _FILLS = (tree.IntLiteral, tree.DoubleLiteral, tree.StringLiteral, tree.Unary, tree.Constant)
 
 
-def with_plain_shapes(body: tree.Block) -> tree.Block:
-    """The statements without shapes that other shapes follow."""
-    return rewritten(body, _plain)
+def with_merged_reshapes(body: tree.Block) -> tree.Block:
+    """The statements with one reshape in the place of several."""
+    return rewritten(body, _merged)
 
 
-def _plain(node: tree.Node) -> tree.Node:
-    """An expression whose operands are plain already."""
+def _merged(node: tree.Node) -> tree.Node:
+    """An expression whose operands have been merged already."""
     if not isinstance(node, tree.Call):
         return node
     if node.function == "t" and len(node.arguments) == 1:
@@ -30,7 +30,7 @@ def _plain(node: tree.Node) -> tree.Node:
         return node
     value, inner_rows, inner_cols = _parts(given)
     if inner_rows is not None:
-        return _plain(reshaped(value, rows, cols))
+        return _merged(reshaped(value, rows, cols))
     if isinstance(given, tree.Binary) and given.operator in "+-*/":  # the left operand has the size of the result
         _, inner_rows, inner_cols = _parts(given.left)
         return given if (inner_rows, inner_cols) == (rows, cols) else node
@@ -38,7 +38,7 @@ def _plain(node: tree.Node) -> tree.Node:
 
 
 def _parts(node: tree.Expression) -> tuple[tree.Expression, tree.Expression | None, tree.Expression | None]:
-    """The matrix that gets a shape, its rows and its columns; the expression alone, if it is none such."""
+    """The operand, rows and columns of a reshape; the expression itself and None, None if it is no reshape."""
     if is_call(node, "matrix") and len(node.arguments) == 3:
         value, *sizes = node.arguments
         is_shaped = value.name is None and [size.name for size in sizes] == ["rows", "cols"]

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.importing.passes.block_cuts import TRIED_CUT, cut
+from onnx_systemds.importing.passes.block_cuts import PROBED_CUT, cut
 from tests.operators.harness import random
 from tests.plain_engine import calls_plainly
 
@@ -36,7 +36,7 @@ def heads(*others: onnx.NodeProto, inputs: str = "X") -> onnx.ModelProto:
 
 def is_cut(model: onnx.ModelProto, **dims: int) -> bool:
     body = import_model(model, dims=dims).main.body
-    return cut(TRIED_CUT) in body and any(isinstance(it, tree.Assign) and isinstance(it.value, tree.Binary) for it in body)
+    return cut(PROBED_CUT) in body and any(isinstance(it, tree.Assign) and isinstance(it.value, tree.Binary) for it in body)
 
 
 def test_sizes_are_apart_where_sequences_count_to_them() -> None:

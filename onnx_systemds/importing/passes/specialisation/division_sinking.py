@@ -1,8 +1,8 @@
-"""Rows that are divided by their sums on the way into a product are divided after it, where its result is narrower.
+"""Sinks the division of a softmax below the matrix product that follows, if the result of the product is narrower.
 
-So is what Softmax gives to the product of an attention: a row of it has a number for each token, and the result one for
-each feature of a head. Its exponentials are 1 at the most, so that the product is not beyond all numbers before it is
-divided; one that is no number makes the whole row NaN either way.
+``(E / rowSums(E)) %*% V`` becomes ``(E %*% V) / rowSums(E)``, as in attention: a row of E has a number per token, a row
+of the result one per feature of a head. The exponentials are at most 1, so the product cannot overflow before it is
+divided. A NaN makes the whole row NaN either way.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class _Quotient:
     size: Shape
 
 
-def with_late_quotients(
+def with_sunk_divisions(
     body: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
 ) -> tree.Block:
-    """The statements of a function with quotients after products.
+    """The statements of a function with divisions after products.
 
-    functions: of the script, by name. given: sizes of parameters. What a branch or a loop assigns or reads stays, and
-    so does what several statements read.
+    functions: those of the script, by name. given: sizes of parameters. Variables that a branch or a loop assigns or
+    reads stay as they are, and so do those that several statements read.
     """
     read = name_counts(body)
     counts = assignment_counts(body)
@@ -87,14 +87,14 @@ def _is_one_at_most(value: tree.Expression) -> bool:
 
 
 def _divided(value: tree.Expression) -> tree.Name | None:
-    """The matrix that is divided by its row sums."""
+    """The matrix E of ``E / rowSums(E)``; None for other expressions."""
     if not is_operation(value, "/") or not isinstance(value.left, tree.Name):
         return None
     return value.left if any(operand_of(value.right, sums) == value.left for sums in _ROW_SUMS) else None
 
 
 def _first_factor(node: tree.Binary | tree.Call, functions: Mapping[str, tree.Function]) -> str:
-    """The variable whose rows are those of a product of matrices, or of products of many pairs, or nothing."""
+    """The variable that is the left factor of a product, or of a batched product; "" for other expressions."""
     factor: tree.Expression
     if is_operation(node, "%*%"):
         factor = node.left
@@ -106,7 +106,7 @@ def _first_factor(node: tree.Binary | tree.Call, functions: Mapping[str, tree.Fu
 
 
 def _is_batched(function: tree.Function | None) -> bool:
-    """Whether a function joins the products of rows of its first parameter and others of its second one."""
+    """Whether a function is a batched product: rows of its first parameter times rows of its second, stacked."""
     if function is None or len(function.parameters) != 2 or len(function.body) != 1:
         return False
     (statement,), (first, second) = function.body, (parameter.name for parameter in function.parameters)

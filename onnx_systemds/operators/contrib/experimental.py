@@ -1,4 +1,4 @@
-"""What ONNX tried out before opset 10 and removed; converters of Core ML wrote it, and onnxruntime runs it still."""
+"""Experimental operators that ONNX removed before opset 10. Converters of Core ML wrote them; onnxruntime runs them."""
 
 from __future__ import annotations
 

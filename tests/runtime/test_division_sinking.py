@@ -13,7 +13,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
-from onnx_systemds.importing.passes.specialisation.late_quotients import with_late_quotients
+from onnx_systemds.importing.passes.specialisation.division_sinking import with_sunk_divisions
 from tests.plain_engine import score_plainly
 
 RANDOM = np.random.default_rng(23)
@@ -42,7 +42,7 @@ def rewritten_body(body: str) -> str:
     parameters = ", ".join(f"{'matrix[double]' if isinstance(size, tuple) else 'double'} {name}"
                            for name, size in given.items())
     script = parse_script(f"f = function({parameters}) return (matrix[double] Y) {{\n{body}\n}}{OTHERS}")
-    return print_script(Script(with_late_quotients(script.functions["f"].body, script.functions, given))).strip()
+    return print_script(Script(with_sunk_divisions(script.functions["f"].body, script.functions, given))).strip()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checks of sizes that known sizes settle: what only stops the run where a size is another one goes."""
+"""Drops size checks that cannot fail because the sizes are known."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from onnx_systemds.importing.passes.specialisation.trees import known_sizes, who
 _COMPARISONS = {"!=": ne, "==": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
 
 
-def without_settled_checks(body: tree.Block) -> tree.Block:
-    """The statements without checks whose conditions are known to be false.
+def without_static_checks(body: tree.Block) -> tree.Block:
+    """The statements without the checks whose conditions are known to be false.
 
-    Each of them would end a block of the engine's, which takes a small network some hundredths of its time.
+    Each check would end a basic block of the engine: some percent of the run time of a small network.
     """
     known = known_sizes(body)
-    return tuple(statement for statement in body if not _is_settled(statement, known))
+    return tuple(statement for statement in body if not _never_stops(statement, known))
 
 
-def _is_settled(statement: tree.Statement, known: Mapping[str, int]) -> bool:
+def _never_stops(statement: tree.Statement, known: Mapping[str, int]) -> bool:
+    """Whether a statement is a check that cannot fail."""
     return isinstance(statement, tree.If) and _only_stops(statement) and _never(statement.condition, known)
 
 
 def _only_stops(statement: tree.Statement) -> bool:
-    """Whether all that a statement may do is to stop the run."""
+    """Whether a statement can do nothing but stop the run."""
     if isinstance(statement, tree.CallStatement):
         return statement.call.function == "stop"
     return isinstance(statement, tree.If) and not statement.otherwise and all(map(_only_stops, statement.body))
@@ -45,7 +46,7 @@ def _never(condition: tree.Expression, known: Mapping[str, int]) -> bool:
 
 
 def _size(node: tree.Expression, known: Mapping[str, int]) -> int | None:
-    """A size, which may be the smaller or the larger one of several."""
+    """The value of a size expression, also of ``min`` and ``max`` of several; None if it is unknown."""
     if not is_call(node, "min", "max"):
         return whole_number(node, known)
     sizes = [_size(argument.value, known) for argument in node.arguments]
