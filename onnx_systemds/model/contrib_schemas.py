@@ -147,7 +147,7 @@ _operator("MultiHeadAttention",
           num_heads=None, mask_filter_value=-10000.0, scale=None, unidirectional=0)
 _operator("GroupQueryAttention",
           "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? "
-          "position_ids? attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight?",
+          "position_ids? attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight? query_seqlens?",
           "output present_key? present_value? output_qk?",
           num_heads=None, kv_num_heads=None, scale=None, softcap=0.0, local_window_size=-1, do_rotary=0,
           rotary_interleaved=0, smooth_softmax=-1, qk_output=0, k_quant_type="NONE", v_quant_type="NONE",

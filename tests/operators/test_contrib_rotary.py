@@ -25,7 +25,7 @@ def rotary(x: Array, positions: Array = POSITIONS, width: int = 4, **attributes:
 
 def grouped(
     length: int, total: int, lengths: list[int], past: int = 0, batch: int = 2, packed: bool = False,
-    extra: dict[str, Array | None] | None = None, outputs: int = 3, note: str = "", **attributes: Any,
+    extra: dict[str, Array | None] | None = None, outputs: int = 3, note: str = "", bits: int = 0, **attributes: Any,
 ) -> Case:
     """A row of GroupQueryAttention: four heads of queries, two of keys, all of eight or, to be turned, sixteen."""
     size = 16 if "do_rotary" in attributes else 8
@@ -36,12 +36,45 @@ def grouped(
                "v": random(batch, length, 2 * size, seed=2)}
     caches = {name: random(batch, 2, past, size, seed=3 + seed) if past else None
               for seed, name in enumerate(["past_key", "past_value"])}
+    if bits:
+        caches = {name: integers(bits, batch, 2, past, size * bits // 8, seed=seed) for seed, name in enumerate(caches)}
     counts = {"lengths": np.array(lengths, np.int32), "total": np.array(total, np.int32)}
     turning = {"cos": WIDE_COS, "sin": WIDE_SIN} if attributes.get("do_rotary") else {}
     if extra and not turning:
         turning = {"cos": None, "sin": None}  # type: ignore[dict-item]
     return contrib("GroupQueryAttention", {**new, **caches, **counts, **turning, **(extra or {})},
-                   attributes={"num_heads": 4, "kv_num_heads": 2, **attributes}, outputs=outputs, note=note)
+                   attributes={"num_heads": 4, "kv_num_heads": 2, **attributes}, outputs=outputs, note=note,
+                   output_dtypes=["float", *[{0: "float", 4: "uint8", 8: "int8"}[bits]] * 2][:outputs] if bits else ())
+
+
+def integers(bits: int, *dims: int, seed: int) -> Array:
+    """A cache of integers: of 8 bits, or two of 4 in a byte."""
+    return np.random.default_rng(seed).integers(0, 256, dims).astype(np.uint8).view(np.int8 if bits == 8 else np.uint8)
+
+
+def quantized(bits: int, *, each: bool, past: int = 4, length: int = 1, total: int = 5, **others: Any) -> Case:
+    """A row whose keys and values are kept as integers, with a scale for all or for each channel."""
+    size = 16 if "do_rotary" in others else 8
+    scale = np.linspace(0.01, 0.03, 2 * size if each else 1, dtype=np.float32) * (16 if bits == 4 else 1)
+    scale = scale.reshape(1, 2, 1, size) if each else scale
+    kind = "PER_CHANNEL" if each else "PER_TENSOR"
+    extra = {**dict.fromkeys(("positions", "bias", "sink")), "key_scale": scale, "value_scale": scale * np.float32(1.5)}
+    return grouped(length, total, [total - 1], past, batch=1, extra=extra, bits=bits, kv_cache_bit_width=bits,
+                   k_quant_type=kind, v_quant_type=kind, note=f"{bits} bits", **others)
+
+
+def windowed(length: int, total: int, lengths: list[int], past: int, **others: Any) -> Case:
+    """A row whose cache holds the last tokens alone, of which it has no room for all."""
+    return grouped(length, total, lengths, past, batch=len(lengths), sliding_window_cache=1, local_window_size=4, **others)
+
+
+def windowed_generation() -> Case:
+    """One model of a cache of a window serves prompts of any length, and the tokens after them."""
+    symbols = {"q": ["batch", "seq", 64], "k": ["batch", "seq", 32], "v": ["batch", "seq", 32], "lengths": ["batch"],
+               "past_key": ["batch", 2, "places", 16], "past_value": ["batch", 2, "places", 16]}
+    others = [windowed(9, 9, [8], 6, do_rotary=1), windowed(5, 9, [8], 6, do_rotary=1)]
+    sizes = [{name: array for name, array in other.inputs.items() if array is not None} for other in others]
+    return at_sizes(windowed(1, 9, [8, 5], 6, do_rotary=1), symbols, *sizes)
 
 
 def generation() -> Case:
@@ -85,6 +118,7 @@ SIZED = [
     at_sizes(rotary(random(2, 4, 24)), {"x": ["batch", "seq", 24], "positions": ["batch", "seq"]},
              {"x": random(1, 2, 24), "positions": POSITIONS[:1, :2]}),
     generation(),
+    windowed_generation(),
 ]
 CASES = [
     rotary(random(2, 4, 24)),
@@ -125,6 +159,21 @@ CASES = [
             extra={"positions": None, "bias": None, "sink": random(4, seed=7)}),
     replace(grouped(4, 4, [3, 3], note="normalized", q_norm_epsilon=0.5, k_norm_epsilon=0.25,
             extra={**dict.fromkeys(("positions", "bias", "sink", "ks", "vs")), "qn": random(8, seed=8), "kn": random(8, seed=9)}), expected=normalized),
+    grouped(1, 5, [4, 3], past=8, note="bias of a buffer", extra={"positions": None, "bias": random(2, 1, 1, 5, seed=7)}),
+    grouped(3, 9, [8, 4], past=9, note="chunk", extra={**dict.fromkeys(("positions", "bias", "sink", "ks", "vs", "qn", "kn")),
+                                                       "chunk": np.array([3, 3], np.int32)}, outputs=3),
+    windowed(1, 9, [8], past=4, note="full window"),
+    windowed(1, 9, [8], past=6, note="window with room"),
+    windowed(1, 9, [8, 5], past=6, note="ragged window"),
+    windowed(3, 9, [8], past=6, note="window of further prompt", do_rotary=1),
+    windowed(9, 9, [8], past=6, note="window of long prompt", do_rotary=1),
+    windowed(3, 9, [8], past=6, note="window with bias", extra={"positions": None, "bias": random(1, 4, 3, 9, seed=7)}),
+    windowed(1, 9, [8, 5], past=6, note="window with biases",
+             extra={"positions": None, "bias": random(2, 1, 1, 9, seed=7)}),
+    quantized(8, each=False),
+    quantized(8, each=True, past=6, length=3, total=9, sliding_window_cache=1, local_window_size=4, do_rotary=1),
+    quantized(4, each=True, past=8),
+    quantized(4, each=False, length=3, total=7),
     *SIZED,
     gemma(2),
     at_sizes(gemma(2), {name: ["batch", "seq", 8] if name == "angles" else ["batch", 3, "seq", 8] for name in
@@ -145,11 +194,15 @@ def test_case(case: Case) -> None:
     check_case(case)
 
 
-def test_a_quantized_cache_is_refused() -> None:
-    with pytest.raises(TranspileError, match="quantized"):
-        check_case(grouped(4, 4, [3, 3], k_quant_type="PER_TENSOR"))
-
-
-def test_products_as_an_output_are_those_before_or_after_the_softmax() -> None:
-    with pytest.raises(TranspileError, match="neither before nor after"):
-        check_case(grouped(4, 4, [3, 3], outputs=4))
+@pytest.mark.parametrize(("case", "why"), [
+    (grouped(4, 4, [3, 3], k_quant_type="PER_TENSOR"), "needs past_key, k_scale and k_quant_type"),
+    (replace(quantized(8, each=False), attributes={**quantized(8, each=False).attributes, "kv_cache_bit_width": 4}),
+     "a cache of int8"),
+    (windowed(1, 5, [4], past=3), "local_window_size is 4, axis 2 of .past_key. is 3"),
+    (grouped(4, 4, [3, 3], sliding_window_cache=1, local_window_size=4), "needs local_window_size and a cache"),
+    (windowed(1, 5, [4], past=4, outputs=4, qk_output=1), "beside a cache of a sliding window"),
+    (grouped(4, 4, [3, 3], outputs=4), "neither before nor after"),
+], ids=lambda given: given if isinstance(given, str) else "")
+def test_refused(case: Case, why: str) -> None:
+    with pytest.raises(TranspileError, match=why):
+        check_case(case)

@@ -1,37 +1,19 @@
 """GroupQueryAttention of onnxruntime: causal attention whose keys and values serve several heads of queries.
 
-B: batch, N: heads of queries, M: heads of keys and values, S: new tokens, P: tokens of the given cache, T: of the
-returned one. Each sample has its own number of tokens, so new keys stand after its own last one; rows of queries
-after it (padding) are undefined, as they are in onnxruntime.
+B: batch, N: heads of queries, M: heads of keys and values, S: new tokens, T: tokens whose keys are looked at. Each
+sample has its own number of tokens, so new keys stand after its own last one; rows of queries after it (padding) are
+undefined, as they are in onnxruntime.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.contrib.attention import LOWEST, join_heads, known_size, number, scale_of, split_heads
+from onnx_systemds.operators.contrib.grouped_cache import Sizes, held_places, resident, total_value, with_cache
 from onnx_systemds.operators.contrib.rotary import rotated
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The known sizes, and what the run knows: names of int64 values.
-
-    length: S. before: number of tokens before the new ones, [B, 1]. whole: with the new ones, [B, 1].
-    is_first: whether the new tokens are all there are.
-    """
-
-    heads: int
-    shared: int
-    head_size: int
-    length: str
-    before: str
-    whole: str
-    is_first: bool | str
 
 
 @expander("GroupQueryAttention", domain=CONTRIB)
@@ -43,22 +25,13 @@ def group_query_attention(node: Expansion) -> None:
     query, key = _normalized(node, query, "q"), _normalized(node, key, "k")
     if node.attribute("do_rotary"):
         query, key = _turned(node, sizes, query, key)
-    if node.has("past_key"):
-        index = _cache_index(node, sizes)
-        key = _merged(node, sizes, node.input("past_key"), key, index, node.output(1))
-        value = _merged(node, sizes, node.input("past_value"), value, index, node.output(2))
-    else:
-        node.give(key, 1)
-        node.give(value, 2)
+    key, value = with_cache(node, sizes, key, value)
     scores = _scores(node, sizes, query, key)
     allowed = _allowed(node, sizes, key)
     probabilities = _probabilities(node, node.emit("Where", allowed, scores, number(node, LOWEST)))
     if node.output(3):
         before = int(node.attribute("qk_output")) == 1
         found = node.emit("Where", allowed, scores, number(node, 0.0)) if before else probabilities
-        if node.has("past_key"):  # the cache may be longer
-            end = node.reshape(_total_value(node), 1)
-            found = node.emit("Slice", found, node.known([0]), end, node.known([3]))
         node.give(found, 3)
     if sizes.heads != sizes.shared:
         probabilities = node.reshape(probabilities, 0, sizes.shared, -1, 0)
@@ -69,13 +42,10 @@ def group_query_attention(node: Expansion) -> None:
 
 
 def _refuse(node: Expansion) -> None:
-    kinds = {node.attribute("k_quant_type"), node.attribute("v_quant_type")}
-    if node.has("k_scale") or node.has("v_scale") or kinds != {"NONE"}:
-        raise UnsupportedCase("a quantized cache of keys and values")
     if node.output(3) and node.attribute("qk_output") not in (1, 2):
         raise UnsupportedCase("the products of queries and keys as an output, neither before nor after the softmax")
-    if node.attribute("sliding_window_cache"):
-        raise UnsupportedCase("a cache that holds a sliding window")
+    if node.output(3) and node.attribute("sliding_window_cache"):
+        raise UnsupportedCase("the products of queries and keys as an output, beside a cache of a sliding window")
 
 
 def _sizes(node: Expansion) -> Sizes:
@@ -84,10 +54,19 @@ def _sizes(node: Expansion) -> Sizes:
     length = node.length(node.input("query"), 1)
     lengths = node.cast(node.reshape(node.input("seqlens_k"), -1, 1), "int64")
     whole = node.emit("Add", lengths, node.known(1))
-    is_first = _is_first(node, length)
-    none = node.emit("Mul", whole, node.known(0))
-    before = _chosen(node, is_first, none, node.emit("Sub", whole, length))
-    return Sizes(heads, shared, head_size, length, before, whole, is_first)
+    if node.has("query_seqlens"):
+        added = node.cast(node.reshape(node.input("query_seqlens"), -1, 1), "int64")
+        is_first: bool | str = False
+        before = node.emit("Sub", whole, added)
+    else:
+        added = length
+        is_first = _is_first(node, length)
+        none = node.emit("Mul", whole, node.known(0))
+        before = _chosen(node, is_first, none, node.emit("Sub", whole, length))
+    held = resident(node, before)
+    # padding is kept, too, but not in a window
+    end = node.emit("Add", held, node.emit("Sub", whole, before) if node.attribute("sliding_window_cache") else added)
+    return Sizes(heads, shared, head_size, length, before, held, whole, end, is_first)
 
 
 def _is_first(node: Expansion, length: str) -> bool | str:
@@ -100,15 +79,7 @@ def _is_first(node: Expansion, length: str) -> bool | str:
         return True
     if isinstance(total, int) and isinstance(new, int):
         return False
-    return node.emit("Equal", _total_value(node), length)
-
-
-def _total_value(node: Expansion) -> str:
-    """The longest number of tokens of a sample."""
-    total = node.input("total_sequence_length")
-    if node.rank("total_sequence_length"):
-        total = node.emit("Gather", total, node.known(0), axis=0)
-    return node.cast(total, "int64")
+    return node.emit("Equal", total_value(node), length)
 
 
 def _chosen(node: Expansion, is_first: bool | str, first: str, later: str) -> str:
@@ -166,32 +137,6 @@ def _given_positions(node: Expansion, sizes: Sizes) -> str:
     return _chosen(node, sizes.is_first, first, given)
 
 
-# --- the cache ---------------------------------------------------------------------------------------------------
-
-
-def _cache_index(node: Expansion, sizes: Sizes) -> str:
-    """For each sample, head and place of the returned cache its row: of the given one, of the new tokens, or zeros."""
-    old, new = node.length(node.input("past_key"), 2), sizes.length
-    rows = node.emit("Mul", node.length(node.input("query"), 0), node.known(sizes.shared))
-    total = node.emit("Max", old, _total_value(node))
-    places = node.count_up(total)
-    row = node.reshape(node.count_up(rows), -1, sizes.shared, 1)
-    before = node.unsqueeze(sizes.before, 1)
-    given = node.emit("Add", node.emit("Mul", row, old), places)
-    after = node.emit("Add", node.emit("Mul", rows, old), node.emit("Mul", row, new))
-    added = node.emit("Add", after, node.emit("Sub", places, before))
-    zeros = node.emit("Mul", rows, node.emit("Add", old, new))
-    is_new = node.emit("Less", places, node.emit("Add", before, new))
-    return node.emit("Where", node.emit("Less", places, before), given, node.emit("Where", is_new, added, zeros))
-
-
-def _merged(node: Expansion, sizes: Sizes, old: str, new: str, index: str, to: str) -> str:
-    """The returned cache, [B, M, T, size]."""
-    rows = [node.reshape(part, -1, sizes.head_size) for part in (old, new)]
-    zeros = node.known([[0.0] * sizes.head_size], node.dtype("query"))
-    return node.emit("Gather", node.emit("Concat", *rows, zeros, axis=0), index, axis=0, to=to)
-
-
 # --- scores ------------------------------------------------------------------------------------------------------
 
 
@@ -207,7 +152,19 @@ def _scores(node: Expansion, sizes: Sizes, query: str, key: str) -> str:
     if cap > 0:
         limit = number(node, cap)
         scores = node.emit("Mul", limit, node.emit("Tanh", node.emit("Div", scores, limit)))
-    return node.emit("Add", scores, node.input("attention_bias")) if node.has("attention_bias") else scores
+    return node.emit("Add", scores, _bias(node, sizes)) if node.has("attention_bias") else scores
+
+
+def _bias(node: Expansion, sizes: Sizes) -> str:
+    """What is added to scores; it is given for all tokens, of which a window holds the last ones."""
+    bias = node.input("attention_bias")
+    if not node.attribute("sliding_window_cache"):
+        return bias
+    last = node.emit("Sub", node.length(bias, 3), node.known(1))
+    places = node.unsqueeze(node.emit("Min", held_places(node, sizes), last), 1, 2)
+    batch = node.emit("Shape", node.unsqueeze(sizes.before, 1, 2))
+    places = node.emit("Add", places, node.filled_like(node.slice(bias, 3, 0, 1), "int64", 0))
+    return node.emit("GatherElements", node.emit("Expand", bias, batch), places, axis=3)
 
 
 def _allowed(node: Expansion, sizes: Sizes, key: str) -> str:
@@ -215,7 +172,7 @@ def _allowed(node: Expansion, sizes: Sizes, key: str) -> str:
     places = node.count_up(node.length(key, 2))
     if not node.attribute("causal"):
         return node.emit("Less", places, node.unsqueeze(sizes.whole, 1, 2))
-    own = node.unsqueeze(node.emit("Add", sizes.before, node.count_up(sizes.length)), 1, 3)
+    own = node.unsqueeze(node.emit("Add", sizes.resident, node.count_up(sizes.length)), 1, 3)
     allowed = node.emit("LessOrEqual", places, own)
     window = int(node.attribute("local_window_size"))
     if window > 0:
