@@ -68,11 +68,15 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class ReadFile:
-    """What a file that a script reads is: the input, or bound value, of this name, taken for this type."""
+    """What a file that a script reads is: the input, or bound value, of this name, taken for this type.
+
+    by_texts: whether `read` says which of its texts are missing, as only a csv file has them.
+    """
 
     name: str
     data_type: str
     value_type: str
+    by_texts: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from onnx_systemds.engine.frame_files import NotedFrame, write_frame
 from onnx_systemds.engine.matrix_files import write_matrix
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.exporting.values import scalar_text
 from onnx_systemds.runtime.boundary_tensors import boundary_matrix
@@ -19,12 +20,18 @@ from onnx_systemds.runtime.boundary_tensors import boundary_matrix
 _SCALARS: dict[str, Callable[[Any], Any]] = {"int": int, "integer": int, "boolean": bool, "string": str}
 
 
-def write_value(path: Path, value: Any, data_type: str = "matrix", value_type: str = "") -> None:
+_SEPARATORS = ",;|~^!"
+
+
+def write_value(
+    path: Path, value: Any, data_type: str = "matrix", value_type: str = "", by_texts: bool = False
+) -> None:
     """Write a value, and its description ``path.mtd``, for a script that reads it.
 
     value: a number, truth or text, an array of numbers or texts, or a list or dict of values.
     data_type, value_type: what the script takes it for; numbers may be a frame, the second is of scalars.
-    Raises ValueError where there are no elements.
+    by_texts: whether the script says which texts of a frame are missing, which the engine looks for in csv files alone.
+    Raises ValueError where there are no elements, TranspileError for texts that no csv file holds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(value, (Mapping, list, tuple)):
@@ -37,6 +44,8 @@ def write_value(path: Path, value: Any, data_type: str = "matrix", value_type: s
     array = value.read() if isinstance(value, StoredMatrix) else np.asarray(value)
     if array.ndim == 0 or data_type == "scalar":
         _write_scalar(path, array.item(), value_type)
+    elif array.dtype.kind in "OU" and by_texts:
+        _write_csv(path, array.reshape(len(array), -1).tolist())
     elif array.dtype.kind in "OU":
         write_frame(path, array.reshape(len(array), -1))
     elif data_type == "frame":
@@ -72,9 +81,17 @@ def _write_scalar(path: Path, scalar: Any, value_type: str) -> None:
 
 def _write_csv(path: Path, lines: list[Iterable[str]]) -> None:
     cells = [[str(cell) for cell in line] for line in lines]
-    path.write_text("".join(",".join(line) + "\n" for line in cells), encoding="utf-8")
+    texts = "".join(map("".join, cells))
+    separator = next((each for each in _SEPARATORS if each not in texts), None)
+    written = [(separator or "").join(line) for line in cells]
+    if separator is None or any(line.strip() != line or len(line.splitlines()) != 1 for line in written) or any(
+            cell.startswith('"') and cell.count('"') == 1 for line in cells for cell in line):
+        raise TranspileError("a frame that is read as csv has a row that is no line of a csv file: empty, with a line "
+                             f"break, blanks at its ends, a quote that does not end or all of {_SEPARATORS}",
+                             hint="give other texts by --inputs")
+    path.write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
     rows = len(cells) - cells[0][0].startswith("#Meta")
-    _describe(path, data_type="frame", format="csv", header=False, sep=",", rows=rows, cols=len(cells[-1]))
+    _describe(path, data_type="frame", format="csv", header=False, sep=separator, rows=rows, cols=len(cells[-1]))
 
 
 def _describe(path: Path, **description: object) -> None:

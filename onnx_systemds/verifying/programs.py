@@ -17,6 +17,9 @@ from onnx_systemds.exporting.values import scalar_text
 _KEPT_OPTIONS = ("data_type", "value_type", "schema")
 """What `read` says of the value; all else is about the file, which is another one."""
 
+_TEXT_OPTIONS = ("naStrings", "fill", "default")
+"""What it says of the texts of a frame, where it names those that are missing."""
+
 
 class Copies:
     """Copies of scripts, and of those that they import, in a folder; files that they read and write are below it.
@@ -56,7 +59,10 @@ class Copies:
             known = _known(path.value, self.arguments)
             if known is not None and known not in {*self._files.read, *self._files.written}:
                 return tree.Call("read", (_literal(Path(known).absolute()), *options))
-            return tree.Call("read", (self._moved(path), *(each for each in options if each.name in _KEPT_OPTIONS)))
+            given = {option.name: option.value for option in options}
+            by_texts = "naStrings" in given and given.get("data_type") == tree.StringLiteral("frame")
+            kept = (*_KEPT_OPTIONS, *(_TEXT_OPTIONS if by_texts else ()))
+            return tree.Call("read", (self._moved(path), *(each for each in options if each.name in kept)))
         value, path, *options = node.arguments
         return tree.Call("write", (value, self._moved(path), *options))
 

@@ -138,4 +138,7 @@ def _words(graph: Graph, name: str) -> set[str]:
         for content in node.attributes.values():
             if isinstance(content, tuple):
                 found.update(word for word in content if isinstance(word, str))
+        if node.op_type == "Equal":
+            compared = (graph.initializers[other] for other in node.inputs if other in graph.initializers)
+            found.update(word for each in compared for word in np.ravel(each).tolist() if isinstance(word, str))
     return found

@@ -271,8 +271,9 @@ def test_a_schema_of_numbers_makes_an_input_of_numbers() -> None:
 @pytest.mark.parametrize(("how", "filling"), [("", np.nan), (", default=-1.5", -1.5), (", fill=FALSE, default=-1.5", np.nan)])
 def test_texts_that_are_missing_are_missing_numbers(how: str, filling: float) -> None:
     text = f'F = read("F", data_type="frame", format="csv", naStrings=["19", "?"]{how})\nY = as.matrix(F)\nwrite(Y, "Y")\n'
-    found = run_model(export_script(text, inputs={"F": "string[N,2]"}), {"F": texts("19 1", "? 190", "19.0 NaN")})["Y"]
-    np.testing.assert_array_equal(found, [[filling, 1], [filling, 190], [19, np.nan]])
+    cells = np.concatenate([texts("19 1", "? 190", "19.0 NaN"), [["", "2"]]])
+    found = run_model(export_script(text, inputs={"F": "string[N,2]"}), {"F": cells})["Y"]
+    np.testing.assert_array_equal(found, [[filling, 1], [filling, 190], [19, np.nan], [filling, 2]])
 
 
 REFUSED = [

@@ -35,7 +35,7 @@ OWN = "twice = function(matrix[double] X) return (matrix[double] Y) { Y = 2 * X 
 WHOLE = """\
 source("files.dml") as files
 
-people = read("people.csv", data_type="frame", format="csv", header=TRUE)
+people = read("people.csv", data_type="frame", format="csv", header=TRUE, naStrings=["a", "b"], default=-1)
 model = read($model, data_type="list")
 eps = read($folder + "/eps", data_type="scalar", value_type="double")
 X = files::table()

@@ -62,6 +62,7 @@ def read(
         found = ctx.interface.read(file, target, (rows, cols), data_type, value_type)
     if naStrings is None or not isinstance(found, FrameValue):
         return found
+    ctx.interface.files.read[file] = replace(ctx.interface.files.read[file], by_texts=True)
     return without_texts(ctx, found, naStrings, scalar_text(default) if fill and default else "")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import re
 from collections.abc import Sequence
 from itertools import chain, groupby
@@ -161,7 +163,7 @@ def _type_shown(shown: str) -> str:
 
 
 def without_texts(ctx: Context, target: FrameValue, unwanted: Value, filling: str) -> FrameValue:
-    """Return a frame in which another text stands in the place of some, which are known."""
+    """Return a frame in which another text stands in the place of some, which are known, and of those of no length."""
     given = unwanted.items if isinstance(unwanted, ListValue) else (unwanted,)
     known = [item.known for item in given if isinstance(item, Scalar)]
     if len(known) != len(given) or not all(isinstance(item, str) for item in known):
@@ -169,10 +171,11 @@ def without_texts(ctx: Context, target: FrameValue, unwanted: Value, filling: st
     if any(part.kind != TEXT for part in target.parts):
         raise UnsupportedCase(f"texts that are missing in {target} of numbers",
                               hint="leave out naStrings, or say that its cells are texts, string[N,3]")
-    for each in map(str, known):
-        target = FrameValue(tuple(
-            ctx.g.where(equal_texts(ctx, part, text(ctx, each)), text(ctx, filling), part) for part in target.parts))
-    return target
+    texts = [text(ctx, each) for each in [*map(str, known), *([""] if filling else [])]]
+    if not texts:
+        return target
+    missing = [functools.reduce(operator.or_, (equal_texts(ctx, part, each) for each in texts)) for part in target.parts]
+    return FrameValue(tuple(ctx.g.where(where, text(ctx, filling), part) for where, part in zip(missing, target.parts)))
 
 
 def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
