@@ -37,7 +37,7 @@ REFUSED = [
     ("", DEEP.format(opening="for (i in 1:as.integer(sum(Y))) {", closing="}" * 32), "32 branches and loops around each other"),
     ("", "k = 3\nfor (i in 1:40) { k = k * k }\nY = X * k", "no double holds all integers beyond 2^53"),
     ("", "Y = X * as.integer(1e300)", "no double holds all integers beyond 2^53"),
-    ("", "Y = X * ((-2 %/% 0) %% 3)", "an integer quotient by 0"),
+    ("", "Y = X * ((-2 %/% 0) %% 3)", "an integer divided by 0 has no whole quotient"),
 ]
 
 
