@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import parameter_text, print_expression
+from onnx_systemds.errors import TranspileError, quoted
 
 
-def list_script(script: tree.Script) -> list[str]:
-    """Return a line for each function, and for each argument of the command line that the script reads."""
-    lines = [function_line(item) for item in script.items if isinstance(item, tree.Function)]
-    return lines + [argument_line(name, default) for name, default in script_arguments(script).items()]
+def list_script(script: tree.Script, function: str | None = None) -> list[str]:
+    """Return a line for each function, or for one, and for each argument of the command line that the script reads.
+
+    Raises TranspileError where there is no such function.
+    """
+    functions = [item for item in script.items if isinstance(item, tree.Function)]
+    lines = map(function_line, functions if function is None else [function_named(script, function)])
+    return [*lines, *(argument_line(name, default) for name, default in script_arguments(script).items())]
+
+
+def function_named(script: tree.Script, name: str) -> tree.Function:
+    """Return a function of a script. Raises TranspileError where there is none of this name."""
+    if name not in script.functions:
+        known = ", ".join(script.functions) or "none"
+        raise TranspileError(f"there is no function {quoted(name)}", script.file, f"its functions: {known}")
+    return script.functions[name]
 
 
 def function_line(function: tree.Function) -> str:

@@ -13,6 +13,7 @@ import onnx
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.listing import function_named
 from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting.builtins import load_builtins
@@ -143,10 +144,7 @@ def _script(source: str | Path | tree.Script) -> tree.Script:
 
 def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequence[str] | None) -> None:
     """Run one function: parameters become inputs unless they are bound, results become outputs."""
-    function = module.functions.get(name)
-    if function is None:
-        known = ", ".join(module.functions) or "none"
-        raise TranspileError(f"there is no function {quoted(name)}", module.script.file, f"its functions: {known}")
+    function = function_named(module.script, name)
     wanted = [result.name for result in function.results] if outputs is None else list(outputs)
     if unknown := [output for output in wanted if output not in scopes.results(function)]:
         raise TranspileError(f"the function {name} has no result {quoted(unknown[0])}", module.script.file)

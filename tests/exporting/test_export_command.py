@@ -200,7 +200,11 @@ def test_command_writes_a_model(tmp_path: Path) -> None:
 
 def test_command_lists_functions(tmp_path: Path) -> None:
     (tmp_path / "m.dml").write_text(FUNCTION)
-    assert invoke(tmp_path / "m.dml", "--list").output.startswith("f(matrix[double] X, matrix[double] W, double k = 2)")
+    for words in ((), ("--function", "f")):
+        shown = invoke(tmp_path / "m.dml", "--list", *words).output
+        assert shown.startswith("f(matrix[double] X, matrix[double] W, double k = 2)")
+    unknown = invoke(tmp_path / "m.dml", "--list", "--function", "g")
+    assert unknown.exit_code == 1 and "m.dml: there is no function \"g\"\n  hint: its functions: f\n" in unknown.output
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
