@@ -129,7 +129,8 @@ def _export_options(command: Command) -> Command:
 @click.option("--external-data", type=click.IntRange(min=0), metavar="BYTES",
               help="Weights of so many bytes or more go into a file beside the model, <model>.data "
                    "[default: those from 1024 on where the model would take more than 2 GB].")
-@click.option("--list", "listing", is_flag=True, help="Show functions (or the one of --function) and arguments of the script, and write nothing.")
+@click.option("--list", "listing", is_flag=True,
+              help="Show functions (or the one of --function) and arguments of the script, and write nothing.")
 @_export_options
 def export(
     script: Path, output: Path | None, quiet: bool, map_file: Path | None, external_data: int | None, listing: bool,

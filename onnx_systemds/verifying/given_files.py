@@ -79,7 +79,7 @@ def _write_scalar(path: Path, scalar: Any, value_type: str) -> None:
     _describe(path, data_type="scalar", value_type=kind, format="text")
 
 
-def _write_csv(path: Path, lines: list[Iterable[str]]) -> None:
+def _write_csv(path: Path, lines: Iterable[Iterable[str]]) -> None:
     cells = [[str(cell) for cell in line] for line in lines]
     texts = "".join(map("".join, cells))
     separator = next((each for each in _SEPARATORS if each not in texts), None)

@@ -174,8 +174,11 @@ def without_texts(ctx: Context, target: FrameValue, unwanted: Value, filling: st
     texts = [text(ctx, each) for each in [*map(str, known), *([""] if filling else [])]]
     if not texts:
         return target
-    missing = [functools.reduce(operator.or_, (equal_texts(ctx, part, each) for each in texts)) for part in target.parts]
-    return FrameValue(tuple(ctx.g.where(where, text(ctx, filling), part) for where, part in zip(missing, target.parts)))
+    parts = []
+    for part in target.parts:
+        missing = functools.reduce(operator.or_, (equal_texts(ctx, part, each) for each in texts))
+        parts.append(ctx.g.where(missing, text(ctx, filling), part))
+    return FrameValue(tuple(parts))
 
 
 def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
