@@ -55,7 +55,7 @@ def total(ctx: Context, target: Value) -> Value:
 
 @builtin("mean", "avg")
 def mean(ctx: Context, target: Value, w: Matrix | None = None, /) -> Value:
-    """The mean of all elements of a matrix, also with a weight for each."""
+    """The mean of all elements of a matrix, optionally weighted."""
     if w is None:
         return _of_all(ctx, "ReduceMean", target)
     x, weights = ctx.only_column(ctx.as_matrix(target)), ctx.only_column(w)
@@ -181,7 +181,7 @@ for _axis, (_prefix, _part) in enumerate(_PARTS):
     _register(f"{_prefix}Vars", f"The sample variance of each {_part}.", partial(_variances, axis=_axis))
     _register(f"{_prefix}Sds", f"The sample standard deviation of each {_part}.", partial(_deviations, axis=_axis))
 for _name, _what, _largest in (("rowIndexMax", "largest", True), ("rowIndexMin", "smallest", False)):
-    _register(_name, f"Where the {_what} element of each row is, counted from 1; of equal ones the last.",
+    _register(_name, f"The index (from 1) of the {_what} element of each row; the last of equal ones.",
               partial(_last_index, largest=_largest))
-_register("cumsum", "The sums of each column down to each row.", partial(_cumulated, axis=0))
-_register("rowcumsum", "The sums of each row up to each column.", partial(_cumulated, axis=1))
+_register("cumsum", "The running sum of each column.", partial(_cumulated, axis=0))
+_register("rowcumsum", "The running sum of each row.", partial(_cumulated, axis=1))

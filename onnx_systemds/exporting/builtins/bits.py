@@ -29,14 +29,14 @@ def _register(name: str, op: str, operation: Callable[[int, int], int], meaning:
         return elementwise(ctx, lambda x, y: ctx.g.floating(ctx.g.binary(op, _word(ctx, x), _word(ctx, y))), a, b)
 
 
-_register("bitwAnd", "BitwiseAnd", and_, "The bits that are set in both.")
-_register("bitwOr", "BitwiseOr", or_, "The bits that are set in one at least.")
-_register("bitwXor", "BitwiseXor", xor, "The bits that are set in just one.")
+_register("bitwAnd", "BitwiseAnd", and_, "The bitwise and, in 32 bits.")
+_register("bitwOr", "BitwiseOr", or_, "The bitwise or, in 32 bits.")
+_register("bitwXor", "BitwiseXor", xor, "The bitwise exclusive or, in 32 bits.")
 
 
 @builtin("bitwShiftL")
 def shifted_left(ctx: Context, a: Value, b: Value, /) -> Value:
-    """The bits moved up; those that leave the word fall away. NaN where only the sign is left."""
+    """The shift to the left in 32 bits; NaN where only the sign bit remains."""
     g = ctx.g
 
     def shifted(x: Tensor, places: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ def shifted_left(ctx: Context, a: Value, b: Value, /) -> Value:
 
 @builtin("bitwShiftR")
 def shifted_right(ctx: Context, a: Value, b: Value, /) -> Value:
-    """The bits moved down, the sign into their places."""
+    """The arithmetic shift to the right in 32 bits."""
     g = ctx.g
 
     def shifted(x: Tensor, places: Tensor) -> Tensor:

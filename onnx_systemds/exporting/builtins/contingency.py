@@ -23,10 +23,10 @@ def table(
     ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None,
     empty: Value | None = None, /
 ) -> Value:
-    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it.
+    """The contingency table: how often each pair of indices (from 1) occurs; by default as large as the largest ones.
 
     A pair with NaN, or with the weight NaN, counts nowhere, as in the engine.
-    A truth at the end (`empty`, or in its place the one of `cols`) tells the engine how to store the zeros.
+    A boolean at the end (`empty`, or in its position the one of `cols`) tells the engine how to store the zeros.
     """
     if isinstance(cols, Scalar) and cols.type == BOOLEAN:
         cols = None

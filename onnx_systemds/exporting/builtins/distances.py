@@ -9,7 +9,7 @@ from onnx_systemds.exporting.builtins.linear import diagonal
 
 @library_function("builtin/dist.dml", "m_dist")
 def distances(ctx: Context, X: Matrix) -> Value:
-    """The distances of all rows from each other; each is at 0 from itself, where sums of squares may round to more."""
+    """The pairwise Euclidean distances of rows; exactly 0 on the diagonal."""
     g, x = ctx.g, ctx.flat(X)
     products = g.matmul(x, g.transpose(x, (1, 0)))
     squares = ctx.flat(diagonal(ctx, ctx.matrix(products)))

@@ -84,7 +84,7 @@ def _register_pool(name: str, op: str, meaning: str, **more: Any) -> None:
         return ctx.matrix(ctx.g.node(op, [image(ctx, x, input_shape)], dims, **windows.attributes, **more))
 
 
-_register_pool("max_pool", "MaxPool", "The largest element of each window.")
+_register_pool("max_pool", "MaxPool", "The maximum of each window.")
 _register_pool("avg_pool", "AveragePool", "The mean of each window; padding counts as zeros.", count_include_pad=1)
 
 
@@ -101,15 +101,15 @@ def _register_per_channel(name: str, operator: str, meaning: str) -> None:
         return Matrix(tensor_operator(ctx, operator, images, per_channel), x.rows, x.cols)
 
 
-_register_per_channel("bias_add", "+", "Each channel plus its own number.")
-_register_per_channel("bias_multiply", "*", "Each channel times its own number.")
+_register_per_channel("bias_add", "+", "The sum of each channel and its bias.")
+_register_per_channel("bias_multiply", "*", "The product of each channel and its factor.")
 
 
 @builtin("conv2d_backward_data")
 def conv2d_backward_data(
     ctx: Context, w: Matrix, x: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
-    """The gradient of a convolution, which serves as a transposed convolution: `input_shape` is what comes out."""
+    """The gradient of `conv2d` by its images, a transposed convolution; `input_shape` is the shape of the result."""
     windows = _Windows.of(filter_shape[2:], stride, padding)
     images = ctx.viewed(x, (x.rows, filter_shape[0], *windows.extents(input_shape)))
     filters = ctx.viewed(w, tuple(filter_shape))
@@ -129,7 +129,7 @@ def _transposed_convolution(ctx: Context, images: Tensor, filters: Tensor, windo
 def conv2d_backward_filter(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
-    """The gradient of a convolution by its filters: a convolution of the images, channels first, by the gradient."""
+    """The gradient of `conv2d` by its filters: a convolution of the images, channels first, by the gradient."""
     window, strides, pads = windows = _Windows.of(filter_shape[2:], stride, padding)
     g, filters, channels, extents = ctx.g, filter_shape[0], filter_shape[1], windows.extents(input_shape)
     kernel = _known(extents, "height and width of the gradient")
@@ -147,7 +147,7 @@ def conv2d_backward_filter(
 def max_pool_backward(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
-    """The gradient of the largest element of each window: each number where that was, of equal ones the first."""
+    """The gradient of `max_pool`: each number goes to the first maximum of its window."""
     windows = _Windows.of_pooling(pool_size, stride, padding)
     overlap = any(k > d for k, d in zip(windows.size, windows.strides))
     g = ctx.g
@@ -167,7 +167,7 @@ def max_pool_backward(
 def avg_pool_backward(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
-    """The gradient of the mean of each window: each number spread over its window, and added up where these overlap."""
+    """The gradient of `avg_pool`: each number is spread over its window; overlapping windows add up."""
     window, strides, pads = windows = _Windows.of_pooling(pool_size, stride, padding)
     g, channels, extents = ctx.g, input_shape[1], windows.extents(input_shape)
     share = 1.0 / (window[0] * window[1])
@@ -186,7 +186,7 @@ def batch_norm2d(
     ctx: Context, x: Matrix, gamma: Matrix, beta: Matrix, ema_mean: Matrix, ema_var: Matrix, mode: str, epsilon: float,
     mu: float,
 ) -> tuple[Value, ...]:
-    """Normalized channels, the new averages, and the mean and inverse deviation that were used."""
+    """The normalized channels, the updated averages, and the mean and inverse standard deviation that were used."""
     if mode.lower() not in ("train", "test"):
         raise UnsupportedCase(f"the mode of batch_norm2d is train or test, not {mode}")
     g, channels = ctx.g, gamma.rows

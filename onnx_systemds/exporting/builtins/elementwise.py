@@ -9,9 +9,9 @@ import numpy as np
 from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Matrix, Scalar, Tensor, Value, builtin, refuse
+from onnx_systemds.exporting.builtins.composed_functions import COMPOSED
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
-from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
 from onnx_systemds.exporting.builtins.texts import number_in
 from onnx_systemds.exporting.values import (
     BOOLEAN,
@@ -30,8 +30,8 @@ _ROUNDING = ("Floor", "Ceil")
 
 
 def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
-    spelled = SPELLED_OUT.get(op) if ctx.g.dtype == "float64" and x.constant is None else None
-    return ctx.g.unary(op, x) if spelled is None else spelled(x)
+    composed = COMPOSED.get(op) if ctx.g.dtype == "float64" and x.constant is None else None
+    return ctx.g.unary(op, x) if composed is None else composed(x)
 
 
 def _register_unary(op: str, *names: str) -> None:
@@ -82,14 +82,14 @@ for _op, _name in UNARY_BUILTINS.items():
 
 @builtin("log")
 def log(ctx: Context, x: Value, base: Value | None = None, /) -> Value:
-    """The natural logarithm, or that of a base."""
+    """The natural logarithm, or the logarithm to a base."""
     natural = mapped(ctx, Tensor.log, x)
     return natural if base is None else binary(ctx, "/", natural, mapped(ctx, Tensor.log, base))
 
 
 @builtin("round")
 def rounded(ctx: Context, x: Value) -> Value:
-    """Halves go up, as the engine rounds."""
+    """The nearest integer; halves are rounded up, as in the engine."""
     if isinstance(x, Scalar) and x.dim is not None:
         return _double(x.dim)
     return mapped(ctx, _halves_up, x)
@@ -109,13 +109,13 @@ def sigmoid(ctx: Context, x: Value) -> Value:
 
 @builtin("max")
 def maximum(ctx: Context, *values: Value) -> Value:
-    """The largest element of a matrix or list of scalars, or of several values element by element."""
+    """The maximum of a matrix or of a list of scalars, or the elementwise maximum of several values."""
     return _extreme(ctx, "Max", values)
 
 
 @builtin("min")
 def minimum(ctx: Context, *values: Value) -> Value:
-    """The smallest element of a matrix, or of several values element by element."""
+    """The minimum of a matrix, or the elementwise minimum of several values."""
     return _extreme(ctx, "Min", values)
 
 
@@ -149,19 +149,19 @@ def _of_two(ctx: Context, op: str, a: Value, b: Value) -> Value:
 
 @builtin("pmax")
 def pmax(ctx: Context, a: Value, b: Value, /) -> Value:
-    """The larger of each two elements."""
+    """The elementwise maximum."""
     return _of_two(ctx, "Max", a, b)
 
 
 @builtin("pmin")
 def pmin(ctx: Context, a: Value, b: Value, /) -> Value:
-    """The smaller of each two elements."""
+    """The elementwise minimum."""
     return _of_two(ctx, "Min", a, b)
 
 
 @builtin("ifelse")
 def ifelse(ctx: Context, target: Value, yes: Value, no: Value, /) -> Value:
-    """`yes` where the condition is not 0, `no` elsewhere."""
+    """`yes` where the condition is not 0, otherwise `no`."""
     shaped = [value for value in (target, yes, no) if isinstance(value, Matrix)]
     if not shaped:
         return ctx.scalar(ctx.g.where(ctx.truth(target), *_alike(ctx, yes, no)))
@@ -184,25 +184,25 @@ def _alike(ctx: Context, yes: Value, no: Value) -> tuple[Tensor, Tensor]:
 
 @builtin("xor")
 def xor(ctx: Context, a: Value, b: Value, /) -> Value:
-    """Whether just one of two elements is not 0."""
+    """The exclusive or: whether exactly one of two elements is not 0."""
     return elementwise(ctx, lambda x, y: ctx.g.binary("Xor", ctx.g.truth(x), ctx.g.truth(y)), a, b)
 
 
 @builtin("is.nan", "isNaN", "is.na", "isNA")
 def is_nan(ctx: Context, x: Value) -> Value:
-    """1 where an element is NaN."""
+    """1 where an element is NaN, otherwise 0."""
     return mapped(ctx, lambda t: t.apply("IsNaN"), x)
 
 
 @builtin("is.infinite", "isInf")
 def is_infinite(ctx: Context, x: Value) -> Value:
-    """1 where an element is infinite."""
+    """1 where an element is infinite, otherwise 0."""
     return mapped(ctx, lambda t: t.apply("IsInf"), x)
 
 
 @builtin("replace")
 def replace(ctx: Context, target: Value, pattern: Value, replacement: Value) -> Value:
-    """A matrix in which every `pattern` (also NaN or an infinity) is replaced, or a frame in which a text is."""
+    """A matrix with each `pattern` replaced (also NaN or an infinity), or a frame with a string replaced."""
     if isinstance(target, FrameValue):
         return replace_text(ctx, target, pattern, replacement)
     if not isinstance(target, Matrix):
@@ -233,7 +233,7 @@ def equal_or_nan(x: Tensor, wanted: Tensor) -> Tensor:
 
 @builtin("as.integer")
 def as_integer(ctx: Context, x: Value) -> Value:
-    """A scalar as an integer, cut off after the point."""
+    """A scalar as an integer, truncated."""
     value = as_scalar(ctx, x)
     if value.dim is not None:
         return Scalar(INTEGER, value.dim)
@@ -299,7 +299,7 @@ def as_scalar(ctx: Context, x: Value) -> Scalar:
 
 @builtin("as.matrix")
 def as_matrix(ctx: Context, x: Value) -> Value:
-    """A scalar, the numbers in a frame, the item of a list, or a list of scalars as a matrix."""
+    """A matrix made of a scalar, a frame, the only item of a list, or a list of scalars."""
     if isinstance(x, FrameValue):
         return frame_as_matrix(ctx, x)
     if isinstance(x, ListValue) and len(x.items) > 1:

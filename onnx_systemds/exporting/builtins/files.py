@@ -42,7 +42,7 @@ def read(
     cols_in_block: Value | None = None,
     target: str = "",
 ) -> Value:
-    """What the script itself has written to the file, a bound value, or an input of the model.
+    """An input of the model, a bound value, or what the script itself has written to the file.
 
     Texts that stand for missing numbers are a matter of the file, as all else that says how it is read; in a frame
     they are missing texts.
@@ -72,7 +72,7 @@ def write(
     sparse: bool = False, dataset: Value | None = None, indSep: Value | None = None,
     rows_in_block: Value | None = None, cols_in_block: Value | None = None,
 ) -> None:
-    """An output of the model, called like the file; of a list one for each item, with its name or number after it.
+    """An output of the model, named like the file. A list is one output per item, with the name or number of the item.
 
     So of a frame of both one for its columns of texts, or of numbers, that stand side by side. A file that is written
     again holds what it got last, as in the engine.
@@ -175,7 +175,7 @@ def result_tensor(ctx: Context, value: Value) -> object:
 
 @builtin("assert")
 def assertion(ctx: Context, condition: Value) -> None:
-    """Checked here if its condition is known, left out of the model otherwise."""
+    """Checked during the export if the condition is known, otherwise not part of the model."""
     known = condition.known if isinstance(condition, Scalar) else None
     if known is None:
         ctx.drop("assert is left out: its condition is known only when the model runs")
@@ -185,7 +185,7 @@ def assertion(ctx: Context, condition: Value) -> None:
 
 @builtin("stop")
 def stop(ctx: Context, message: Value) -> None:
-    """An error where it is certainly reached; left out of the model in a branch that only the run can choose."""
+    """An error of the export if certainly reached; not part of the model in a branch that only the run chooses."""
     text = message.known if isinstance(message, Scalar) else None
     raise UnsupportedCase(f"the script stops here: {text if text is not None else ''}")
 

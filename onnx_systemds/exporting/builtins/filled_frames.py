@@ -14,7 +14,7 @@ from onnx_systemds.inference.dims import Dim
 
 @builtin("frame")
 def frame(ctx: Context, data: Value, rows: Dim, cols: Dim, schema: ListValue | None = None) -> Value:
-    """A frame that holds one text everywhere, one in each column, or all that are given row by row; of given types."""
+    """A frame of one string, of one string per column, or of strings given row by row; optionally with types."""
     if schema is None and isinstance(data, Scalar):
         return FrameValue((ctx.g.expand(ctx.tensor(data), (rows, cols)),))
     given = [_known_text(item) for item in (data.items if isinstance(data, ListValue) else (data,))]

@@ -13,25 +13,25 @@ _Pair = tuple[Tensor, Tensor]
 
 @builtin("fft")
 def transform(ctx: Context, re: Matrix) -> tuple[Value, ...]:
-    """The transform of rows and columns: real and imaginary parts."""
+    """The 2-D discrete Fourier transform: real and imaginary parts."""
     return _transformed(ctx, re, None, both=True, inverse=False)
 
 
 @builtin("ifft")
 def inverse_transform(ctx: Context, re: Matrix, im: Value | None = None) -> tuple[Value, ...]:
-    """The inverse of the transform of rows and columns."""
+    """The inverse of the 2-D discrete Fourier transform."""
     return _transformed(ctx, re, im, both=True, inverse=True)
 
 
 @builtin("fft_linearized")
 def transform_of_rows(ctx: Context, re: Matrix) -> tuple[Value, ...]:
-    """The transform of each row: real and imaginary parts."""
+    """The discrete Fourier transform of each row: real and imaginary parts."""
     return _transformed(ctx, re, None, both=False, inverse=False)
 
 
 @builtin("ifft_linearized")
 def inverse_transform_of_rows(ctx: Context, re: Matrix, im: Value | None = None) -> tuple[Value, ...]:
-    """The inverse of the transform of each row."""
+    """The inverse of the discrete Fourier transform of each row."""
     return _transformed(ctx, re, im, both=False, inverse=True)
 
 

@@ -28,7 +28,7 @@ _REPLACED_IN = {"FP64": "FP64", "INT64": "INT", "INT32": "INT", "BOOLEAN": "BOOL
 
 @builtin("as.frame")
 def as_frame(ctx: Context, x: Value) -> Value:
-    """A matrix or a scalar as a frame, or a frame that is the item of a list."""
+    """A frame made of a matrix, of a scalar, or of the only item of a list."""
     return frame_of(ctx, x)
 
 

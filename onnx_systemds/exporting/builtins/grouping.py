@@ -91,7 +91,7 @@ def _divided(ctx: Context, sums: Tensor, sizes: Tensor) -> Tensor:
 
 @builtin("unique")
 def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
-    """The distinct elements as a column: the numbers in ascending order, then NaN if there is one.
+    """The distinct elements as a column, in ascending order, NaN last.
 
     Of matrices below each other, ``unique(rbind(A, B))``, the distinct rows as they come up, as the engine has it.
     By rows (dir "r") or columns ("c") those of each, and zeros after them up to the longest.
@@ -141,7 +141,7 @@ def _distinct_in_rows(ctx: Context, x: Tensor) -> Tensor:
 
 @builtin("countDistinct")
 def count_distinct(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
-    """The number of distinct elements of a matrix, or of each row or column; NaN is one."""
+    """The number of distinct elements of a matrix, or of each row or column; all NaN count as one."""
     if dir in ("r", "c"):
         return ctx.matrix(_distinct_along(ctx, ctx.flat(x), 1 if dir == "r" else 0))
     numbers, undefined = _distinct(ctx, ctx.column(x))

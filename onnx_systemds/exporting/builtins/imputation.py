@@ -9,7 +9,7 @@ from onnx_systemds.exporting.builtins.products import SCATTER_SINCE
 
 @library_function("builtin/imputeByMode.dml", "m_imputeByMode")
 def impute_by_mode(ctx: Context, X: Matrix) -> tuple[Value, ...] | None:
-    """Each column with its most frequent category for NaN, and these categories."""
+    """Each column with NaN replaced by its most frequent category, and these categories."""
     if ctx.g.opset < SCATTER_SINCE:
         return None
     x = ctx.flat(X)

@@ -11,7 +11,7 @@ from onnx_systemds.inference.dims import Dim
 
 @library_function("nn/util.dml", "transpose_NCHW_to_CNHW")
 def channels_first(ctx: Context, X: Matrix, C: Dim) -> Value:
-    """Images with their channels in front."""
+    """Images with the channels first."""
     width = X.cols // C
     moved = ctx.g.transpose(ctx.viewed(X, (X.rows, C, width)), (1, 0, 2))
     return Matrix(moved, C, X.rows * width)
@@ -19,7 +19,7 @@ def channels_first(ctx: Context, X: Matrix, C: Dim) -> Value:
 
 @library_function("nn/util.dml", "transpose_ABCD_to_ACBD")
 def middle_axes_exchanged(ctx: Context, X: Matrix, B: Dim, C: Dim) -> Value:
-    """The second and third axis of four exchanged."""
+    """The second and third of four axes exchanged."""
     size = X.cols // (B * C)
     moved = ctx.g.transpose(ctx.viewed(X, (X.rows, B, C, size)), (0, 2, 1, 3))
     return Matrix(moved, X.rows, X.cols)
@@ -29,7 +29,7 @@ def middle_axes_exchanged(ctx: Context, X: Matrix, B: Dim, C: Dim) -> Value:
 def local_response_normalization(
     ctx: Context, X: Matrix, C: int, Hin: Dim, Win: Dim, N: int, alpha: float, beta: float, K: float
 ) -> Value | None:
-    """Each number scaled by the squares of the channels beside it; onnxruntime has the operator in float32 alone."""
+    """The local response normalization; onnxruntime has the operator in float32 only."""
     if ctx.g.dtype == "float64" or N < 0:
         return None
     size = 2 * (N // 2) + 1
@@ -42,7 +42,7 @@ def local_response_normalization(
 def long_short_term_memory(
     ctx: Context, X: Matrix, W: Matrix, b: Matrix, T: int, D: int, return_sequences: bool, out0: Matrix, c0: Matrix
 ) -> tuple[Value, ...] | None:
-    """The layer is what the builtin lstm calculates, where it takes all columns."""
+    """The builtin `lstm`, if the layer takes all columns."""
     if X.cols != T * D or ctx.g.dtype == "float64":
         return None
     results: tuple[Value, ...] = lstm(ctx, X, W, b, out0, c0, return_sequences)
@@ -51,7 +51,7 @@ def long_short_term_memory(
 
 @library_function("nn/layers/embedding.dml", "forward")
 def embedding(ctx: Context, indices: Matrix, embedding_dict: Matrix) -> Value:
-    """A row of the dictionary for each index."""
+    """The row of the dictionary for each index."""
     return ctx.matrix(ctx.g.gather(ctx.flat(embedding_dict), places_of(ctx, indices), 0))
 
 
@@ -59,7 +59,7 @@ def embedding(ctx: Context, indices: Matrix, embedding_dict: Matrix) -> Value:
 def layer_normalization(
     ctx: Context, X: Matrix, gamma: Matrix, beta: Matrix, epsilon: float, B: Dim, C: Dim
 ) -> tuple[Value, ...]:
-    """Each of B parts of a row normalized; and the means, variances and normalized numbers for the gradient."""
+    """Layer normalization of each of B parts of a row; then means, variances and normalized numbers for gradients."""
     g, count = ctx.g, X.rows * B
     parts = ctx.viewed(X, (X.rows, B, C))
     scale, shift = (ctx.viewed(row, (C,)) for row in (gamma, beta))

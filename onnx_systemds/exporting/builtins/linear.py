@@ -32,13 +32,13 @@ def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | Non
 
 @builtin("t")
 def transposed(ctx: Context, target: Matrix) -> Value:
-    """Rows and columns exchanged."""
+    """The transpose."""
     return ctx.matrix(ctx.g.transpose(ctx.flat(target), (1, 0)))
 
 
 @builtin("trace", "tr")
 def trace(ctx: Context, target: Matrix) -> Value:
-    """The sum of the diagonal."""
+    """The trace."""
     g, x = ctx.g, ctx.flat(target)
     if all(isinstance(size, int) for size in target.dims) and target.rows != target.cols:
         raise UnsupportedCase(f"trace of {target}, which is not square")
@@ -48,7 +48,7 @@ def trace(ctx: Context, target: Matrix) -> Value:
 
 @builtin("diag")
 def diagonal(ctx: Context, target: Matrix) -> Value:
-    """The diagonal of a matrix as a column, or a matrix with a column on its diagonal."""
+    """The diagonal of a matrix as a column, or the diagonal matrix of a column."""
     g, x = ctx.g, ctx.flat(target)
     rows, cols = target.dims
     if cols == 1 and rows != 1:
@@ -79,7 +79,7 @@ def _diagonal_of(ctx: Context, x: Tensor) -> Tensor:
 
 @builtin("einsum")
 def einstein_sum(ctx: Context, equation: str, /, *operands: Value) -> Value:
-    """Sums of products as an equation says; an operand of one letter is a column."""
+    """The Einstein sum by an equation; an operand of one letter is a column."""
     inputs, _, output = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")
     if len(terms) != len(operands) or any(not 1 <= len(term) <= 2 for term in terms) or len(output) > 2:

@@ -19,7 +19,7 @@ def rand(
     ctx: Context, rows: Dim = 1, cols: Dim = 1, min: float = 0.0, max: float = 1.0,
     pdf: str = "uniform", sparsity: float = 1.0, seed: int = _UNSEEDED,
 ) -> Value:
-    """The numbers that the engine draws for this seed; without one only what leaves nothing to chance.
+    """The random numbers that the engine draws for this seed. Without a seed only matrices that are not random.
 
     Where only the run knows the size, `--random` lets the model draw others, of the same distribution.
     """
@@ -61,7 +61,7 @@ def _drawn(
 
 @builtin("sample")
 def sample(ctx: Context, range: int, size: int, replace: Value | None = None, seed: int = _UNSEEDED, /) -> Value:
-    """Numbers from 1 on that the engine draws for this seed, which may also stand in the place of `replace`."""
+    """The random sample of 1 to `range` that the engine draws for this seed, which may also be the third argument."""
     repeated = False
     if isinstance(replace, Scalar) and replace.type != BOOLEAN:
         seed = known_content(replace, int, "seed", "sample")

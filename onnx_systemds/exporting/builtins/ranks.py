@@ -1,4 +1,4 @@
-"""Elements by their rank or place: quantiles, medians, triangles."""
+"""Elements by their rank or position: quantiles, medians, triangles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ascending(ctx: Context, x: Tensor, axis: int, *, turned: bool = False) -> tu
 
 @builtin("quantile")
 def quantile(ctx: Context, x: Matrix, p: Value, q: Value | None = None, /) -> Value:
-    """The element at a share of a sorted column, for one share the middle of two; with weights `q` is the share."""
+    """The quantiles of a column; a single one may be the mean of two elements. With weights `q` is the probability."""
     weights, shares = (None, p) if q is None else (ctx.as_matrix(p), q)
     if isinstance(shares, Matrix):
         known = None if shares.constant is None else shares.constant.ravel()
@@ -43,17 +43,17 @@ def quantile(ctx: Context, x: Matrix, p: Value, q: Value | None = None, /) -> Va
             picked = ctx.g.gather(values, _before(ctx, _reached(ctx, values, known)), 0)
             return ctx.matrix(ctx.g.reshape(picked, (known.size, 1)))
         return ctx.matrix(_computed(ctx, x, weights, ctx.viewed(shares, (shares.rows, 1)), middle=False))
-    return ctx.scalar(_share(ctx, x, weights, shares))
+    return ctx.scalar(_quantile(ctx, x, weights, shares))
 
 
 @builtin("median")
 def median(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> Value:
-    """The middle element of a column, or the middle of the two there; also with weights, which are whole numbers."""
-    return ctx.scalar(_share(ctx, x, w, Scalar(DOUBLE, 0.5)))
+    """The median of a column, optionally with integer weights; the mean of the middle two if the number is even."""
+    return ctx.scalar(_quantile(ctx, x, w, Scalar(DOUBLE, 0.5)))
 
 
-def _share(ctx: Context, x: Matrix, weights: Matrix | None, share: Value) -> Tensor:
-    """Return the element at one share."""
+def _quantile(ctx: Context, x: Matrix, weights: Matrix | None, share: Value) -> Tensor:
+    """Return the quantile of one probability."""
     known = share.known if isinstance(share, Scalar) else None
     if weights is None and isinstance(known, (bool, int, float)) and 0 <= known <= 1:
         return _picked(ctx, x, float(known))
@@ -62,7 +62,7 @@ def _share(ctx: Context, x: Matrix, weights: Matrix | None, share: Value) -> Ten
 
 @builtin("interQuartileMean")
 def interquartile_mean(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> Value:
-    """The mean of the middle half of a column, also with weights; the elements at its ends count in part."""
+    """The interquartile mean of a column, optionally weighted; the elements at the quartiles count in part."""
     if w is not None or not isinstance(x.rows, int):
         return ctx.scalar(_computed_middle(ctx, x, w))
     size = x.rows
@@ -92,7 +92,7 @@ def _before(ctx: Context, reached: Tensor) -> Tensor:
 
 
 def _picked(ctx: Context, x: Matrix, share: float) -> Tensor:
-    """Return the element at a known share; of an even number of elements the middle of it and the next one."""
+    """Return a known quantile; of an even number of elements the mean of it and the next one."""
     g, size, values = ctx.g, x.rows, _sorted(ctx, ctx.only_column(x))
     reached = _reached(ctx, values, np.array([share]))
     if isinstance(size, int):

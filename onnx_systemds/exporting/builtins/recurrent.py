@@ -30,7 +30,7 @@ class _Sizes:
 def lstm(
     ctx: Context, x: Matrix, w: Matrix, bias: Matrix, out0: Matrix, c0: Matrix, return_sequences: bool
 ) -> tuple[Value, ...]:
-    """The outputs and the last cell state of an LSTM, and all outputs, cell states and gates, a row per step."""
+    """The outputs and the last cell state of an LSTM; then all outputs, cell states and gates, one row per step."""
     sizes = _sizes(x, w)
     g, rows, steps, units = ctx.g, x.rows, sizes.steps, sizes.units
     sequence = g.transpose(ctx.viewed(x, (rows, steps, sizes.features)), (1, 0, 2))

@@ -30,7 +30,7 @@ def matrix(
     ctx: Context, data: Value, rows: Dim | None = None, cols: Dim | None = None, byrow: bool = True,
     dims: Value | None = None,
 ) -> Value:
-    """A matrix full of a number, of the numbers in a string, or with the elements of another matrix."""
+    """A matrix filled with a number, with the numbers in a string, or with the elements of another matrix."""
     data = unfolded(data)
     if dims is not None:
         raise UnsupportedCase("a tensor of more than rows and columns")
@@ -117,7 +117,7 @@ def _items(target: Value) -> tuple[Value, ...]:
 
 @builtin("seq")
 def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None, /) -> Value:
-    """A column of numbers from one to another; both ends are in it."""
+    """A column of numbers from `from` to `to`, both included."""
     given = [from_, to] if incr is None else [from_, to, incr]
     known = [v.known if isinstance(v, Scalar) else None for v in given]
     if all(isinstance(v, (bool, int, float)) for v in known):
@@ -186,13 +186,13 @@ def _wide(ctx: Context, value: Value) -> Tensor:
 
 @builtin("cbind")
 def cbind(ctx: Context, *parts: Value) -> Value:
-    """Matrices beside each other, or those of a list; a list and more: see `append`. Strings become lines."""
+    """Matrices, or those of a list, joined by columns. A list and further items: see `append`. Strings become lines."""
     return append(ctx, *parts) if _extends_list(parts) else _bound(ctx, parts, 1)
 
 
 @builtin("rbind")
 def rbind(ctx: Context, *parts: Value) -> Value:
-    """Matrices below each other, or those of a list; a list and more: see `append`. Strings become lines."""
+    """Matrices, or those of a list, joined by rows. A list and further items: see `append`. Strings become lines."""
     return append(ctx, *parts) if _extends_list(parts) else _bound(ctx, parts, 0)
 
 
@@ -218,7 +218,7 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
 
 @builtin("append")
 def append(ctx: Context, target: Value, /, *parts: Value) -> Value:
-    """A list with more items, matrices beside each other, or strings as lines of one."""
+    """A list with further items, matrices joined by columns, or strings joined by line ends."""
     if not isinstance(target, ListValue):
         return _bound(ctx, (target, *parts), 1)
     # a list of one item is unfolded, as in the engine
@@ -231,14 +231,14 @@ def append(ctx: Context, target: Value, /, *parts: Value) -> Value:
 
 @builtin("as.list")
 def as_list(ctx: Context, target: ListValue) -> Value:
-    """A list that is an item of another."""
+    """The list that is the only item of a list."""
     item = target.items[0] if len(target.items) == 1 else target
     return item if isinstance(item, ListValue) else target
 
 
 @builtin("remove")
 def remove(ctx: Context, target: ListValue, index: int) -> tuple[Value, ...]:
-    """A list without an item, and that item."""
+    """The list without an item, and that item."""
     if not 1 <= index <= len(target.items):
         raise UnsupportedCase(f"the list has {len(target.items)} items, but no item {index}")
     items, names = list(target.items), list(target.names)
@@ -248,7 +248,7 @@ def remove(ctx: Context, target: ListValue, index: int) -> tuple[Value, ...]:
 
 @builtin("rev")
 def reversed_rows(ctx: Context, target: Matrix) -> Value:
-    """The rows from the last to the first."""
+    """The rows in reverse order."""
     x = ctx.flat(target)
     g = ctx.g
     inputs = [x, g.constant([-1]), g.constant([-(2**62)]), g.constant([0]), g.constant([-1])]
@@ -257,7 +257,7 @@ def reversed_rows(ctx: Context, target: Matrix) -> Value:
 
 @builtin("roll")
 def rolled_rows(ctx: Context, target: Matrix, shift: Dim, /) -> Value:
-    """The rows moved down by a number of places, the last ones to the front."""
+    """The rows rotated down by a number of positions."""
     g, rows = ctx.g, target.rows
     places = g.count(0, rows) - g.size_tensor(shift)
     return ctx.matrix(g.gather(ctx.flat(target), places % g.size_tensor(rows), 0))
@@ -265,7 +265,7 @@ def rolled_rows(ctx: Context, target: Matrix, shift: Dim, /) -> Value:
 
 @builtin("outer")
 def outer(ctx: Context, x: Matrix, y: Matrix, op: str, /) -> Value:
-    """An operation on each element of a column with each of a row."""
+    """The outer operation of a column and a row: one element for each pair."""
     a, b, g = ctx.flat(x), ctx.flat(y), ctx.g
     name = op.upper()
     if name in ("MIN", "MAX"):
@@ -277,7 +277,7 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str, /) -> Value:
 
 @builtin("ppred")
 def compared(ctx: Context, x: Value, y: Value, op: str, /) -> Value:
-    """A comparison that is named by a string."""
+    """The elementwise comparison that a string names."""
     if op not in COMPARED:
         raise UnsupportedCase(f"{op} is no comparison")
     return binary(ctx, op, x, y)

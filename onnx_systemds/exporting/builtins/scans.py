@@ -14,8 +14,8 @@ _CUMPROD_SINCE = 26
 
 
 @builtin("cumprod")
-def cumulated_product(ctx: Context, target: Matrix) -> Value:
-    """The products of each column down to each row."""
+def cumulative_product(ctx: Context, target: Matrix) -> Value:
+    """The running product of each column."""
     x, g = ctx.flat(target), ctx.g
     if g.opset >= _CUMPROD_SINCE:
         return ctx.matrix(g.node("CumProd", [x, g.constant(0)], x.dims))
@@ -23,20 +23,20 @@ def cumulated_product(ctx: Context, target: Matrix) -> Value:
 
 
 @builtin("cummin")
-def cumulated_minimum(ctx: Context, target: Matrix) -> Value:
-    """The smallest elements of each column down to each row."""
+def cumulative_minimum(ctx: Context, target: Matrix) -> Value:
+    """The running minimum of each column."""
     return ctx.matrix(_scanned(ctx, ctx.flat(target), math.inf, Tensor.at_most))
 
 
 @builtin("cummax")
-def cumulated_maximum(ctx: Context, target: Matrix) -> Value:
-    """The largest elements of each column down to each row."""
+def cumulative_maximum(ctx: Context, target: Matrix) -> Value:
+    """The running maximum of each column."""
     return ctx.matrix(_scanned(ctx, ctx.flat(target), -math.inf, Tensor.at_least))
 
 
 @builtin("cumsumprod")
-def cumulated_sum_of_products(ctx: Context, target: Matrix) -> Value:
-    """The recurrence ``y = X[i,1] + X[i,2] * y`` down to each row, from 0 on."""
+def cumulative_sum_product(ctx: Context, target: Matrix) -> Value:
+    """The recurrence ``y = X[i,1] + X[i,2] * y`` over the rows, with y = 0 before the first."""
     if target.cols != 2:
         raise UnsupportedCase(f"cumsumprod takes two columns, not {target}")
     g, x = ctx.g, ctx.flat(target)

@@ -18,7 +18,7 @@ from onnx_systemds.inference.dims import Dim, may_be_zero
 def remove_empty(
     ctx: Context, target: Value, margin: str, select: Matrix | None = None, empty_return: bool = True
 ) -> Value:
-    """The rows or columns, also of a frame, that hold something or are selected; if there are none, an empty one."""
+    """The rows or columns of a matrix or frame that are selected, or not empty; if there are none, an empty one."""
     if margin not in ("rows", "cols"):
         raise UnsupportedCase(f"the margin of removeEmpty is {margin}, not rows or cols")
     if isinstance(target, FrameValue):
@@ -58,7 +58,7 @@ def order(
     ctx: Context, target: Matrix, by: Value | None = None, decreasing: Value | None = None,
     index_return: Value | None = None,
 ) -> Value:
-    """The rows sorted by columns, or where they were; equal rows keep their order."""
+    """The rows sorted by columns, or their former positions; the sort is stable."""
     g, x = ctx.g, ctx.flat(target)
     down = g.constant(False) if decreasing is None else g.reshape(ctx.truth(decreasing), ())
     if down.constant is None:
@@ -108,7 +108,7 @@ def _columns(ctx: Context, by: Value | None) -> list[Dim]:
 
 @builtin("contains")
 def contains(ctx: Context, target: Matrix, pattern: Value) -> Value:
-    """Whether an element is equal to a number (NaN to NaN)."""
+    """Whether an element equals the pattern (NaN equals NaN)."""
     g, x = ctx.g, ctx.g.floating(target.tensor)
     wanted = ctx.floats(pattern)
     same = equal_or_nan(x, wanted)

@@ -18,8 +18,8 @@ from onnx_systemds.inference.dims import Dim, minimum
 
 @builtin("det")
 def determinant(ctx: Context, target: Matrix) -> Value:
-    """The determinant; by elimination in float64, for which onnxruntime has no kernel of Det."""
-    g, x = ctx.g, square(ctx, target, "det")
+    """The determinant; in float64 by elimination, because onnxruntime has no kernel of Det for it."""
+    g, x = ctx.g, checked_square(ctx, target, "det")
     if x.constant is not None:
         return ctx.scalar(g.number(float(np.linalg.det(x.constant))))
     if g.dtype == "float32":
@@ -35,35 +35,35 @@ def determinant(ctx: Context, target: Matrix) -> Value:
         divisor = g.where(pivot.equals(0.0), 1.0, pivot)
         return [_eliminated(ctx, rows, k, row / divisor, places), found * turned]
 
-    return ctx.scalar(looped(ctx, x.dims[0], [x, g.number(1.0)], step)[1])
+    return ctx.scalar(repeated(ctx, x.dims[0], [x, g.number(1.0)], step)[1])
 
 
 @builtin("inv", "inverse")
 def inverse(ctx: Context, target: Matrix) -> Value:
     """The inverse of a square matrix."""
-    x = square(ctx, target, "inv")
+    x = checked_square(ctx, target, "inv")
     if x.constant is not None:
-        return ctx.matrix(ctx.g.constant(calculated("inv", np.linalg.inv, x.constant), FLOAT))
+        return ctx.matrix(ctx.g.constant(computed("inv", np.linalg.inv, x.constant), FLOAT))
     return ctx.matrix(_solved(ctx, x, ctx.g.node("EyeLike", [x], x.dims)))
 
 
 @builtin("solve")
-def solution(ctx: Context, a: Matrix, b: Matrix, /) -> Value:
-    """The solution of ``a %*% x = b`` for a square matrix."""
-    x, y = square(ctx, a, "solve"), ctx.flat(b)
+def linear_solution(ctx: Context, a: Matrix, b: Matrix, /) -> Value:
+    """The solution of ``a %*% x = b`` for a square matrix a."""
+    x, y = checked_square(ctx, a, "solve"), ctx.flat(b)
     if isinstance(a.rows, int) and isinstance(b.rows, int) and a.rows != b.rows:
         raise UnsupportedCase(f"solve of {a} and {b}: their rows differ")
     if x.constant is not None and y.constant is not None:
-        return ctx.matrix(ctx.g.constant(calculated("solve", np.linalg.solve, x.constant, y.constant), FLOAT))
+        return ctx.matrix(ctx.g.constant(computed("solve", np.linalg.solve, x.constant, y.constant), FLOAT))
     return ctx.matrix(_solved(ctx, x, y))
 
 
 @builtin("cholesky")
 def cholesky_factor(ctx: Context, target: Matrix) -> Value:
-    """The lower triangle L for which ``L %*% t(L)`` is a symmetric, positive definite matrix."""
-    g, x = ctx.g, square(ctx, target, "cholesky")
+    """The Cholesky factor: the lower triangle L with ``L %*% t(L) = target``."""
+    g, x = ctx.g, checked_square(ctx, target, "cholesky")
     if x.constant is not None:
-        return ctx.matrix(g.constant(calculated("cholesky", np.linalg.cholesky, x.constant), FLOAT))
+        return ctx.matrix(g.constant(computed("cholesky", np.linalg.cholesky, x.constant), FLOAT))
     size = x.dims[0]
     places = g.count(0, size)
 
@@ -75,13 +75,13 @@ def cholesky_factor(ctx: Context, target: Matrix) -> Value:
         here = g.reshape(places.equals(k), (1, size))
         return [less, g.where(here, own, found)]
 
-    return ctx.matrix(looped(ctx, size, [x, g.filled(0.0, x.dims)], step)[1])
+    return ctx.matrix(repeated(ctx, size, [x, g.filled(0.0, x.dims)], step)[1])
 
 
 @builtin("lu")
-def triangular_factors(ctx: Context, target: Matrix) -> tuple[Value, ...]:
-    """The order P of rows, a lower and an upper triangle: ``P %*% A = L %*% U``."""
-    g, x = ctx.g, square(ctx, target, "lu")
+def lu_decomposition(ctx: Context, target: Matrix) -> tuple[Value, ...]:
+    """The LU decomposition with pivoting: ``P %*% A = L %*% U``."""
+    g, x = ctx.g, checked_square(ctx, target, "lu")
     size = x.dims[0]
     places, columns = g.count(0, size), g.count(0, size * 2)
     eye = g.node("EyeLike", [x], x.dims)
@@ -96,7 +96,7 @@ def triangular_factors(ctx: Context, target: Matrix) -> tuple[Value, ...]:
         found = g.where(columns.equals(k), factors, less)
         return [g.where(under, found, rows)]
 
-    both = looped(ctx, size, [g.concat([x, eye], 1)], step)[0]
+    both = repeated(ctx, size, [g.concat([x, eye], 1)], step)[0]
     factors = g.slice(both, 1, 0, size)
     lower = g.reshape(places, (size, 1)) > places
     triangles = g.where(lower, factors, eye), g.where(lower, 0.0, factors)
@@ -104,12 +104,12 @@ def triangular_factors(ctx: Context, target: Matrix) -> tuple[Value, ...]:
 
 
 @builtin("qr")
-def reflections(ctx: Context, target: Matrix) -> tuple[Value, ...]:
-    """The vectors H of the reflections that make a matrix an upper triangle, below its diagonal, and that triangle."""
-    return tuple(map(ctx.matrix, reflected(ctx, ctx.flat(target))))
+def qr_decomposition(ctx: Context, target: Matrix) -> tuple[Value, ...]:
+    """The QR decomposition as the engine returns it: the Householder vectors H and the upper triangle R."""
+    return tuple(map(ctx.matrix, householder_qr(ctx, ctx.flat(target))))
 
 
-def reflected(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
+def householder_qr(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the vectors of reflections, scaled as the engine has them, and the triangle that they make of `x`.
 
     A column of zeros is not reflected; its vector is NaN, or infinite where only its squares are 0, as the engine's.
@@ -128,22 +128,22 @@ def reflected(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
         reduced = g.where(here, turned, g.where(places > k, 0.0, column))
         scaled = vector / -turned
         own = g.reshape(g.where(places < k, 0.0, scaled), (rows, 1))
-        less = g.where(turned.equals(0.0), rest, reflection(ctx, own, g.gather(own, k, 0), rest))
+        less = g.where(turned.equals(0.0), rest, reflected_by(ctx, own, g.gather(own, k, 0), rest))
         at_k = columns.equals(k)
         return [g.where(at_k, g.reshape(reduced, (rows, 1)), less), g.where(at_k, own, found)]
 
-    triangle, vectors = looped(ctx, minimum(rows, cols), [x, g.filled(0.0, x.dims)], step)
+    triangle, vectors = repeated(ctx, minimum(rows, cols), [x, g.filled(0.0, x.dims)], step)
     return vectors, triangle
 
 
-def reflection(ctx: Context, vector: Tensor, own: Tensor, matrix: Tensor) -> Tensor:
+def reflected_by(ctx: Context, vector: Tensor, own: Tensor, matrix: Tensor) -> Tensor:
     """Return what the reflection at a vector, whose element on the diagonal is `own`, makes of a matrix."""
     g = ctx.g
     shares = g.matmul(g.transpose(vector, (1, 0)), matrix)
     return matrix - g.matmul(vector, shares / own)
 
 
-def square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
+def checked_square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
     """Return a square matrix. Raises UnsupportedCase for one that is known not to be square."""
     rows, cols = matrix.dims
     if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
@@ -153,7 +153,7 @@ def square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
     return ctx.viewed(matrix, (size, size))
 
 
-def calculated(function: str, operation: Callable[..., Array], *matrices: Array) -> Array:
+def computed(function: str, operation: Callable[..., Array], *matrices: Array) -> Array:
     """Return the result for known matrices. Raises UnsupportedCase where there is none."""
     try:
         return operation(*matrices)
@@ -175,7 +175,7 @@ def _solved(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         shares = g.where(places.equals(k), 0.0, shares)
         return [rows - g.reshape(shares, (size, 1)) * g.reshape(row, (1, width))]
 
-    both = looped(ctx, size, [g.concat([a, b], 1)], step)[0]
+    both = repeated(ctx, size, [g.concat([a, b], 1)], step)[0]
     diagonal = g.reduce("ReduceSum", g.slice(both, 1, 0, size) * g.node("EyeLike", [a], a.dims), (1,))
     return g.slice(both, 1, size, None) / diagonal
 
@@ -200,7 +200,7 @@ def _eliminated(ctx: Context, rows: Tensor, k: Tensor, scaled: Tensor, places: T
     return g.where(here, row, rows - factors * row)
 
 
-def looped(ctx: Context, count: Dim, start: list[Tensor], step: Callable[..., list[Tensor]]) -> tuple[Tensor, ...]:
+def repeated(ctx: Context, count: Dim, start: list[Tensor], step: Callable[..., list[Tensor]]) -> tuple[Tensor, ...]:
     """Return what `count` runs of a step make of tensors: it takes the number of the run and the tensors."""
     trips = ctx.g.reshape(ctx.g.size_tensor(count), ())
     return ctx.g.loop(trips, start, lambda k, going, *states: [going, *step(k, *states)])

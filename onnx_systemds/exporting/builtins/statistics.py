@@ -11,7 +11,7 @@ from onnx_systemds.exporting.values import integer
 
 @builtin("cov")
 def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None, /) -> Value:
-    """The sample covariance of two columns, also with a weight for each row; 0 where all weights add up to 1."""
+    """The sample covariance of two columns, optionally weighted; 0 if the weights add up to 1."""
     g, weights = ctx.g, None if w is None else ctx.only_column(w)
     one, other = (x - weighted_mean(ctx, x, weights) for x in (ctx.only_column(a), ctx.only_column(b)))
     both = one * other
@@ -29,7 +29,7 @@ def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None, /) -
 
 @builtin("moment", "centralMoment")
 def moment(ctx: Context, x: Matrix, w: Value, k: Value | None = None, /) -> Value:
-    """The central moment of a column, ``moment(x, k)`` of order 2 to 4, or ``moment(x, w, k)`` with weights."""
+    """The central moment of a column of order 2 to 4: ``moment(x, k)``, or ``moment(x, w, k)`` with weights."""
     order = known_content(w if k is None else k, int, "k", "moment")
     if order not in (2, 3, 4):
         raise UnsupportedCase(f"a moment of order {order}", hint="2, 3 and 4 can be exported")

@@ -14,7 +14,7 @@ _FEWEST_CLASSES = 2
 
 @template_function("top_class")
 def top_class(ctx: Context, X: Matrix) -> Value | None:
-    """The place (from 0) of the largest score: of known weights as the classifier gives it that made the scores."""
+    """The index (from 0) of the largest score; a LinearClassifier gives it if the weights are known."""
     scores = X.tensor
     found = _linear(scores)
     if found is None or ctx.g.dtype == "float64" or scores.node is None or scores.node.scope is not ctx.g.scope:
@@ -55,7 +55,7 @@ def _classifying(node: Node, data: Tensor, weights: Array, offsets: Array) -> Te
 
 @template_function("row_arg_max")
 def row_arg_max(ctx: Context, X: Matrix) -> Value | None:
-    """The place (from 0) of the first largest number, where none is NaN."""
+    """The index (from 0) of the first maximum of each row without NaN."""
     if not _never_missing(X.tensor):
         return None
     best = ctx.g.node("ArgMax", [ctx.flat(X)], (X.rows, 1), INT, axis=1, keepdims=1)
@@ -82,7 +82,7 @@ def _has_numbers(trees: Node) -> bool:
 
 @template_function("gather_index")
 def gather_index(ctx: Context, I: Matrix, size: int) -> Value:  # noqa: E741 - its name
-    """Places from 1; negative ones count from the end, and those beyond are refused by what takes them."""
+    """Positions from 1; negative ones count from the end. Positions outside are refused where they are used."""
     g, places = ctx.g, ctx.floats(I)
     turned = g.where(places < 0.0, places + float(size), places)
     return Matrix(turned + 1.0, I.rows, I.cols)

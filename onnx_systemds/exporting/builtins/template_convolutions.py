@@ -14,7 +14,7 @@ def depthwise_matrix(
     ctx: Context, W: Matrix, channels: int, height: int, width: int, kh: int, kw: int, sh: int, sw: int, ph: int,
     pw: int,
 ) -> Value | None:
-    """The matrix by which images of channels x height x width, in the columns, are convolved with a filter per row."""
+    """The sparse matrix of a depthwise convolution, for images in the columns; W has a row per filter."""
     g, filters = ctx.g, W.rows
     if not isinstance(filters, int) or filters % channels or W.cols != kh * kw:
         return None

@@ -37,7 +37,7 @@ _register_fitted("softplus", "Softplus")
 @template_function("round_half_even")
 @template_function("nearest_integer")
 def rounded(ctx: Context, X: Matrix) -> Value:
-    """The nearest integers, of halves the even one."""
+    """The nearest integers; halves are rounded to even."""
     return Matrix(ctx.g.floating(X.tensor).apply("Round"), X.rows, X.cols)
 
 
@@ -50,37 +50,37 @@ def product_of_few_rows(ctx: Context, X: Matrix, W: Matrix) -> Value:
 
 @template_function("rows_added")
 def rows_added(ctx: Context, X: Matrix, count: Value, cols: Value) -> Value:
-    """The matrices, which need no further rows."""
+    """The matrices themselves; a model needs no padding rows."""
     return X
 
 
 @template_function("added_rows_removed")
 def added_rows_removed(ctx: Context, Z: Matrix, count: Value, rows: Value) -> Value:
-    """The products, of which none has further rows."""
+    """The products without padding rows; in a model there are none."""
     return Z
 
 
 @template_function("row_sums")
 def row_sums(ctx: Context, X: Matrix) -> Value:
-    """The sums of the rows."""
+    """The row sums."""
     return ctx.matrix(ctx.g.reduce("ReduceSum", ctx.flat(X), (1,)))
 
 
 @template_function("row_means")
 def row_means(ctx: Context, X: Matrix) -> Value:
-    """The means of the rows."""
+    """The row means."""
     return ctx.matrix(ctx.g.reduce("ReduceMean", ctx.flat(X), (1,)))
 
 
 @template_function("scaled_rows")
 def scaled_rows(ctx: Context, V: Matrix, w: Matrix) -> Value:
-    """Each row times a number; 0 times NaN or an infinity is NaN, as a Mul has it."""
+    """Each row times a number; 0 times NaN or an infinity is NaN, as in Mul."""
     return ctx.matrix(ctx.flat(V) * ctx.flat(w))
 
 
 @template_function("nearest_integer_plus")
 def nearest_integer_plus(ctx: Context, X: Matrix, shift: float) -> Value:
-    """The nearest integers, of halves the even one, and a whole number more."""
+    """The nearest integers (halves to even) plus an integer."""
     whole = ctx.g.floating(X.tensor).apply("Round")
     return Matrix(whole + shift, X.rows, X.cols)
 
@@ -88,13 +88,13 @@ def nearest_integer_plus(ctx: Context, X: Matrix, shift: float) -> Value:
 @template_function("single_precision")
 @template_function("nearest_float")
 def single_precision(ctx: Context, X: Matrix) -> Value | None:
-    """Numbers of 24 bits, and infinities: all that float32 has."""
+    """The numbers as they are: in float32 they are rounded already."""
     return None if ctx.g.dtype == "float64" else Matrix(ctx.g.floating(X.tensor), X.rows, X.cols)
 
 
 @template_function("round_to_float")
 def round_to_float(ctx: Context, X: Matrix, bits: int, smallest: int, largest: float, beyond: float) -> Value | None:
-    """Numbers as float32 holds them, what is larger an infinity."""
+    """The numbers rounded to float32; larger ones are infinite."""
     if ctx.g.dtype == "float64" or (bits, smallest, largest, beyond) != (24, -126, _LARGEST, math.inf):
         return None
     return Matrix(ctx.g.floating(X.tensor), X.rows, X.cols)

@@ -53,7 +53,7 @@ def _plain(function: tree.Function) -> tree.Function:
 def lstm_layer(
     ctx: Context, X: Matrix, W: Matrix, R: Matrix, h0: Matrix, c0: Matrix, backward: int, b: Matrix | None = None
 ) -> Value | tuple[Value, ...] | None:
-    """All states, the last state and the last cell state."""
+    """All hidden states, the last one, and the last cell state."""
     return _layer(ctx, "LSTM", (X, W, R, b), [h0, c0], backward)
 
 
@@ -62,7 +62,7 @@ def gru_layer(
     ctx: Context, X: Matrix, W: Matrix, R: Matrix, h0: Matrix, backward: int, b: Matrix | None = None,
     b_state: Matrix | None = None,
 ) -> Value | tuple[Value, ...] | None:
-    """All states and the last one."""
+    """All hidden states and the last one."""
     return _layer(ctx, "GRU", (X, W, R, b), [h0], backward, b_state)
 
 
@@ -70,7 +70,7 @@ def gru_layer(
 def rnn_layer(
     ctx: Context, X: Matrix, W: Matrix, R: Matrix, h0: Matrix, backward: int, b: Matrix | None = None
 ) -> Value | tuple[Value, ...] | None:
-    """All states and the last one."""
+    """All hidden states and the last one."""
     return _layer(ctx, "RNN", (X, W, R, b), [h0], backward)
 
 

@@ -11,7 +11,7 @@ from onnx_systemds.exporting.values import FrameValue
 
 @template_function("text_codes")
 def text_codes(ctx: Context, F: Value, texts: Value) -> tuple[Value, Value] | None:
-    """The numbers, from 1 on, of texts in one column among known texts and new ones, and all of these."""
+    """The codes (from 1) of the strings of a column, and the dictionary extended by new strings."""
     if not isinstance(F, FrameValue) or not isinstance(texts, FrameValue) or (F.cols, texts.cols) != (1, 1):
         return None
     g, known, given = ctx.g, joined(ctx, texts), joined(ctx, F)

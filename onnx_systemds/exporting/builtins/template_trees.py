@@ -20,7 +20,7 @@ _AGGREGATES = {"sum": "SUM", "min": "MIN", "max": "MAX"}
 def tested_branches(
     ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, steps: Matrix, weights: Matrix
 ) -> Value | None:
-    """The sums of the leaves to which each row comes, where the ways to them are those of trees."""
+    """The sums of the leaves that each row reaches, if the tests form trees."""
     tables = [table.constant for table in (feature, cut, steps, weights)]
     known = [table for table in tables if table is not None]
     if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all() or _is_finer(known[1]):
@@ -44,7 +44,7 @@ def _grown(ctx: Context, x: Matrix, boxes: _Boxes, trees: Iterable[Array], leave
 def picked_leaves(
     ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, scores: Matrix, targets: Matrix, parts: int, outputs: int
 ) -> Value | None:
-    """The sums of the leaves that are picked by their scores."""
+    """The sums of the leaves that have the largest scores."""
     tables = [table.constant for table in (feature, cut, scores, targets)]
     known = [table for table in tables if table is not None]
     if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all() or _is_finer(known[1]):
@@ -95,7 +95,7 @@ def walked_trees(
     ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, left: Matrix, weights: Matrix, trees: int, depth: int,
     how: str,
 ) -> Value | None:
-    """The sums, least or largest of the leaves to which each row comes."""
+    """The sum, minimum or maximum of the leaves that each row reaches."""
     tables = [table.constant for table in (feature, cut, left, weights)]
     known = [table for table in tables if table is not None]
     if ctx.g.dtype == "float64" or len(known) < len(tables) or how not in _AGGREGATES or _is_finer(known[1]):

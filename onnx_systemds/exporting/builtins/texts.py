@@ -75,7 +75,7 @@ def printed(
     ctx: Context, target: Value, sparse: Value | None = None, rows: Value | None = None, cols: Value | None = None,
     decimal: Value | None = None, sep: Value | None = None, linesep: Value | None = None,
 ) -> Value:
-    """A number or a string as the engine prints it; what is said of matrices plays no part, and these are refused."""
+    """A scalar as the engine prints it. Matrices are refused, so the arguments for them have no effect."""
     if not isinstance(target, Scalar) or target.type == BOOLEAN:  # which is true or TRUE
         raise UnsupportedCase("toString has no counterpart in ONNX: it gives a text")
     return ctx.scalar(printed_text(ctx, target))

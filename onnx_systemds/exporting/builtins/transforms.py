@@ -27,7 +27,7 @@ _WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z_][\w.-]*')
 
 @builtin("transformapply")
 def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embedding: Matrix | None = None) -> Value:
-    """Texts as the codes that a meta frame gives them, or as the rows of `embedding` that these are the numbers of.
+    """The encoding by a known meta frame: codes, or the rows of `embedding` with these numbers.
 
     A text without a code is NaN, or zeros as dummies and as an embedding; in a column that is imputed it is missing.
     """

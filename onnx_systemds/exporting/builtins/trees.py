@@ -70,7 +70,7 @@ def decision_tree(
     ctx: Context, X: Matrix, ctypes: Value, M: Matrix, y: Value | None = None, strategy: str = "TT",
     verbose: bool = False,
 ) -> Value | None:
-    """The label of the leaf that each row comes to."""
+    """The label of the leaf that each row reaches."""
     ensemble = Ensemble()
     if M.constant is None or ctx.g.dtype == "float64" or strategy != "TT" or X.cols == 0 or M.rows != 1:
         return None
@@ -106,7 +106,7 @@ def _add_tree(ensemble: Ensemble, tree: int, content: Array, features: Array, ta
 def random_forest(
     ctx: Context, X: Matrix, ctypes: Matrix, M: Matrix, y: Value | None = None, verbose: bool = False
 ) -> Value | None:
-    """The label that most trees give, the last one of several; or the mean of the numbers that they give."""
+    """The majority label of the trees, the last one in a tie; or the mean of their numbers."""
     kinds, model, width = ctypes.constant, M.constant, X.cols
     if kinds is None or model is None or not isinstance(width, int) or ctx.g.dtype == "float64" or verbose:
         return None
@@ -129,7 +129,7 @@ def random_forest(
 
 @library_function("builtin/xgboostPredictRegression.dml", "m_xgboostPredictRegression")
 def boosted_trees(ctx: Context, X: Matrix, M: Matrix, learning_rate: float = 0.3) -> Value | None:
-    """A first number and a part of what each tree gives."""
+    """The base score plus the scaled results of all trees."""
     if M.constant is None or ctx.g.dtype == "float64" or M.rows != 6:
         return None
     model, ensemble = M.constant, Ensemble()

@@ -136,12 +136,12 @@ def _as_large_as(evaluator: Evaluator, chosen: Value, other: tree.Expression) ->
 
 
 def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
-    """Call the function whose name is a known string; its arguments may be in a list."""
+    """The result of the function whose name is a known string; its arguments may be in a list."""
     return _called_by_text(evaluator, node)[0]
 
 
 def _eval_list(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
-    """The same with all results, in a list with their names."""
+    """All results of the function whose name is a known string, as a list with their names."""
     results, function = _called_by_text(evaluator, node)
     names = () if function is None else tuple(result.name for result in function.results)
     return (ListValue(results, names if len(names) == len(results) else ()),)
@@ -218,7 +218,7 @@ def _is_exported(evaluator: Evaluator, arguments: Sequence[tree.CallArgument]) -
 
 
 def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
-    """Leave out what only prints; its arguments are not evaluated."""
+    """Not part of the model; its arguments are not evaluated."""
     evaluator.enter_line(node)
     evaluator.context.drop(f"{node.function} is left out")
     return ()

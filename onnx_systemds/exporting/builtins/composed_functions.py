@@ -1,7 +1,7 @@
-"""Functions of numbers for which onnxruntime has no kernel in float64, spelled out by those it has.
+"""Elementary functions for which onnxruntime has no float64 kernel, composed of operators for which it has one.
 
-Each is right to a few units of the last place, keeps the sign of zero, and gives what Java's ``Math`` gives for
-infinities and outside of its range.
+Each is correct to a few units in the last place and keeps the sign of zero. For infinities and outside of its domain it
+returns what Java's ``Math`` returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SINH_FACTORS = tuple(1.0 / (2 * k * (2 * k + 1)) for k in range(9, 0, -1))
 
 
 def sinh(x: Tensor) -> Tensor:
-    """``(exp(x) - exp(-x)) / 2``, by its series where the two are nearly equal."""
+    """``(exp(x) - exp(-x)) / 2``, by its series near 0."""
     squared, series = x * x, x.of(1.0)
     for factor in _SINH_FACTORS:
         series = squared * factor * series + 1.0
@@ -37,7 +37,7 @@ def cosh(x: Tensor) -> Tensor:
 
 
 def _half_powers(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the halves of ``exp(x)`` and ``exp(-x)``, finite also where these are not."""
+    """Return ``exp(x) / 2`` and ``exp(-x) / 2`` without an overflow of ``exp``."""
     found = []
     for factor in (0.5, -0.5):
         root = (x * factor).exp()
@@ -51,7 +51,7 @@ def tan(x: Tensor) -> Tensor:
 
 
 def atan(x: Tensor) -> Tensor:
-    """The arc tangent: of numbers far from 0 that of a smaller one, and a part of pi."""
+    """The arc tangent, with the argument reduced to ``|x| <= 0.66``."""
     size = abs(x)
     far, near = size > _ATAN_FAR, size <= _ATAN_MIDDLE
     middle = (size - 1.0) / (size + 1.0)
@@ -74,7 +74,7 @@ def acos(x: Tensor) -> Tensor:
     return 2.0 * atan(((1.0 - x) / (1.0 + x)).root())
 
 
-SPELLED_OUT: dict[str, Callable[[Tensor], Tensor]] = {
+COMPOSED: dict[str, Callable[[Tensor], Tensor]] = {
     "Acos": acos, "Asin": asin, "Atan": atan, "Cosh": cosh, "Sinh": sinh, "Tan": tan,
 }
-"""By the operator of ONNX."""
+"""By operator of ONNX."""

@@ -1,7 +1,7 @@
 """Eigenvalues and singular values by Jacobi's rotations, on request: a fixed number of steps in a Loop.
 
-Each step rotates half of the columns against the other half, pair by pair, and lets the columns change places, so that
-after a sweep each has met each other. A column of zeros stands beside an odd number; nothing rotates it.
+Each step rotates the columns of one half against those of the other, pair by pair, and then permutes the columns, so
+that after a sweep each pair has been rotated. An odd number of columns is padded by a column of zeros.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
-from onnx_systemds.exporting.builtins.solving import looped, reflected, reflection, square
+from onnx_systemds.exporting.builtins.solving import checked_square, householder_qr, reflected_by, repeated
 from onnx_systemds.exporting.graph.formulas import where
 from onnx_systemds.inference.dims import Dim
 
 LARGEST = 64
-"""Columns of what is decomposed."""
+"""The most columns of a matrix that is decomposed."""
 _SWEEPS = {"float32": 8, "float64": 10}
 
 
 @builtin("eigen")
 def eigenvalues(ctx: Context, target: Matrix) -> tuple[Value, ...]:
-    """Rising eigenvalues and their vectors, of a symmetric matrix; of others NaN. Only with `--iterative`."""
-    g, x = ctx.g, square(ctx, target, "eigen")
+    """Ascending eigenvalues and their eigenvectors of a symmetric matrix; NaN for others. Only with `--iterative`."""
+    g, x = ctx.g, checked_square(ctx, target, "eigen")
     if x.constant is not None:
         if not np.allclose(x.constant, x.constant.T):
             raise UnsupportedCase("eigen of a known matrix that is not symmetric")
         return tuple(ctx.matrix(g.constant(each.reshape(len(each), -1), FLOAT)) for each in np.linalg.eigh(x.constant))
-    size = _asked_size(ctx, "eigen", x.dims[0])
+    size = _rotated_columns(ctx, "eigen", x.dims[0])
     even = size + size % 2
     diagonal = g.constant(np.eye(even, dtype=bool))
     pairs = g.constant(np.eye(even, k=even // 2, dtype=bool))
@@ -40,7 +40,7 @@ def eigenvalues(ctx: Context, target: Matrix) -> tuple[Value, ...]:
         return [turned(g.transpose(turned(rest), (1, 0))), turned(vectors)]
 
     padded = _with_zeros(ctx, _with_zeros(ctx, x, even - size, 1), even - size, 0)
-    rest, vectors = looped(ctx, _steps(ctx, even), [padded, g.constant(np.eye(even), FLOAT)], step)
+    rest, vectors = repeated(ctx, _steps(ctx, even), [padded, g.constant(np.eye(even), FLOAT)], step)
     values, order = _sorted(ctx, g.slice(_picked(ctx, rest, diagonal), 1, 0, size), largest=0)
     found = g.reshape(values, (size, 1)), g.gather(g.slice(vectors, 0, 0, size), order, 1)
     symmetric = _is_symmetric(ctx, x)
@@ -49,12 +49,12 @@ def eigenvalues(ctx: Context, target: Matrix) -> tuple[Value, ...]:
 
 @builtin("svd")
 def singular_values(ctx: Context, target: Matrix) -> tuple[Value, ...]:
-    """U, the falling singular values on a diagonal, and V: ``A = U %*% S %*% t(V)``. Only with `--iterative`."""
+    """The SVD ``A = U %*% S %*% t(V)``, with descending singular values. Only with `--iterative`."""
     g, x = ctx.g, ctx.flat(target)
     if x.constant is not None:
         u, s, v = np.linalg.svd(x.constant, full_matrices=False)
         return tuple(ctx.matrix(g.constant(each, FLOAT)) for each in (u, np.diag(s), v.T))
-    size = _asked_size(ctx, "svd", *x.dims)
+    size = _rotated_columns(ctx, "svd", *x.dims)
     if x.dims[1] == size:
         return tuple(map(ctx.matrix, _of_columns(ctx, x, size)))
     return tuple(map(ctx.matrix, reversed(_of_columns(ctx, g.transpose(x, (1, 0)), size))))
@@ -70,11 +70,11 @@ def _of_columns(ctx: Context, x: Tensor, size: int) -> tuple[Tensor, ...]:
         return [turned(rest), turned(vectors)]
 
     start = [_with_zeros(ctx, x, even - size, 1), g.constant(np.eye(even), FLOAT)]
-    rest, vectors = looped(ctx, _steps(ctx, even), start, step)
+    rest, vectors = repeated(ctx, _steps(ctx, even), start, step)
     rest, vectors = g.slice(rest, 1, 0, size), g.slice(g.slice(vectors, 0, 0, size), 1, 0, size)
     _, order = _sorted(ctx, _sums(ctx, rest, rest), largest=1)
     # by reflections, so that the columns of U are orthonormal also where singular values are 0
-    mirrors, triangle = reflected(ctx, g.gather(rest, order, 1))
+    mirrors, triangle = householder_qr(ctx, g.gather(rest, order, 1))
     diagonal = g.constant(np.eye(size, dtype=bool))
     signed = _picked(ctx, g.slice(triangle, 0, 0, size), diagonal)
     signs = g.where(signed < 0.0, -1.0, signed.of(1.0))
@@ -91,15 +91,15 @@ def _orthonormal(ctx: Context, mirrors: Tensor, size: int) -> Tensor:
         place = g.constant(size - 1) - k
         vector = g.gather(mirrors, place, 1)
         own = g.gather(vector, place, 0)
-        turned = reflection(ctx, g.reshape(vector, (mirrors.dims[0], 1)), own, found)
+        turned = reflected_by(ctx, g.reshape(vector, (mirrors.dims[0], 1)), own, found)
         # a column of zeros was not reflected
         return [g.where(abs(own) < np.inf, turned, found)]
 
-    return looped(ctx, size, [g.node("EyeLike", [mirrors], mirrors.dims)], step)[0]
+    return repeated(ctx, size, [g.node("EyeLike", [mirrors], mirrors.dims)], step)[0]
 
 
 def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return what rotates the pairs of columns, after which these are orthogonal, and moves each one to its next place.
+    """Return the function that makes the pairs of columns orthogonal and moves each column to its next position.
 
     own: products of all columns with themselves. shared: those of the first half with the second half.
     """
@@ -112,45 +112,45 @@ def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], T
     tangent = where(both.equals(0.0), 0.0, tangent)
     cosine = 1.0 / (1.0 + tangent * tangent).root()
     sine = tangent * cosine
-    seats = g.constant(_next_seats(half))
+    positions = g.constant(_next_positions(half))
 
     def turned(matrix: Tensor) -> Tensor:
         left, right = (g.slice(matrix, 1, *ends) for ends in ((0, half), (half, None)))
         parts = left * cosine - right * sine, left * sine + right * cosine
-        return g.gather(g.concat(parts, 1), seats, 1)
+        return g.gather(g.concat(parts, 1), positions, 1)
 
     return turned
 
 
-def _next_seats(half: int) -> list[int]:
-    """Return who comes to each of two facing rows of seats: all but the first move on by one, as in a tournament."""
+def _next_positions(half: int) -> list[int]:
+    """Return the permutation of a round-robin tournament: all columns but the first move on by one position."""
     top, bottom = list(range(half)), list(range(half, 2 * half))
     return [top[0], *([bottom[0], *top[1:-1], *bottom[1:], top[-1]] if half > 1 else bottom)]
 
 
 def _steps(ctx: Context, even: int) -> int:
-    """Return how many steps are whole sweeps, after which each column is where it began."""
+    """Return the number of steps of all sweeps."""
     return _SWEEPS[ctx.g.dtype] * (even - 1)
 
 
 def _sums(ctx: Context, left: Tensor, right: Tensor) -> Tensor:
-    """Return the products of columns as a row."""
+    """Return the dot products of the columns as a row."""
     return ctx.g.reduce("ReduceSum", left * right, (0,))
 
 
 def _picked(ctx: Context, x: Tensor, places: Tensor) -> Tensor:
-    """Return the only element of each column that `places` (bool) marks, 0 where there is none."""
+    """Return the element of each column that `places` (bool) marks, 0 if there is none."""
     return ctx.g.reduce("ReduceSum", ctx.g.where(places, x, 0.0), (0,))
 
 
 def _with_zeros(ctx: Context, x: Tensor, count: int, axis: int) -> Tensor:
-    """Return a matrix with lines of zeros after its last one."""
+    """Return a matrix padded with zeros at the end of an axis."""
     dims = tuple(count if i == axis else dim for i, dim in enumerate(x.dims))
     return ctx.g.concat([x, ctx.g.filled(0.0, dims)], axis) if count else x
 
 
 def _sorted(ctx: Context, row: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """Return the numbers of a row in order, and their places (both of rank 1)."""
+    """Return the sorted numbers of a row, and their indices (both of rank 1)."""
     g, size = ctx.g, row.dims[1]
     kinds = [(FLOAT, (size,)), (INT, (size,))]
     values, order = g.nodes("TopK", [g.reshape(row, (size,)), g.size_tensor(size)], kinds, axis=0, largest=largest)
@@ -158,7 +158,7 @@ def _sorted(ctx: Context, row: Tensor, largest: int) -> tuple[Tensor, Tensor]:
 
 
 def _is_symmetric(ctx: Context, x: Tensor) -> Tensor:
-    """Return whether a matrix is its transpose, up to what sums are rounded by (bool)."""
+    """Return whether a matrix equals its transpose up to rounding (bool)."""
     g = ctx.g
     difference = abs(x - g.transpose(x, (1, 0)))
     largest, most = (g.reduce("ReduceMax", each, (0, 1), keepdims=False) for each in (difference, abs(x)))
@@ -166,10 +166,10 @@ def _is_symmetric(ctx: Context, x: Tensor) -> Tensor:
     return largest <= most * allowed
 
 
-def _asked_size(ctx: Context, function: str, *dims: Dim) -> int:
-    """Return how many columns are rotated, the smallest of sizes.
+def _rotated_columns(ctx: Context, function: str, *dims: Dim) -> int:
+    """Return the number of columns to rotate, the smallest of the sizes.
 
-    Raises UnsupportedCase where that was not asked for, is not known, or is too large.
+    Raises UnsupportedCase without `--iterative`, for unknown sizes, and for more than `LARGEST` columns.
     """
     if not ctx.iterative:
         raise UnsupportedCase(f"{function} is no operator of ONNX, and takes many steps",

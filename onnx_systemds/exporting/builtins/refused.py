@@ -1,4 +1,4 @@
-"""Builtins that have no place in a model: frames and texts, what steers the engine, what the engine does not run."""
+"""Builtins that cannot be part of a model: on frames, for data from outside, or for control of the engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx_systemds.exporting.builtins.api import Context, Value, builtin, refuse
 
 @builtin("compress", "decompress")
 def compressed(ctx: Context, target: Value, bins: Value | None = None) -> Value:
-    """The matrix itself: how it is stored is a matter of the engine."""
+    """The matrix itself; compression concerns the engine only."""
     if bins is not None:
         raise UnsupportedCase("compress into bins, which it learns from the data of each run",
                               hint="encode before, and bind its meta frame")
@@ -18,8 +18,8 @@ def compressed(ctx: Context, target: Value, bins: Value | None = None) -> Value:
 _ENCODE = "encode the table before, and give the model its numbers"
 refuse("transformcolmap", "transformmeta", "tokenize", "dropInvalidType", "dropInvalidLength", "valueSwap",
        "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)
-refuse("typeof", reason="it gives a text")
-refuse("quantize_compress", "lineage", "local", "autoDiff", reason="it steers the engine")
+refuse("typeof", reason="it gives a string")
+refuse("quantize_compress", "lineage", "local", "autoDiff", reason="it controls the engine")
 refuse("readMM", "read.csv", "sql", "federated", reason="it gets data from outside", hint="read(...) becomes an input")
 refuse("tensor", reason="DML keeps it apart from matrices", hint="use a matrix of rows and columns")
 refuse("rowClassMeet", "rcm", reason="ONNX has no operator that meets classes", hint="use table and order")

@@ -1,4 +1,4 @@
-"""Shares of distributions by finite sums and rational functions.
+"""CDFs by finite sums and rational functions.
 
 The normal distribution by the rational functions of Hart (as G. West has them, 2005) and, backwards, of Wichura
 (AS 241); chi-squared, t and F of known whole degrees of freedom by finite sums (Abramowitz and Stegun 26.4, 26.6 and
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from onnx_systemds.exporting.builtins.spelled_out import atan
+from onnx_systemds.exporting.builtins.composed_functions import atan
 from onnx_systemds.exporting.graph.formulas import polynomial, where
 from onnx_systemds.exporting.graph.nodes import Tensor
 
@@ -37,27 +37,27 @@ _WICHURA = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Of a distribution below and above a number."""
+class Tails:
+    """The probabilities of a distribution below (`lower`) and above (`upper`) a number."""
 
-    below: Tensor
-    above: Tensor
+    lower: Tensor
+    upper: Tensor
 
 
-def from_above(above: Tensor) -> Shares:
-    """Return the shares of which one is known."""
-    return Shares(1.0 - above, above)
+def from_upper(upper: Tensor) -> Tails:
+    """Return both tails for a known upper one."""
+    return Tails(1.0 - upper, upper)
 
 
 def within(x: Tensor, low: float, high: float) -> Tensor:
-    """Return a number cut off at both ends, beyond which a share does not change."""
+    """Return a number clipped to a range outside of which the CDF does not change."""
     return x.at_least(low).at_most(high)
 
 
 def _series(x: Tensor, first: float, factors: list[float]) -> Tensor:
-    """Return a sum of powers from 0 on; the coefficient of each is that of the one before times a factor.
+    """Return a power series; each coefficient is the one before times a factor.
 
-    The factors are the constants, as onnxruntime 1.31 takes coefficients that are 0 in float32 for equal ones.
+    The factors are the constants of the model: onnxruntime 1.31 takes coefficients that are 0 in float32 for equal.
     """
     found = x.of(1.0)
     for factor in reversed(factors):
@@ -70,51 +70,51 @@ def _bell(x: Tensor) -> Tensor:
     return (x * x * -0.5).exp()
 
 
-def normal(x: Tensor) -> Shares:
-    """Return the shares of the normal distribution."""
+def normal(x: Tensor) -> Tails:
+    """Return the tails of the normal distribution."""
     size = abs(x)
     near = polynomial(size, _HART_TOP) / polynomial(size, _HART_BOTTOM)
     far = size + 0.65
     for numerator in (4.0, 3.0, 2.0, 1.0):
         far = size + numerator / far
     far = 1.0 / math.sqrt(2 * math.pi) / far
-    return by_side(x, _bell(size) * where(size < _HART_FAR, near, far))
+    return symmetric_tails(x, _bell(size) * where(size < _HART_FAR, near, far))
 
 
-def by_side(x: Tensor, tail: Tensor) -> Shares:
-    """Return the shares of a symmetric distribution, of which a tail begins at the number's size."""
+def symmetric_tails(x: Tensor, tail: Tensor) -> Tails:
+    """Return the tails of a symmetric distribution. tail: the upper one at ``abs(x)``."""
     rest, positive = 1.0 - tail, x > 0.0
-    return Shares(where(positive, rest, tail), where(positive, tail, rest))
+    return Tails(where(positive, rest, tail), where(positive, tail, rest))
 
 
-def exponential(x: Tensor) -> Shares:
-    """Return the shares of the exponential distribution."""
-    return from_above((-x).exp())
+def exponential(x: Tensor) -> Tails:
+    """Return the tails of the exponential distribution."""
+    return from_upper((-x).exp())
 
 
-def chi_squared(x: Tensor, freedom: int) -> Shares:
-    """Return the shares of a chi-squared distribution."""
+def chi_squared(x: Tensor, freedom: int) -> Tails:
+    """Return the tails of a chi-squared distribution."""
     x = within(x, 0.0, 4000.0)
     if freedom % 2 == 0:
         half = x * 0.5
         total = _series(half, 1.0, [1.0 / r for r in range(1, freedom // 2)])
-        return from_above((-half).exp() * total)
+        return from_upper((-half).exp() * total)
     root = x.root()
-    above = 2.0 * normal(root).above
+    upper = 2.0 * normal(root).upper
     if freedom > 1:
         total = _series(x, math.sqrt(2.0 / math.pi), [1.0 / (2 * r + 1) for r in range(1, (freedom - 1) // 2)])
-        above = above + _bell(root) * root * total
-    return from_above(above)
+        upper = upper + _bell(root) * root * total
+    return from_upper(upper)
 
 
-def student(x: Tensor, freedom: int) -> Shares:
-    """Return the shares of a t distribution."""
+def student(x: Tensor, freedom: int) -> Tails:
+    """Return the tails of a t distribution."""
     part = _middle(within(x * (1.0 / math.sqrt(freedom)), -1e10, 1e10), freedom) * 0.5
-    return Shares(0.5 + part, 0.5 - part)
+    return Tails(0.5 + part, 0.5 - part)
 
 
 def _middle(tangent: Tensor, freedom: int) -> Tensor:
-    """Return the share of a t distribution between a number and its negative, by the tangent of its angle."""
+    """Return the probability between -x and x of a t distribution; tangent: x by the root of its degrees of freedom."""
     squared = 1.0 / (1.0 + tangent * tangent)  # of the cosine
     sine = tangent * squared.root()
     if freedom % 2 == 0:
@@ -126,36 +126,36 @@ def _middle(tangent: Tensor, freedom: int) -> Tensor:
     return found * (2.0 / math.pi)
 
 
-def fisher(x: Tensor, first: int, second: int) -> Shares:
-    """Return the shares of an F distribution."""
+def fisher(x: Tensor, first: int, second: int) -> Tails:
+    """Return the tails of an F distribution."""
     ratio = within(x, 0.0, 1e15) * (first / second)
     rest = 1.0 / (1.0 + ratio)
     part = ratio * rest
     if first % 2 == 0:
         total = _series(part, 1.0, [(second / 2 + k) / (k + 1) for k in range(first // 2 - 1)])
-        return from_above(rest ** (second / 2) * total)
+        return from_upper(rest ** (second / 2) * total)
     if second % 2 == 0:
         total = _series(rest, 1.0, [(first / 2 + k) / (k + 1) for k in range(second // 2 - 1)])
-        below = part ** (first / 2) * total
-        return Shares(below, 1.0 - below)
-    below = _middle(ratio.root(), second)
+        lower = part ** (first / 2) * total
+        return Tails(lower, 1.0 - lower)
+    lower = _middle(ratio.root(), second)
     if first > 1:
         scale = 2 / math.sqrt(math.pi) * math.exp(math.lgamma((second + 1) / 2) - math.lgamma(second / 2))
         factors = [(second + 2 * k - 1) / (2 * k + 1) for k in range(1, (first - 1) // 2)]
         corner = part.root() * rest ** (second / 2)
-        below = below - corner * _series(part, scale, factors)
-    return Shares(below, 1.0 - below)
+        lower = lower - corner * _series(part, scale, factors)
+    return Tails(lower, 1.0 - lower)
 
 
-def normal_quantile(share: Tensor) -> Tensor:
-    """Return the number below which a share of the normal distribution is."""
-    centered = share - 0.5
+def normal_quantile(probability: Tensor) -> Tensor:
+    """Return the quantile of the standard normal distribution."""
+    centered = probability - 0.5
     squared = 0.180625 - centered * centered
-    smaller = share.at_most(1.0 - share)
+    smaller = probability.at_most(1.0 - probability)
     depth = (-smaller.log()).root()
     places = (squared, depth - 1.6, depth - 5.0)
-    near, aside, far = (polynomial(place, top) / polynomial(place, bottom)
-                        for place, (top, bottom) in zip(places, _WICHURA))
+    near, aside, far = (polynomial(point, top) / polynomial(point, bottom)
+                        for point, (top, bottom) in zip(places, _WICHURA))
     outside = where(depth <= 5.0, aside, far)
     outside = centered.sign() * outside
     infinite = centered * math.inf

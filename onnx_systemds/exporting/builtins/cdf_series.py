@@ -1,8 +1,8 @@
-"""Shares of the beta and gamma distributions, and the numbers of shares, whatever the degrees of freedom are.
+"""CDFs of the beta and gamma distributions and their inverses, for any degrees of freedom.
 
-Continued fractions (DLMF 8.17.22 and 8.9.2) and a series (DLMF 8.7.1) in Loops that end when a step changes nothing;
-what is known when the script is exported is calculated at once. Chi-squared, t and F are such distributions. Shares are
-right to 1e-9 up to a million degrees of freedom.
+Continued fractions (DLMF 8.17.22 and 8.9.2) and a series (DLMF 8.7.1) are Loops that end when they have converged; with
+known operands they are computed during the export. The chi-squared, t and F distributions are special cases. Tails are
+correct to 1e-9 up to a million degrees of freedom.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.share_formulas import Shares, within
+from onnx_systemds.exporting.builtins.cdf_formulas import Tails, within
 from onnx_systemds.exporting.graph.formulas import polynomial, where
 from onnx_systemds.exporting.graph.nodes import WIDE, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
@@ -28,52 +28,54 @@ _SHIFT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The shares below and above a number, and the density by the number's logarithm there."""
+class CdfPoint:
+    """The tails at a number, and the derivative of the CDF by the logarithm of the number."""
 
-    shares: Shares
+    tails: Tails
     density: Tensor
 
 
-def beta_place(odds: Tensor, a: Tensor, b: Tensor) -> Place:
-    """Return the shares of the beta distribution of `a` and `b` at ``x / (1 - x) = odds``, which are 0 or more."""
+def beta_cdf(odds: Tensor, a: Tensor, b: Tensor) -> CdfPoint:
+    """Return the tails of the beta distribution of `a` and `b` at ``x / (1 - x) = odds``, which are 0 or more."""
     odds = within(odds, 0.0, _BEYOND)
     rest = 1.0 / (1.0 + odds)
     part, total = odds * rest, a + b
     power = a * (part * total / a).log() + b * (rest * total / b).log()
     bell = (a * b / (total * (2 * math.pi))).root()
     density = (power - _stirling_error((a, 1.0), (b, 1.0), (total, -1.0))).exp() * bell
-    # the fraction converges below the mean; beyond it the roles change
+    # the fraction converges below the mean; above it the roles are exchanged
     turned = part > (a + 1.0) / (total + 2.0)
     own, other, x = (where(turned, *pair) for pair in ((b, a), (a, b), (rest, part)))
-    share = density / (own * _beta_fraction(own, other, x))
-    left = 1.0 - share
-    return Place(Shares(where(turned, left, share), where(turned, share, left)), density)
+    probability = density / (own * _beta_fraction(own, other, x))
+    left = 1.0 - probability
+    return CdfPoint(Tails(where(turned, left, probability), where(turned, probability, left)), density)
 
 
-def gamma_place(x: Tensor, a: Tensor) -> Place:
-    """Return the shares of the gamma distribution of `a` at `x`, which is 0 or more."""
+def gamma_cdf(x: Tensor, a: Tensor) -> CdfPoint:
+    """Return the tails of the gamma distribution of `a` at `x`, which is 0 or more."""
     x, middle = within(x, 0.0, _BEYOND), a + 1.0
     power = a * (x / a).log() - (x - a)
     bell = (a / (2 * math.pi)).root()
     density = (power - _stirling_error((a, 1.0))).exp() * bell
-    below = density / a * _gamma_series(a, x.at_most(middle))
-    above = density * _gamma_fraction(a, x.at_least(middle))
+    lower = density / a * _gamma_series(a, x.at_most(middle))
+    upper = density * _gamma_fraction(a, x.at_least(middle))
     near = x < middle
-    return Place(Shares(where(near, below, 1.0 - above), where(near, 1.0 - below, above)), density)
+    return CdfPoint(Tails(where(near, lower, 1.0 - upper), where(near, 1.0 - lower, upper)), density)
 
 
-def number_of(wanted: Shares, start: Tensor, operands: Sequence[Tensor], place: Callable[[Tensor], Place]) -> Tensor:
-    """Return the number below and above which the wanted shares are, by Newton's steps on logarithms from `start` on.
+def inverse_cdf(
+    wanted: Tails, start: Tensor, operands: Sequence[Tensor], point: Callable[[Tensor], CdfPoint]
+) -> Tensor:
+    """Return the number with the wanted tails, by Newton's method on logarithms.
 
-    A step that leaves the range in which the number is halves that instead. operands: what `place` reads.
+    A step that leaves the bracket bisects it instead. operands: the tensors that `point` reads.
     """
-    lower = wanted.below < wanted.above
-    goal = where(lower, wanted.below, wanted.above)
+    lower = wanted.lower < wanted.upper
+    goal = where(lower, wanted.lower, wanted.upper)
 
     def step(_: Tensor, log: Tensor, low: Tensor, high: Tensor) -> list[Tensor]:
-        there = place(log.exp())
-        found = where(lower, there.shares.below, there.shares.above)
+        there = point(log.exp())
+        found = where(lower, there.tails.lower, there.tails.upper)
         error = (found / goal).log() * found / there.density
         error = where(lower, error, -error)
         short = where(lower, found, goal) < where(lower, goal, found)
@@ -88,7 +90,7 @@ def number_of(wanted: Shares, start: Tensor, operands: Sequence[Tensor], place: 
 
 
 def _stirling_error(*terms: tuple[Tensor, float]) -> Tensor:
-    """Return the sum, with signs, of what the logarithm of gamma of numbers is more than Stirling's formula."""
+    """Return the signed sum of the errors of Stirling's formula for the logarithm of the gamma function."""
     g: Operators = terms[0][0].graph
     z = g.concat([g.reshape(term, (1,)) for term, _ in terms], 0)
     far, product = z + _SHIFT, z
@@ -159,10 +161,10 @@ def _differs(factor: Tensor) -> Tensor:
 
 
 def _until(operands: Sequence[Tensor], start: list[Tensor], step: Callable[..., list[Tensor]]) -> Sequence[Tensor]:
-    """Return what steps make of numbers until one says that it was the last.
+    """Return the numbers after the last step.
 
-    step: takes its number from 0 on and the numbers, and gives whether there is another one, and the numbers.
-    operands: what a step reads besides.
+    step: takes its index (from 0) and the numbers; returns whether another step follows, and the new numbers.
+    operands: other tensors that a step reads.
     """
     g: Operators = start[0].graph
     if all(number.constant is not None for number in (*operands, *start)):
