@@ -182,6 +182,7 @@ FUNCTIONS = [
     row("lmPredict", "Y = lmPredict(X=X, B=B, icpt=1)", inputs={**X, "B": numbers(5, 1)}, bound=["B"]),
     row("dbscan", "[Y, M] = dbscan(X=X, eps=1.5, minPts=2)", sizes=[{"X": numbers(9, 4) / 2}]),
     row("powers that overflow in float32", 'Y = glmPredict(X=X * 200, B=matrix("1 1 1 1", 4, 1), dfam=2, link=2)'),
+    row("infinite factors beside products", "Y = (X / 0) %*% t(X)\nZ = (X %*% t(X)) / 0\nV = (X %*% t(X)) * (1 / 0) + 1", outputs=["Y", "Z", "V"]),
     row("arguments", "Y = X * $k", arguments={"k": 3}),
     row("arguments as Java reads them", 'Y = X\nif ($a == "1_0") { Y = Y + 1 }\nif ($b == "x y") { Y = Y + 2 }\n'
         'if ($c == "inf") { Y = Y + 4 }\nif ($d + "" == "7.0") { Y = Y + 8 }\nif ($e * 2 == 5) { Y = Y + 16 }\nif ($t) { Y = Y + 32 }',

@@ -19,6 +19,7 @@ from onnx_systemds.exporting.passes import (
     activations,
     best_places,
     convolution_joins,
+    extreme_factors,
     idioms,
     simplifications,
     single_numbers,
@@ -80,7 +81,7 @@ def _multiplied(fusing: Fusing, x: Tensor) -> tuple[Tensor, float]:
     """Return what a number is multiplied with, and that number if an attribute holds it exactly; else `x` and 1."""
     for one, other in pairs(fusing.single(x, "Mul")):
         known = other.constant
-        if known is not None and not known.shape and float(np.float32(known)) == known:
+        if known is not None and not known.shape and float(np.float32(known)) == known and 0 < abs(known) < np.inf:
             return one, float(known)
     return x, 1.0
 
@@ -208,9 +209,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Add": (gemm, convolution_joins.shifted, idioms.batch_normalization, idioms.normalized_shifted,
             idioms.missing_filled, simplifications.based, activations.rectified),
     "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid),
-    "Mul": (convolution_joins.scaled, idioms.gelu, idioms.normalized_scaled, simplifications.moved_back),
+    "Mul": (convolution_joins.scaled, idioms.gelu, idioms.normalized_scaled, simplifications.moved_back,
+            extreme_factors.behind),
     "Div": (single_numbers.inverse, convolution_joins.divided, softmax, idioms.layer_normalization, idioms.unit_rows,
-            activations.tangent),
+            activations.tangent, extreme_factors.behind),
+    "MatMul": (extreme_factors.in_front,),
     "Log": (activations.log_softmax, activations.softplus, activations.log_cosh),
     "Where": (simplifications.chosen_truths, activations.rectified),
     "If": (idioms.missing_replaced,),
