@@ -214,10 +214,10 @@ def fixed_sizes(dims: tuple[str, ...]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for text in dims:
         name, equals, digits = text.rpartition("=")
-        size = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
-        if not name or not equals or not 1 <= size <= _LARGEST_SIZE:
+        size = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
+        if not name or not equals or not 0 <= size <= _LARGEST_SIZE:
             raise click.BadParameter(
-                f"{quoted(text)} is not NAME=SIZE with a positive integer below 2^31", param_hint="--dim"
+                f"{quoted(text)} is not NAME=SIZE with an integer from 0 to 2^31 - 1", param_hint="--dim"
             )
         if sizes.setdefault(name, size) != size:
             raise click.BadParameter(f"{quoted(name)} is given two sizes", param_hint="--dim")

@@ -75,7 +75,7 @@ def plan_of(model: Model, sizes: Mapping[str, int], types: Mapping[str, Type], p
     block_rows = places.task_rows if place == "spark" else places.rows_of_block(sizes)
     block_rows = None if symbol is None else block_rows
     if block_rows is not None and count is not None:
-        block_rows = min(block_rows, count)
+        block_rows = min(block_rows, max(count, 1))
     made = Plan(place, symbol, count, block_rows, refusal, ())
     return replace(made, rows=tuple(_Rows(made, graph, script, sizes).rows()))
 

@@ -16,7 +16,7 @@ from onnx_systemds.errors import TranspileError, quoted_list
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.interface import ScriptFiles
 from onnx_systemds.exporting.weight_files import read_value
-from onnx_systemds.model.given_inputs import given_values
+from onnx_systemds.model.given_inputs import InvalidInput, given_values
 from onnx_systemds.model.load import load_model
 from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
@@ -64,6 +64,8 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         drawn.check_sizes()
     given = inputs or {} if drawn is None else drawn.contents
     contents = given_values(given, {port.name: port.type for port in graph.inputs})
+    if empty := [name for name, content in contents.items() if content.size == 0]:
+        raise InvalidInput(f"no elements in {quoted_list(empty)}: the engine reads no such file")
     chosen = sizes_chosen(drawn, dims)
     with stages.stage("judge") as words:
         try:

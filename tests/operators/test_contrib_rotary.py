@@ -83,8 +83,15 @@ def generation() -> Case:
                "past_key": ["batch", 2, "past", 16], "past_value": ["batch", 2, "past", 16]}
     others = [grouped(1, 7, [6, 5, 2], past=6, batch=3, do_rotary=1), grouped(1, 5, [4, 3], past=9, do_rotary=1),
               grouped(4, 4, [3, 3], past=8, do_rotary=1)]
-    sizes = [{name: array for name, array in other.inputs.items() if array is not None} for other in others]
+    sizes = [{name: array for name, array in other.inputs.items() if array is not None} for other in [*others, started()]]
     return at_sizes(grouped(1, 5, [4, 3], past=4, do_rotary=1), symbols, *sizes)
+
+
+def started(**others: Any) -> Case:
+    """A prompt with a cache that holds nothing yet."""
+    case = grouped(4, 4, [3, 3], past=8, do_rotary=1, **others)
+    empty = {name: array[:, :, :0] for name in ("past_key", "past_value") if (array := case.inputs[name]) is not None}
+    return replace(case, inputs={**case.inputs, **empty})
 
 
 def normalized(q: Array, k: Array, v: Array, *others: Any, **_: Any) -> list[Array]:
@@ -136,6 +143,7 @@ CASES = [
     grouped(1, 5, [4, 2], past=4, note="ragged past"),
     grouped(1, 5, [4, 3], past=8, note="buffer"),
     grouped(4, 4, [3, 3], past=8, note="prompt in a buffer"),
+    started(note="prompt with an empty cache"),
     grouped(3, 7, [6], past=4, batch=1, note="further prompt"),
     grouped(4, 4, [3, 3], note="turned", do_rotary=1),
     grouped(1, 5, [4, 3], past=6, note="turned past", do_rotary=1, rotary_interleaved=1),

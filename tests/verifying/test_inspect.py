@@ -81,6 +81,7 @@ def test_json_of_sizes_and_of_a_plan(tmp_path: Path) -> None:
     plan = json.loads(inspect(path, "--json", "--dim", "batch=1000", "--plan", "spark").output)
     (row,) = plan["operators"]
     assert (plan["place"], plan["rows"], row["operator"], row["where"], row["bytes"]) == ("spark", 1000, "MatMul", "task", 24000)
+    assert "0 rows (batch) in 0 blocks" in inspect(path, "--dim", "batch=0", "--plan", "spark").output
 
 
 def test_what_is_unsupported_and_why(tmp_path: Path) -> None:

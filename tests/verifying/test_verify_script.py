@@ -148,6 +148,10 @@ def test_scripts_without_results(script: Path) -> None:
     assert unnamed.exit_code == 1 and "hint: name a function, or write a result" in unnamed.output
 
 
+def test_inputs_without_elements_are_refused_in_words(script: Path) -> None:
+    assert 'no elements in "X": the engine reads no such file' in verify(script, "--dim", "N=0").output
+
+
 def test_sizes_that_do_not_fit_are_named(tmp_path: Path) -> None:
     (tmp_path / "net.dml").write_text(
         "f = function(matrix[double] X, matrix[double] W) return (matrix[double] Y) { Y = X %*% W }")
