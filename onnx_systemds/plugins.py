@@ -15,9 +15,9 @@ GROUP = "onnx_systemds.plugins"
 
 
 def load_plugins(paths: Iterable[str | Path] = (), *, installed: bool = True) -> None:
-    """Let plugins register what they have: those of installed packages first, then files.
+    """Load plugins: those of installed packages first, then files.
 
-    installed: whether those of installed packages are loaded. Raises PluginError naming the one that fails.
+    installed: whether to load those of installed packages. Raises PluginError, which names the plugin that fails.
     """
     for entry_point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)) if installed else ():
         _load_installed(entry_point)

@@ -1,4 +1,4 @@
-"""Which builtins of DML are exported, read from the registry: for the command line and for docs/builtins.md."""
+"""The table of builtins that are exported, from the registry: for the command line and docs/builtins.md."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnx_systemds.exporting.evaluating.calls import SPECIAL
 
 
 def builtin_lines() -> Iterator[str]:
-    """The tables as Markdown, with the counts in front."""
+    """The tables as Markdown, after the counts."""
     exported = _exported()
     names = sum(len(_names(builtin)) for builtin in _distinct()) + len(SPECIAL.keys() - BUILTINS.keys())
-    yield f"{names} names of builtins are exported, {len(REFUSED)} are refused. What SystemDS itself defines in DML"
-    yield "(`scale`, `lmPredict` and the others of its `scripts/builtin`) runs through its own source."
+    yield f"{names} names of builtins are exported, {len(REFUSED)} are refused. Builtins that SystemDS defines in DML"
+    yield "(`scale`, `lmPredict` and the others in its `scripts/builtin`) are exported through their source."
     yield ""
     yield "| builtin | what the model computes |"
     yield "|---|---|"
@@ -26,7 +26,7 @@ def builtin_lines() -> Iterator[str]:
     yield ""
     yield "## Functions of scripts"
     yield ""
-    yield "Called with what is served they become what is said here, otherwise what their source becomes."
+    yield "These functions become the operators below if their arguments allow it; otherwise their source is exported."
     yield ""
     yield "| function | of | what the model computes |"
     yield "|---|---|---|"
@@ -64,7 +64,7 @@ def _functions() -> list[tuple[str, str, str]]:
 
 
 def _registered() -> dict[str, str]:
-    """What each function of the registry does, by its signature."""
+    """The descriptions of the functions in the registry, by signature."""
     return {_signature(builtin): _first_line(builtin.function) for builtin in _distinct()}
 
 
@@ -79,7 +79,7 @@ def _names(builtin: Builtin) -> list[str]:
 
 
 def _special() -> dict[str, str]:
-    """What is done with the calls whose arguments are not simply evaluated."""
+    """The descriptions of calls whose arguments are not simply evaluated."""
     return {f"{name}(...)": _first_line(function) for name, function in SPECIAL.items() if name not in BUILTINS}
 
 

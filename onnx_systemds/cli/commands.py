@@ -54,12 +54,12 @@ from onnx_systemds.stages import Stages
 
 
 class DefaultToConvert(click.Group):
-    """A group in which a file in place of a command means ``convert``."""
+    """A group in which a file in the place of a command means ``convert`` or ``export``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``convert``, or ``export`` for a script, in front of what is no command; verify scripts as scripts.
+        """Insert ``convert``, or ``export`` for a script, if there is no command; ``verify-script`` verifies scripts.
 
-        Raises UsageError for a word that is nearly a command.
+        Raises UsageError for a misspelt command.
         """
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
             meant = get_close_matches(args[0], self.commands, 1, cutoff=0.75)
@@ -91,26 +91,27 @@ def main() -> None:
     """Converts ONNX models to DML scripts for Apache SystemDS.
 
     The script holds a function gen_<graph name> that other DML scripts source and call. A tensor is a matrix with its
-    first axis in the rows and all others in the columns. Large weights lie beside the script, in <name>.weights/, and
-    are loaded once by gen_<graph name>_init(). A script of SystemDS becomes an ONNX model the other way round.
+    first axis in the rows and all others in the columns. Large weights are stored beside the script, in
+    <name>.weights/, and gen_<graph name>_init() loads them once. In the other direction a DML script becomes an ONNX
+    model.
 
     \b
       onnx-systemds model.onnx -o model.dml
       onnx-systemds model.dml --function predict --input 'X=double[N,784]' -o model.onnx
       onnx-systemds verify model.onnx
 
-    Exit codes: 0 fine, 1 the model cannot be converted or run (the message lists all reasons), 2 wrong usage.
+    Exit codes: 0 success, 1 the model cannot be converted or run (the message lists all reasons), 2 wrong usage.
     """
 
 
 @main.command()
 @click.argument("model", type=FILE)
 @click.option("-o", "--output", type=FILE, callback=or_standard_output,
-              help="The script; - is the standard output [default: beside the model].")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
-@click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
+              help="The script to write; - is standard output [default: beside the model].")
+@click.option("-q", "--quiet", is_flag=True, help="Do not print what was written.")
+@click.option("--score", "scored", is_flag=True, help="Also write score.dml, a program that scores files.")
 @click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
-              help="Write which lines of the script each node of the model is.")
+              help="Write which lines of the script belong to each node of the model.")
 @conversion_options
 def convert(
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, options: ConversionOptions
@@ -152,8 +153,8 @@ def convert(
 def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOptions) -> None:
     """Convert MODEL.onnx and run it on the embedded SystemDS engine.
 
-    The items of a sequence are the arrays NAME/0, NAME/1 ... of the .npz files; an optional has NAME/0 or nothing.
-    A map comes in as NAME/keys and NAME/values; maps go out as NAME/KEY, the values of that key.
+    The items of a sequence are the arrays NAME/0, NAME/1 ... of the .npz files; an optional is NAME/0, or absent if
+    empty. An input map is NAME/keys and NAME/values. Output maps are NAME/KEY, the values for each key.
     """
     from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
     from onnx_systemds.runtime.scoring import ScoringFunction
@@ -180,16 +181,16 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
         say(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
 
 
-@main.command(short_help="Compare the numbers of engine and onnxruntime.")
+@main.command(short_help="Compare the results of the engine and onnxruntime.")
 @click.argument("model", type=FILE)
-@click.option("--per-node", is_flag=True, help="Compare the intermediate values, too, and say where numbers part.")
+@click.option("--per-node", is_flag=True, help="Also compare intermediate values; show the first node that differs.")
 @verification_options
 @conversion_options
 def verify(model: Path, per_node: bool, verification: VerificationOptions, options: ConversionOptions) -> None:
-    """Run MODEL.onnx on both sides and compare: the script on the engine, the model on onnxruntime.
+    """Run the script on the engine and MODEL.onnx on onnxruntime, and compare the results.
 
-    Where onnxruntime is not installed or refuses the model, ONNX's reference implementation is asked. Open dims get
-    small sizes, --dim gives others. Exit code 1 when numbers part. Of a script: see verify-script.
+    If onnxruntime is not installed or refuses the model, ONNX's reference implementation runs it. Symbolic dims get
+    small sizes; --dim sets others. Exit code 1 if the numbers differ. For a script see verify-script.
     """
     from onnx_systemds.verifying.verify import verify_model
 
@@ -209,15 +210,15 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
     print_report(report, as_json=verification.as_json)
 
 
-@main.command(short_help="Show what MODEL.onnx holds.")
+@main.command(short_help="Show the contents of MODEL.onnx.")
 @click.argument("model", type=FILE)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
 @partial(with_options, options=GIVEN_OPTIONS)
 @plugin_options
 @click.option("--plan", type=click.Choice(PLACES),
-              help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")
+              help="Instead show where score.dml would compute each operator; --dim gives the number of rows.")
 @click.option("--graph", "picture", type=FILE, metavar="FILE",
-              help="Write the graph with all types, as the conversion reads it: a .txt, .svg or .html file.")
+              help="Write the graph with all inferred types to a .txt, .svg or .html file.")
 @json_option
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
 def inspect(  # noqa: PLR0913 - one parameter an option
@@ -225,9 +226,9 @@ def inspect(  # noqa: PLR0913 - one parameter an option
     constants: tuple[str, ...], plugins: tuple[Path, ...], no_plugins: bool, plan: str | None, picture: Path | None,
     as_json: bool, traceback: bool,
 ) -> None:
-    """Show what MODEL.onnx holds, and what stands against its conversion.
+    """Show the contents of MODEL.onnx, and all reasons why it cannot be converted.
 
-    Exit code 0 for every model that can be read; with --plan for those that can be converted and scored.
+    Exit code 0 for every model that can be read; with --plan, for every model that can be converted and scored.
     """
     from onnx_systemds.cli.graph_picture import graph_file
     from onnx_systemds.cli.inspecting import inspect_model
@@ -253,7 +254,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
 
 
 @main.command(short_help="List the operators that are supported.")
-@click.option("--facets", is_flag=True, help="What is known of each operator, facet by facet, and the gaps.")
+@click.option("--facets", is_flag=True, help="Show the facets of each operator, and the gaps.")
 @plugin_options
 @json_option
 def operators(facets: bool, plugins: tuple[Path, ...], no_plugins: bool, as_json: bool) -> None:

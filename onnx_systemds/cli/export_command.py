@@ -66,7 +66,7 @@ class ExportOptions:
         return [script, *self.plugins, *map(Path, _pairs(self.weights, "--weight").values())]
 
     def load_plugins(self) -> None:
-        """Let the plugins register their builtins beside ours. Raises PluginError."""
+        """Load our builtins, then the plugins. Raises PluginError."""
         load_builtins()
         load_plugins(self.plugins, installed=not self.no_plugins)
 
@@ -84,7 +84,7 @@ class ExportOptions:
         return {name: Path(text) for name, text in _pairs(self.weights, "--weight").items() if Path(text).exists()}
 
     def others(self) -> dict[str, Any]:
-        """Those that `export_script` takes by the same names everywhere. Raises BadParameter."""
+        """The keyword arguments of `export_script` with the same names. Raises BadParameter."""
         return {
             "arguments": _pairs(self.arguments, "--arg"), "dtype": self.dtype, "opset": self.opset,
             "outputs": self.results or None, "functions": self.functions, "iterative": self.iterative,
@@ -93,26 +93,26 @@ class ExportOptions:
 
 
 def _export_options(command: Command) -> Command:
-    """Those of `ExportOptions`: the command takes them as ``options``."""
+    """The options in `ExportOptions`: the command takes them as ``options``."""
     return with_options(gathered(command, ExportOptions, "options"), [
         click.option("--function", metavar="NAME", help="Export this function [default: the whole script]."),
         click.option("--input", "inputs", multiple=True, metavar="NAME=double[N,784]",
-                     help="Type and dims of an input; a name is a size that stays open. Repeatable."),
+                     help="Type and dims of an input; a name is a symbolic size. Repeatable."),
         click.option("--weight", "weights", multiple=True, metavar="NAME=FILE",
                      help="Bind a parameter, or a file that is read, to a matrix (csv, npy, npz, or SystemDS with its "
                           ".mtd), or to a number. Repeatable."),
         click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
-                     help="Give the argument $NAME. Repeatable."),
-        click.option("--result", "results", multiple=True, metavar="NAME", help="Only this result; repeatable."),
+                     help="Value of the argument $NAME. Repeatable."),
+        click.option("--result", "results", multiple=True, metavar="NAME", help="Export only this result. Repeatable."),
         click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True,
-                     help="Type of the numbers; what only counts stays in float32 beside 16 bits."),
-        click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}]."),
+                     help="Type of the numbers. With 16 bits, counts and indices stay float32."),
+        click.option("--opset", type=int, help=f"The opset of the model [default: {DEFAULT_OPSET}]."),
         click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
-                     help="What becomes of functions that are called: part of the graph, or functions of the model."),
+                     help="Inline called functions into the graph, or keep them as functions of the model."),
         click.option("--iterative", is_flag=True,
                      help="Export eigen and svd of small matrices, by a fixed number of rotations."),
         click.option("--random", is_flag=True,
-                     help="Export rand(seed=..) of sizes that only the run knows: the model draws numbers of its own."),
+                     help="Export rand(seed=..) of sizes that only the run knows: the model draws its own numbers."),
         plugin_options,
         click.option("-v", "--verbose", is_flag=True, help="List stages with their times."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
@@ -122,15 +122,15 @@ def _export_options(command: Command) -> Command:
 @click.command()
 @click.argument("script", type=FILE)
 @click.option("-o", "--output", type=FILE, callback=or_standard_output,
-              help="The model; - is the standard output [default: beside the script].")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
+              help="The model to write; - is standard output [default: beside the script].")
+@click.option("-q", "--quiet", is_flag=True, help="Do not print what was written.")
 @click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
-              help="Write of which line of the script each node of the model is.")
+              help="Write from which line of the script each node of the model comes.")
 @click.option("--external-data", type=click.IntRange(min=0), metavar="BYTES",
-              help="Weights of so many bytes or more go into a file beside the model, <model>.data "
-                   "[default: those from 1024 on where the model would take more than 2 GB].")
+              help="Write weights of at least this size into a file beside the model, <model>.data "
+                   "[default: 1024 if the model would be larger than 2 GB].")
 @click.option("--list", "listing", is_flag=True,
-              help="Show functions (or the one of --function) and arguments of the script, and write nothing.")
+              help="List the functions (or the one of --function) and arguments of the script; write nothing.")
 @_export_options
 def export(
     script: Path, output: Path | None, quiet: bool, map_file: Path | None, external_data: int | None, listing: bool,
@@ -165,7 +165,7 @@ def export(
         say(_success(script, target, model), err=True)
 
 
-@click.command("verify-script", short_help="Compare the numbers of a script and its model.")
+@click.command("verify-script", short_help="Compare the results of a script and its model.")
 @click.argument("script", type=FILE)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a name in the dims of inputs.")
 @verification_options
@@ -173,10 +173,10 @@ def export(
 def verify_script(
     script: Path, dims: tuple[str, ...], verification: VerificationOptions, options: ExportOptions
 ) -> None:
-    """Export SCRIPT.dml or a function of it, and compare: the script on the engine, the model on onnxruntime.
+    """Export SCRIPT.dml or a function of it, run script and model, and compare the results.
 
-    The engine runs the script as it is, but that the files which it reads and writes are in a folder of their own.
-    The same as verify SCRIPT.dml. Exit code 1 when numbers part.
+    The engine runs an unchanged copy of the script with its files in a temporary folder; onnxruntime runs the model.
+    The same as verify SCRIPT.dml. Exit code 1 if the numbers differ.
     """
     from onnx_systemds.verifying import scripts
 
@@ -207,7 +207,7 @@ def _parsed(script: Path, stages: Stages) -> tree.Script:
 
 
 def _success(script: Path, target: Path, model: onnx.ModelProto) -> str:
-    """What was written from what: the model's inputs and outputs with their dims, its operators and opset."""
+    """The line that is printed at the end: files, inputs and outputs with their dims, operators and opset."""
     taken, given = (
         ", ".join(f"{value.name} {_type_text(value.type.tensor_type)}" for value in values)
         for values in (model.graph.input, model.graph.output)

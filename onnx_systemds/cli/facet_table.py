@@ -1,4 +1,4 @@
-"""What the registry knows of each operator beside how it is written, and where it knows nothing."""
+"""The facets of each operator in the registry, and the gaps."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from onnx_systemds.model.ir import operator_name
 from onnx_systemds.operators import operator_generators  # and so all that is registered
 
 FACETS = {
-    "dims": "a rule for dims and dtypes; else ONNX's own inference is asked",
+    "dims": "a rule for dims and dtypes; else ONNX's own inference",
     "samples": "whether samples can be scored in parts; else models with it are scored whole",
-    "sizes": "sizes are followed through it; else they are known when the model runs only",
-    "constants": "computed at conversion, if all inputs are known; else the engine computes it",
-    "gradient": "a rule for Gradient nodes; else ONNX's definition is differentiated, or the model refused",
-    "integers": "what it makes of 64-bit integers; else inputs are kept to 2^53, and results taken to be no larger",
-    "lists": "resolved where the items of sequences and optionals are known by name; else by the script",
-    "text": "strings are served; else refused",
-    "layer": "one of SystemDS's nn/layers with --style nn, where its signature fits; else plain DML",
+    "sizes": "a rule for sizes; else they are known only when the model runs",
+    "constants": "computed at conversion if all inputs are known; else by the engine",
+    "gradient": "a rule for Gradient nodes; else ONNX's definition is differentiated, or the model is refused",
+    "integers": "a rule for 64-bit integers; else inputs must be within 2^53, and results are assumed to be",
+    "lists": "resolved at conversion if the items of sequences and optionals are known; else by the script",
+    "text": "correct for strings; else strings are refused",
+    "layer": "a layer of SystemDS's nn/layers with --style nn, if its signature fits; else plain DML",
 }
-"""The facets of an operator that has a generator, and what a gap means."""
+"""The facets of an operator with a generator, and the meaning of a gap."""
 YES, GAP, NONE, ONNX, NODES = "yes", "", "-", "ONNX", "its nodes"
-"""A rule of its own; nothing; the facet does not apply; what ONNX says; what is said of the nodes that stand for it."""
+"""A rule; no rule; the facet does not apply; ONNX's rule; the rules of the nodes that replace it."""
 _REGISTRIES: Mapping[str, Container[Identity]] = {
     "dims": shape_rules, "samples": batch_rules, "sizes": size_rules, "constants": folds, "gradient": gradients,
     "integers": integer_rules, "lists": list_rules, "text": text_operators,
@@ -50,7 +50,7 @@ _FLOATS = frozenset(f"tensor({dtype})" for dtype in ("float", "double", "float16
 
 @dataclass(frozen=True, slots=True)
 class FacetRow:
-    """An operator that is registered, and what is known of each facet: `YES`, `GAP`, `NONE`, `ONNX` or `NODES`."""
+    """A registered operator, and for each facet `YES`, `GAP`, `NONE`, `ONNX` or `NODES`."""
 
     domain: str
     op_type: str

@@ -1,4 +1,4 @@
-"""What a user says of a model before its conversion: ``--from``, ``--to``, ``--type`` and ``--constant``."""
+"""The options that change a model before its conversion: ``--from``, ``--to``, ``--type`` and ``--constant``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _NUMPY_NAMES = {"float32": "float", "float64": "double"}
 
 GIVEN_OPTIONS: list[Callable[..., Any]] = [
     click.option("--from", "starts", multiple=True, metavar="NAME",
-                 help="Begin with this value of the graph, which is an input then. Repeatable."),
+                 help="Start at this value of the graph; it becomes an input. Repeatable."),
     click.option("--to", "ends", multiple=True, metavar="NAME",
-                 help="End with this value of the graph [default: all outputs]. Repeatable."),
+                 help="Stop at this value of the graph; it becomes an output [default: all outputs]. Repeatable."),
     click.option("--type", "types", multiple=True, metavar="NAME=TYPE[DIMS]",
-                 help="Type of an input of open rank, as X=float[batch,3]; ? is a dim as declared. Repeatable."),
+                 help="Type of an input of unknown rank, as X=float[batch,3]; ? keeps the declared dim. Repeatable."),
     click.option("--constant", "constants", multiple=True, metavar="NAME=VALUE",
-                 help="Content of an input, which is none then: 3, [1,2] or a file.npy. Repeatable."),
+                 help="Turn an input into a constant: 3, [1,2] or a file.npy. Repeatable."),
 ]
 """The options, which a command takes as ``starts``, ``ends``, ``types`` and ``constants``."""
 

@@ -42,7 +42,7 @@ def or_standard_output(_: click.Context, __: click.Parameter, output: Path | Non
 
 @dataclass(frozen=True, slots=True)
 class ConversionOptions:
-    """What the commands that convert a model are given."""
+    """The options of the commands that convert a model."""
 
     dims: tuple[str, ...]
     function_name: str | None
@@ -66,7 +66,7 @@ class ConversionOptions:
         return fixed_sizes(self.dims)
 
     def load_plugins(self) -> None:
-        """Let the plugins register what they have. Raises PluginError, and BadParameter for passes that nobody has."""
+        """Load the plugins. Raises PluginError, and BadParameter for names of passes that do not exist."""
         load_plugins(self.plugins, installed=not self.no_plugins)
         try:
             check_omitted(self.omitted)
@@ -74,7 +74,7 @@ class ConversionOptions:
             raise click.BadParameter(str(error), param_hint="--no-pass") from error
 
     def arguments(self) -> dict[str, Any]:
-        """Those that `import_model` and `verify_model` take by the same names."""
+        """The keyword arguments of `import_model` and `verify_model` with the same names."""
         return {
             "function_name": self.function_name, "weights": self.weights, "functions": self.functions,
             "style": self.style, "simplified": not self.no_simplify, "omitted": self.omitted,
@@ -88,7 +88,7 @@ class ConversionOptions:
 
 @dataclass(frozen=True, slots=True)
 class VerificationOptions:
-    """What the commands that verify are given beside the options of the conversion."""
+    """The options of the commands that verify, besides those of the conversion."""
 
     contents: Path | None
     seed: int
@@ -114,7 +114,7 @@ class VerificationOptions:
             stream.write(report_page(report, source.name).encode())
 
     def arguments(self) -> dict[str, Any]:
-        """Those of `verify_model`."""
+        """The keyword arguments of `verify_model`."""
         return {"inputs": self.contents, "seed": self.seed, "rtol": self.rtol, "atol": self.atol}
 
 
@@ -141,13 +141,13 @@ def plugin_options(command: Command) -> Command:
     return with_options(command, [
         click.option("--plugin", "plugins", multiple=True, type=FILE, metavar="MODULE.py",
                      help="Python file that registers operators, builtins or rewrites of your own; repeatable."),
-        click.option("--no-plugins", is_flag=True, help="Leave out the plugins of installed packages."),
+        click.option("--no-plugins", is_flag=True, help="Do not load the plugins of installed packages."),
     ])
 
 
 def json_option(command: Command) -> Command:
     """``--json``, which the command takes as ``as_json``."""
-    option: Command = click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")(command)
+    option: Command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
     return option
 
 
@@ -158,28 +158,29 @@ def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None
 
 
 def conversion_options(command: Command) -> Command:
-    """Those of `ConversionOptions`: the command takes them as ``options``."""
+    """The options in `ConversionOptions`: the command takes them as ``options``."""
     return with_options(gathered(command, ConversionOptions, "options"), [
         click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
         *GIVEN_OPTIONS,
         click.option("--function-name", metavar="NAME", callback=_legal_function_name,
                      help="Name of the main function [default: gen_<graph name>]."),
         click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
-                     help="Where weights go: into the script, into files beside it, or by their size."),
+                     help="Where to write weights: into the script, into files beside it, or chosen by size."),
         click.option("--functions", type=click.Choice(FUNCTIONS_MODES),
-                     help="What becomes functions beside the main one: nothing, what the nodes repeat (and the model's "
-                          "own functions), or these alone [default: blocks if they make the script a third shorter]."),
+                     help="Functions beside the main one. flat: none; keep: the model's own functions; blocks: also "
+                          "repeated blocks of nodes [default: blocks if they make the script a third shorter, else "
+                          "keep]."),
         click.option("--style", type=click.Choice(STYLES), default="plain", show_default=True,
-                     help="nn: call SystemDS's nn/layers where their signatures fit, with the weights as they were "
-                          "trained, all in files, for scripts that train on."),
+                     help="nn: call SystemDS's nn/layers where their signatures fit; all weights are in files, as they "
+                          "were trained, so that a script can continue the training."),
         plugin_options,
-        click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
+        click.option("--no-simplify", is_flag=True, help="Do not simplify the graph; the results are the same."),
         click.option("--no-pass", "omitted", multiple=True, metavar="NAME",
-                     help="Do without this pass over the graph, as -v names it; repeatable."),
+                     help="Skip this pass over the graph; -v lists the names. Repeatable."),
         click.option("--no-specialise", is_flag=True,
-                     help="Keep the script general where all sizes are known; it is slower then."),
+                     help="Do not specialise the script for known sizes; it is slower then."),
         click.option("-v", "--verbose", is_flag=True,
-                     help="List stages with their times, and which passes over the graph fired, and why others did "
+                     help="List the stages with their times, the passes over the graph that fired, and why others did "
                           "not."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
     ])
@@ -192,20 +193,20 @@ def _tolerance(_: click.Context, __: click.Parameter, value: float | None) -> fl
 
 
 def verification_options(command: Command) -> Command:
-    """What verifying needs beside the options of the conversion: the command takes it as ``verification``."""
+    """The options in `VerificationOptions`: the command takes them as ``verification``."""
     return with_options(gathered(command, VerificationOptions, "verification"), [
         click.option("--inputs", "contents", type=FILE,
-                     help="An .npz file with one array per input, as for run, the .npy file of the only one, or a "
-                          "folder with input_0.pb and, as the judge, output_0.pb [default: random numbers]."),
+                     help="An .npz file with one array per input, as for run; a .npy file for a single input; or a "
+                          "folder with input_0.pb and, as expected outputs, output_0.pb [default: random numbers]."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                      help="Seed of the random inputs."),
         click.option("--rtol", type=float, callback=_tolerance,
-                     help="Tolerated share of each number [default: by type, float32 1e-3]."),
+                     help="Relative tolerance [default: by type, float32 1e-3]."),
         click.option("--atol", type=float, callback=_tolerance,
-                     help="Tolerated difference [default: a share of the output's spread, float32 1e-5, integers 0]."),
+                     help="Absolute tolerance [default: relative to the output's range, float32 1e-5, integers 0]."),
         json_option,
         click.option("--report", "page", type=FILE, metavar="FILE.html",
-                     help="Write a page with verdicts, differences node by node, times and versions."),
+                     help="Write an HTML page with results, differences node by node, times and versions."),
     ])
 
 
@@ -233,13 +234,13 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def print_stages(stages: Stages, *, verbose: bool) -> None:
-    """Print what was done, on the standard error, if it is asked for."""
+    """Print the stages to standard error if ``verbose``."""
     for line in stages.lines() if verbose else ():
         say(line, err=True)
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
-    """Print what a verification found, and end with exit code 1 when numbers part."""
+    """Print the report of a verification, and exit with code 1 if the numbers differ."""
     for line in [json_text(report.summary())] if as_json else report.lines():
         say(line)
     if not report.passed:

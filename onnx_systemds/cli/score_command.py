@@ -43,26 +43,26 @@ LOCAL, SPARK = "local", "spark"
 @click.option("--input", "source", type=FILE, required=True, help="The rows: .csv, .parquet, .npy or .npz.")
 @click.option("--output", "target", type=FILE, required=True, help="The file to write: .csv, .parquet, .npy or .npz.")
 @click.option("--columns", metavar="NAME,NAME,...",
-              help="The columns for the inputs, in their order [default: by the inputs' names; for one input all].")
+              help="The columns of the inputs, in their order [default: by the inputs' names; all for one input].")
 @click.option("--no-header", is_flag=True,
-              help="The first line of the .csv is a row; its columns are called 1, 2, 3 ...")
+              help="The .csv has no header; its columns are named 1, 2, 3 ...")
 @click.option("--chunk-rows", type=click.IntRange(min=1, max=2**31 - 1), metavar="N",
-              help="Rows that are scored at once [default: by the sizes of the model].")
+              help="Number of rows in a block [default: by the sizes of the model].")
 @click.option("--engine", type=click.Choice((LOCAL, SPARK)), default=LOCAL, show_default=True,
-              help="Where it runs: local is the embedded engine, spark calls spark-submit.")
-@click.option("--master", metavar="URL", help="Of Spark [default: local[*]].")
+              help="Where to score: local is the embedded engine, spark calls spark-submit.")
+@click.option("--master", metavar="URL", help="The master of Spark [default: local[*]].")
 @click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; repeatable.")
 @conversion_options
 def score(  # noqa: PLR0913 - an argument for each option
     model: Path, source: Path, target: Path, columns: str | None, no_header: bool, chunk_rows: int | None, engine: str,
     master: str | None, settings: tuple[str, ...], options: ConversionOptions,
 ) -> None:
-    """Score the rows of a file with MODEL.onnx: whatever their number, memory is bounded.
+    """Score the rows of a file with MODEL.onnx, block by block, in bounded memory.
 
-    Columns of a table are found by the names of the inputs; an input with several columns takes NAME_0, NAME_1 ..., and
-    all of the file where it is the only input and has no such columns. A missing value is NaN, or an empty text.
-    Results are columns that are called after the outputs, NAME_0, NAME_1 ... where one has several, NAME_KEY for maps.
-    Arrays of .npz files are named as for run.
+    The names of the inputs select the columns of a table. An input with several columns takes NAME_0, NAME_1 ...; a
+    single input takes all columns if there are none with such names. A missing value is NaN, or an empty string.
+    The columns of the results are named after the outputs: NAME_0, NAME_1 ... for several, NAME_KEY for maps. Arrays of
+    .npz files are named as for run.
     """
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
@@ -91,7 +91,7 @@ def score(  # noqa: PLR0913 - an argument for each option
 
 
 def _spark_options(engine: str, master: str | None, settings: Sequence[str]) -> SparkOptions | None:
-    """What was given for Spark, None for the embedded engine. Raises TranspileError."""
+    """The options of Spark; None for the embedded engine. Raises TranspileError."""
     if engine == LOCAL:
         if master is not None or settings:
             raise TranspileError("--master and --conf are for --engine spark")

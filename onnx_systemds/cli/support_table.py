@@ -65,7 +65,7 @@ def support_rows() -> list[Row]:
 
 
 def support_summary() -> list[dict[str, Any]]:
-    """The rows as data, those of operators that are refused included."""
+    """The rows as data for JSON, including refused operators."""
     rows = [
         {"domain": row.domain, "operator": row.op_type, "imported": row.status, "generators": row.generators,
          "newest": row.newest, "facets": facets_of((row.domain, row.op_type))}
@@ -80,15 +80,14 @@ def support_summary() -> list[dict[str, Any]]:
 
 
 def table_lines() -> Iterator[str]:
-    """The table as Markdown, with the counts in front."""
+    """The table as Markdown, after the counts."""
     everything = support_rows()
     rows = [row for row in everything if row.domain != CONTRIB]
     own = sum(bool(row.generators) for row in rows)
     defined = sum(row.status == "by definition" for row in rows)
     yield f"{own} operators have a generator, {defined} more are expanded by ONNX's own definition of them."
-    yield "Facets are the further rules of an operator (`--facets` tells the gaps): whether samples can be scored in"
-    yield "parts, how sizes are followed through it, whether it is computed of constants, its gradient, what it makes"
-    yield "of 64-bit integers and of text."
+    yield "Facets are further rules of an operator (`--facets` shows the gaps): whether samples can be scored in parts,"
+    yield "how it computes sizes, its result for constants, its gradient, how it treats 64-bit integers, and text."
     yield ""
     yield "| operator | imported | generators since opset | newest version | facets |"
     yield "|---|---|---|---|---|"

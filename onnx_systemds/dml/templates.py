@@ -32,10 +32,10 @@ def templates_folder() -> Path:
 
 
 def add_templates(folder: str | Path, override: bool = False) -> None:
-    """Let operators use the templates and library functions of a plugin's folder, too.
+    """Add the templates and library functions in a plugin's folder.
 
-    override: whether they may take the place of ours. Raises ValueError for names that are taken, and for a folder
-    that holds nothing of the kind.
+    override: whether they may replace ours. Raises ValueError for names that exist, and for a folder without templates
+    or library functions.
     """
     folder, own = Path(folder).resolve(), templates_folder()
     found = [path for pattern in (_OPERATORS, _LIBRARY) for path in sorted(folder.glob(pattern))]

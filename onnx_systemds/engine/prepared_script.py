@@ -54,7 +54,7 @@ class Host(Protocol):
 
 
 class PreparedScript:
-    """A compiled script with its pinned inputs; call it with the other inputs to get the outputs."""
+    """A compiled script with pinned inputs. A call takes the other inputs and returns the outputs."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class PreparedScript:
         self._calls: float = 0
 
     def pin(self, name: str, matrix: Matrix) -> None:
-        """Give an input (a weight) its value for all calls to come; pinning again replaces it."""
+        """Set an input (a weight) for all further calls; pinning again replaces it."""
         if name not in self._inputs:
             raise ValueError(f"'{name}' is not an input of the script; these are {', '.join(self._inputs)}")
         matrix = check_array(name, matrix)
@@ -87,10 +87,10 @@ class PreparedScript:
             self._pinned[name] = self._set(name, matrix, pinned=True)
 
     def pin_as(self, other: PreparedScript, names: Mapping[str, str] | None = None) -> None:
-        """Pin what another script of this session has pinned, without sending it again.
+        """Pin inputs that another script of this session has pinned, without another transfer.
 
-        names: of those inputs that are pinned, with their names in the other script; None is all, by the same names.
-        Sparse matrices are copied: the engine makes some of them dense in place, while another script may read them.
+        names: inputs of this script -> pinned inputs of the other one; None: all, by the same names. Sparse matrices
+        are copied: the engine may make one dense in place while the other script reads it.
         """
         with self._session._operation(None, "pinning"):
             self._check_open()
@@ -101,7 +101,7 @@ class PreparedScript:
     def pin_results(self, matrices: Mapping[str, ResultMatrix]) -> None:
         """Pin matrices that another script of this session has computed (`computed_matrices`).
 
-        Scripts that run together need sparse ones of their own (`Session.copies`).
+        Scripts that run in parallel need their own copies of sparse ones (`Session.copies`).
         """
         with self._session._operation(None, "pinning"):
             self._check_open()
@@ -110,10 +110,10 @@ class PreparedScript:
                 self._pinned[name] = ("setMatrix", matrix.block)
 
     def computed_matrices(self) -> dict[str, ResultMatrix]:
-        """Run a script whose inputs are all pinned; those outputs that are matrices, which stay in the engine.
+        """Run a script whose inputs are all pinned; return the outputs that are matrices, which stay in the engine.
 
-        Of sparse ones only a copy stays, all rows in one array: the engine's garbage collector would look at each row
-        again and again. Raises as calling it does.
+        A sparse matrix is replaced by a copy with all rows in one array; otherwise Java's garbage collector would visit
+        each row again and again. Raises the errors of a call.
         """
         self._checked({})
         with self._session._operation(None, "running a script"):
@@ -133,7 +133,7 @@ class PreparedScript:
             return found
 
     def recompiled_functions(self) -> frozenset[str]:
-        """The functions that the engine compiles anew at each of their calls, for the sizes that they are given."""
+        """The functions that the engine recompiles at each call, for the sizes of its arguments."""
         with self._session._operation(None, "explaining a script"):
             self._check_open()
             return frozenset(_RECOMPILED.findall(self._prepared.explain()))
@@ -144,7 +144,7 @@ class PreparedScript:
         Every input that is not pinned needs a 2-D array: numbers or booleans of any dtype, or strings. An
         output is a 2-D float64 array (1 x 1 for a scalar), or an object array of str for a frame.
         Raises ScriptRuntimeError, EngineTimeout, EngineClosed, EngineError; TypeError and ValueError for
-        inputs that do not fit.
+        inputs that do not match.
         """
         arrays = self._checked(inputs)
         with self._session._operation(timeout, "running a script"):
@@ -152,7 +152,7 @@ class PreparedScript:
             return self._run(arrays)
 
     def close(self) -> None:
-        """Let go of the compiled script and its pinned inputs; idempotent."""
+        """Release the compiled script and its pinned inputs; idempotent."""
         self._prepared = self._caller = None
         self._pinned.clear()
 

@@ -58,9 +58,9 @@ def _after_fork_in_child() -> None:
 
 
 class Session:
-    """One JVM with SystemDS in it. Usable from several threads; operations run one after the other.
+    """A JVM that runs SystemDS. Several threads can use it; operations run one after the other.
 
-    A script that fails leaves the session usable. A time-out, an interrupt, or the end of the JVM closes it.
+    A script that fails leaves the session usable. A timeout, an interrupt, or the end of the JVM closes it.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        """Tell whether the session has ended: closed, timed out, its JVM gone, or of another process."""
+        """Whether the session has ended: closed, timed out, without its JVM, or of another process."""
         return not self._finalizer.alive or not self._jvm.alive or os.getpid() != self._process_id
 
     def prepare(  # noqa: PLR0913 - a public entry point: all but the first three go by name
@@ -118,9 +118,9 @@ class Session:
 
         A string input is read by `read("./X", data_type="frame")`. `args` are the values of $-arguments,
         their names with or without the dollar; `sources` maps the file names of `source("...")` statements
-        to texts. `shapes` has rows and columns of outputs where they are known: small ones then come sooner.
-        `native_blas` False runs this script without the native BLAS of the session; `single_threaded`
-        has each operation use one thread, for scripts that run beside others (`run_together`).
+        to texts. `shapes` gives rows and columns of outputs if known: small ones are then fetched faster.
+        With `native_blas=False` this script runs without the native BLAS of the session. With `single_threaded`
+        each operation uses one thread, for scripts that run in parallel (`run_together`).
         Raises ScriptCompileError, EngineTimeout, EngineClosed, EngineError.
         """
         _check_names("inputs", inputs)
@@ -146,7 +146,7 @@ class Session:
         return PreparedScript(self, prepared, inputs, outputs, native_blas, shapes or {})
 
     def copies(self, matrices: Mapping[str, ResultMatrix]) -> dict[str, ResultMatrix]:
-        """The matrices, sparse ones copied: the engine makes some of them dense in place, while others read them."""
+        """The matrices, sparse ones copied: the engine may make them dense in place while another script reads them."""
         with self._operation(None, "copying"):
             return {
                 name: replace(matrix, block=self._channel.copied(matrix.block))
@@ -156,17 +156,17 @@ class Session:
             }
 
     def values(self, matrix: ResultMatrix) -> Matrix:
-        """The cells of a matrix in the engine."""
+        """The elements of a matrix in the engine, as a 2-D float64 array."""
         with self._operation(None, "receiving a matrix"):
             return self._channel.receive_matrix(matrix.block)
 
     def run_together(
         self, scripts: Sequence[PreparedScript], inputs: Sequence[Mapping[str, Matrix]], timeout: float | None = None
     ) -> list[dict[str, Matrix]]:
-        """Run different scripts of this session at the same time, each in a thread of its own.
+        """Run different scripts of this session in parallel, each in its own thread.
 
-        Returns their outputs in the order of the scripts; raises what calling them one by one would, the first of
-        several errors. The first script decides whether the native BLAS is used.
+        Returns the outputs in the order of the scripts. Raises what single calls would raise, the first of several
+        errors. The first script decides whether the native BLAS is used.
         """
         arrays = [script._checked(given) for script, given in zip(scripts, inputs, strict=True)]
         if len(set(map(id, scripts))) != len(scripts):
@@ -178,7 +178,7 @@ class Session:
             return [script.result() for script in running]
 
     def close(self) -> None:
-        """End the JVM, also under a running operation; idempotent."""
+        """End the JVM, even during an operation; idempotent."""
         if os.getpid() == self._process_id:
             self._finalizer()
 

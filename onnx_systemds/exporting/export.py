@@ -57,20 +57,19 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     files: ScriptFiles | None = None,
     stages: Stages | None = None,
 ) -> onnx.ModelProto:
-    """Return the ONNX model of `source` (a path, the text of a script, or its tree).
+    """Return the ONNX model of `source`: a path, the text of a script, or its syntax tree.
 
-    function: its parameters become inputs and its results outputs; without one the whole script is run, and what it
-    reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
-    bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
-    arguments: values of ``$name``. outputs: what is wanted of the results of the function, or of what the script
-    writes; all by default. folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have
-    them in the model.
-    iterative: whether eigenvalues and singular values are exported, by a fixed number of rotations. random: whether
-    ``rand(seed=)`` of a size that only the run knows is, by numbers that the model draws itself.
-    notes: takes what the model leaves out of the script, or rounds. external: takes weights that `export_file` writes.
-    files: takes what the script reads and writes.
-    stages: takes what was done, and how long it took.
-    Raises TranspileError with every reason.
+    function: the function to export; its parameters become inputs, its results outputs. By default the whole script is
+    exported: what it reads becomes inputs, what it writes outputs.
+    inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
+    bindings: values of parameters or of files that are read (numbers, arrays, lists of them); they become constants.
+    arguments: values of ``$name``. outputs: the results to export; all by default. folder: the folder to which paths in
+    ``source(...)`` are relative. functions: "inline" calls into the graph, or "keep" functions in the model.
+    iterative: whether to export eigenvalues and singular values, by a fixed number of Jacobi rotations.
+    random: whether to export ``rand(seed=)`` of sizes that only the run knows; the model then draws its own numbers.
+    The other arguments collect information. notes: what the model omits or rounds. external: weights for a separate
+    file (see `export_file`). files: what the script reads and writes. stages: the stages and their times.
+    Raises TranspileError with all reasons.
     """
     load_builtins()
     if functions not in FUNCTIONS:

@@ -35,9 +35,10 @@ _SPEC = re.compile(r"\s*(\w+)\s*(?:\[([^\]]*)\])?\s*")
 
 @dataclass(frozen=True)
 class InputSpec:
-    """Type and dims of an input: ``InputSpec("double", ["N", 784])``; no dims (None): a scalar.
+    """Type and dims of an input: ``InputSpec("double", ["N", 784])``. Without dims (None) it is a scalar.
 
-    One dim is a column, two are rows and columns; of more the first are the rows, all others the columns.
+    One dim is a column, two are rows and columns. Of more dims the first is the rows, the product of the others the
+    columns.
     """
 
     type: str = "double"
@@ -60,7 +61,7 @@ class InputSpec:
 
     @property
     def kind(self) -> str:
-        """The kind of its tensor."""
+        """The kind of the tensor: bool, int, float or text."""
         if self.type not in _KINDS:
             raise TranspileError(f"{quoted(self.type)} is no type of an input", hint=f"one of {', '.join(_KINDS)}")
         return _KINDS[self.type]

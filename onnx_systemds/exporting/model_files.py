@@ -26,11 +26,11 @@ def export_file(
     added: Callable[[onnx.ModelProto], Mapping[Path, str]] | None = None,
     **options: Any,
 ) -> onnx.ModelProto:
-    """Write the ONNX model of `source` to `path`, complete or not at all; return what is in that file.
+    """Write the ONNX model of `source` to `path`, all or nothing; return the model in that file.
 
-    external_data: weights of so many bytes or more go into ``<path>.data``; by default those from 1024 on, where the
-    model would take more than 2 GB. added: gives the texts of files that appear with the model. Other options are
-    those of `export_script`. Raises TranspileError with every reason, OSError.
+    external_data: the size in bytes from which on a weight goes into ``<path>.data``; by default 1024 if the model
+    would be larger than 2 GB, otherwise none does. added: returns the texts of further files to write, by path.
+    options: those of `export_script`. Raises TranspileError with all reasons, OSError.
     """
     path = Path(path)
     external = ExternalData(data_path(path).name, external_data)

@@ -82,19 +82,20 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
 ) -> Script:
     """Convert an ONNX model to a DML script.
 
-    dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more; a
-    sequence is a list of arrays. types: types for graph inputs whose declared type leaves the rank open.
-    weights: "files" beside the script, "inline", or "auto" by size (files in the style "nn").
-    functions: "flat": all is written out in the main function; "keep": the model's own functions, from 4 nodes on, are
-    functions of the script; "blocks": what nodes of the main function repeat is one, too; None: blocks where they make
-    the script a third shorter, else keep.
-    style: "plain", or "nn": what is one of SystemDS's ``nn/layers`` calls it, with the weights as they were trained.
-    simplified: whether the graph is simplified first (the results are equal). omitted: names of passes of
-    `OPTIONAL_PASSES` to do without. specialised: whether a script for inputs of known sizes is specialised for
-    these (the results are equal up to rounding). progress: called with the number of nodes rendered so far.
-    stages: takes what was done, how long it took, and what passes did. Raises
-    ValueError for a wrong ``weights``, ``functions``, ``style``, ``omitted`` or ``function_name``, TranspileError with
-    all reasons when the model cannot be converted.
+    source: a path, the bytes of a file, or a loaded model. function_name: by default ``gen_<graph name>``.
+    dims: sizes by symbol. constants: contents by the names of graph inputs, which become initializers; a sequence is a
+    list of arrays. types: types of graph inputs whose declared type leaves the rank open.
+    weights: "files" beside the script, "inline", or "auto" by size ("files" in the style "nn").
+    functions: "flat": all nodes are in the main function. "keep": the model's own functions with at least 4 nodes are
+    functions of the script. "blocks": repeated blocks of nodes are as well. None: "blocks" if that makes the script a
+    third shorter, else "keep".
+    style: "plain", or "nn": layers call SystemDS's ``nn/layers``, with the weights as they were trained.
+    simplified: whether to simplify the graph first (the results are equal). omitted: names in `OPTIONAL_PASSES` of
+    passes to skip. specialised: whether to specialise the script if all sizes are known (the results are equal up to
+    rounding). progress: called with the number of nodes rendered so far. stages: collects the stages, their times, and
+    what passes did.
+    Raises TranspileError with all reasons if the model cannot be converted, ValueError for a wrong ``weights``,
+    ``functions``, ``style``, ``omitted`` or ``function_name``.
     """
     if weights not in WEIGHTS_MODES:
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
@@ -131,7 +132,7 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class TypedModel:
-    """A model whose every value is known by dtype and dims. context: with the reasons against its conversion so far."""
+    """A model with the dtype and dims of every value. context: collects the reasons why it cannot be converted."""
 
     model: Model
     graph: TypedGraph
@@ -143,7 +144,7 @@ def typed_model(
     model: Model, dims: Mapping[str, int] | None = None, *, keeps_functions: bool = True, simplified: bool = True,
     omitted: Collection[str] = (), stages: Stages | None = None,
 ) -> TypedModel:
-    """The model as the conversion reads it; see `import_model`. Raises TranspileError where there is no typing it."""
+    """The model after simplification and type inference, see `import_model`. Raises TranspileError."""
     stages, graph = stages or Stages(), model.graph
     context = Context(
         dict(dims or {}), model.functions, keeps_functions=keeps_functions, simplify=simplified,

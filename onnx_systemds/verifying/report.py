@@ -27,10 +27,9 @@ class NodeComparison:
 class Report:
     """The engine against the judge.
 
-    judge: who it is. reasons: why others were not asked, or refused. given: where the inputs are from.
-    inputs: their dtypes and dims. sizes: of symbols, chosen for want of others. required_constants: the inputs whose
-    content was known at conversion, because it decides what the script looks like. nodes: in topological order.
-    seconds: what the stages took.
+    judge: its name. reasons: why other judges were not used. given: the source of the inputs. inputs: their dtypes and
+    dims. sizes: chosen sizes of symbols that nothing else determines. required_constants: the inputs whose content had
+    to be known at conversion. nodes: in topological order. seconds: the times of the stages.
     """
 
     judge: str
@@ -50,16 +49,16 @@ class Report:
 
     @property
     def first_apart(self) -> NodeComparison | None:
-        """The first node whose numbers part from those of the judge."""
+        """The first node whose results differ from those of the judge; None if there is none."""
         return next((node for node in self.nodes if not node.comparison.passed), None)
 
     def worst_nodes(self, most: int = _MOST_NODES_SHOWN) -> list[NodeComparison]:
-        """The nodes with the largest differences, by what is tolerated for each."""
+        """The nodes with the largest differences relative to their tolerance."""
         ranked = sorted(self.nodes, key=lambda node: (node.comparison.passed, -node.comparison.severity))
         return ranked[:most]
 
     def summary(self) -> dict[str, object]:
-        """The report as data: its fields, verdicts, and the first node whose numbers part."""
+        """The report as data for JSON: its fields, the results, and the first node that differs."""
         first = self.first_apart
         return {
             "passed": self.passed,

@@ -44,14 +44,14 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
     stages: Stages | None = None,
     **options: Any,
 ) -> Report:
-    """Export a script or a function of it, run both, and compare the model's outputs with what the engine computes.
+    """Export a script or a function of it, run script and model, and compare the outputs.
 
-    The engine runs a copy of the script as it is, but for its files: those that it reads hold what the model is given,
-    and what it writes is read.
-    source: a script on disk, or its tree. function: None for the whole script. inputs: contents by name; random ones
-    when there are none. dims: sizes of the names in dims. specs, bindings: ``inputs`` and ``bindings`` of
-    `export_script`, as are the other options. weight_files: where bound values are from, as far as they are from files:
-    those of the engine are given to it as they are. stages: takes what was done, and how long it took.
+    The engine runs a copy of the script with other files: those that it reads hold the inputs of the model, and what it
+    writes is compared with the outputs.
+    source: a script on disk, or its syntax tree. function: None for the whole script. inputs: contents by name; random
+    by default. dims: sizes of symbols. rtol, atol: see `compare_tensors`. specs, bindings: ``inputs`` and ``bindings``
+    of `export_script`. weight_files: the files of bound values; files in the engine's formats are copied unchanged.
+    stages: collects the stages and their times. options: other options of `export_script`.
     Raises TranspileError, EngineError.
     """
     stages = stages or Stages()

@@ -50,17 +50,17 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     stages: Stages | None = None,
     **options: Any,
 ) -> Report:
-    """Run a model on both sides and compare the outputs.
+    """Run a model on the engine and on a reference runtime, and compare the outputs.
 
-    source: the model; one that is loaded is from a file, which the judge reads, too.
-    inputs: contents by name, lists and maps as such or as arrays NAME/0, NAME/keys (see `nested_inputs`), or a file or
-    folder of them (see `read_contents`); random ones when there are none. dims: sizes of symbols, for the conversion
-    and the random inputs. starts, ends: of the part of the model that is verified, see `part_of`. types, constants:
-    those of `import_model`, tensors; the judge is given the constants as inputs. expected: outputs by name, or those in
-    the folder, are the judge, where they are given. per_node: whether the intermediate values of the graph are
-    compared, too, with those of onnxruntime. rtol, atol: see `compare_tensors`. stages: takes what was done, and how
-    long it took. options: of `import_model`.
-    Raises TranspileError when the model cannot be converted, or no judge runs it; EngineError when the engine does not.
+    The judge is onnxruntime; if it is missing or refuses the model, ONNX's reference implementation.
+    source: the model; a loaded one must be from a file, which the judge reads as well.
+    inputs: contents by name (lists and maps as such, or as arrays NAME/0, NAME/keys, see `nested_inputs`), or a file or
+    folder (see `read_contents`); random by default. dims: sizes of symbols, for the conversion and the random inputs.
+    starts, ends: the part of the model to verify, see `part_of`. types, constants: see `import_model`; the judge gets
+    the constants as inputs. expected: outputs by name, which replace the judge, as do outputs in the folder.
+    per_node: whether to compare intermediate values with onnxruntime as well. rtol, atol: see `compare_tensors`.
+    stages: collects the stages and their times. options: those of `import_model`.
+    Raises TranspileError if the model cannot be converted or no judge runs it, EngineError if the engine fails.
     """
     stages = stages or Stages()
     path, model = _loaded(source)

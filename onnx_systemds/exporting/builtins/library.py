@@ -39,7 +39,7 @@ def library_function(script: str, name: str) -> Callable[[Callable[..., Any]], C
 
 
 def template_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as what exports a function of ``templates/library``, which converted models hold."""
+    """Register a function as the exporter of a function of ``templates/library``, which converted models contain."""
     return layer_function(name, _is_template)
 
 

@@ -115,9 +115,9 @@ _OPTIONAL = {Matrix | None: Matrix, ListValue | None: ListValue}
 def builtin(
     *names: str, override: bool = False, meaning: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the exporter of builtins. Raises ValueError for a name that has another one.
+    """Register a function as the exporter of builtins. Raises ValueError if a name has one already.
 
-    override: whether it takes the place of one of ours. meaning: what the model computes, where no docstring says it.
+    override: whether it replaces one of ours. meaning: what the model computes; by default the docstring.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,7 +135,7 @@ def builtin(
 
 
 def refuse(*names: str, reason: str, hint: str = "") -> None:
-    """Register builtins that a model of ONNX cannot compute."""
+    """Register builtins that an ONNX model cannot compute, with the reason for the error message."""
     for name in names:
         REFUSED[name] = (reason, hint)
 

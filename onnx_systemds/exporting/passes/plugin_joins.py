@@ -35,9 +35,9 @@ _PLACES = Places(__file__)
 
 
 def join(name: str, *ops: str) -> Callable[[Callable[[Joining, Node], bool]], Callable[[Joining, Node], bool]]:
-    """Register the function below as a pattern: it is given each node of these operators, the last of the pattern.
+    """Register a function as a pattern. It takes each node of the operators, the last node of the pattern.
 
-    It tells whether it made the node another one, by `Joining.become`. Patterns of plugins come before ours.
+    It returns whether it replaced the node by `Joining.become`. Patterns of plugins come before ours.
     """
 
     def register(function: Callable[[Joining, Node], bool]) -> Callable[[Joining, Node], bool]:
@@ -51,9 +51,9 @@ def join(name: str, *ops: str) -> Callable[[Callable[[Joining, Node], bool]], Ca
 
 
 def own_domain(domain: str, version: int) -> None:
-    """Say the version of a plugin's operators, which nodes name by their attribute ``_domain``.
+    """Set the version of a plugin's domain, which nodes name by their attribute ``_domain``.
 
-    Raises ValueError where it has another one.
+    Raises ValueError if the domain has another version.
     """
     if DOMAINS.setdefault(domain, version) != version:
         raise ValueError(f"the operators of {quoted(domain)} have version {DOMAINS[domain]} already, not {version}")
