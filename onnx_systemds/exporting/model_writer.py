@@ -36,7 +36,7 @@ from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
 from onnx_systemds.exporting.passes.unread import drop_unread
 from onnx_systemds.exporting.passes.widening import widen
 from onnx_systemds.exporting.provenance import Provenance
-from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
+from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, SIGNED_PREFIX, Dim, symbols
 
 _OLDEST_IR_OF_FUNCTIONS = 8
 _LARGEST_WEIGHTS = onnx.checker.MAXIMUM_PROTOBUF - (100 << 20)
@@ -278,5 +278,5 @@ def _constant_name(tensor: Tensor) -> str:
 
 def _dim_text(dim: Dim) -> str:
     """Return the name of a symbolic dim: that of the size itself, or of the expression."""
-    return str(dim).replace(RUN_SIZE, "").replace(ANY_SIGN, "") if symbols(dim) else str(dim)
+    return str(dim).replace(RUN_SIZE_PREFIX, "").replace(SIGNED_PREFIX, "") if symbols(dim) else str(dim)
 

@@ -70,7 +70,8 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     given = sized(scope, parameters)
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.sizes.definitions(given, checked=True)
-    undetermined = [name for name in unsolved if not dim.is_of_run(dim.symbol(name))]  # the others are defined by nodes
+    # sizes of the run are defined after their nodes
+    undetermined = [name for name in unsolved if not dim.depends_on_run(dim.symbol(name))]
     first = parsed([*element_statements(scope, parameters), *symbols, *checks, *views])
     statements: Sequence[tree.Statement] = [*first, *body.statements]
     guards = guarding_calls([*library_functions(parts.imports), *body.functions.values()], statements)

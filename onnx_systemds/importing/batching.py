@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.importing.text_uses import telling_node
+from onnx_systemds.importing.text_uses import distinguishing_node
 from onnx_systemds.inference.assumptions import node_words
 from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, product, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
@@ -36,16 +36,16 @@ class Batch:
 
 
 class Batching:
-    """The batch axis of a graph, looked for when somebody asks: a script needs it only where samples are divided.
+    """The batch axis of a graph. It is searched on demand: a script needs it only if samples are divided.
 
-    text: the node that tells texts apart which the model does not have (`telling_node`), for a message; "" for none.
+    text: the node that distinguishes unknown strings (`distinguishing_node`), for a message; "" for none.
     """
 
     def __init__(self, typed: TypedGraph) -> None:
         self._typed: TypedGraph | None = typed
         self._batch: Batch | None = None
         self._mixing = ""
-        self.text = "" if (node := telling_node(typed)) is None else node_words(node)
+        self.text = "" if (node := distinguishing_node(typed)) is None else node_words(node)
         self._products: frozenset[Dim] = frozenset()
 
     @property
@@ -105,7 +105,7 @@ def _batch_of(typed: TypedGraph, name: str) -> tuple[Batch | None, Node | None]:
         if axis == MANY or (axis is not None and dims is not None and dims[axis] != whole):
             return None, None
     mixing = _first_mixing(search)
-    if MANY in outputs or all(axis is None for axis in outputs) or any(map(search.tells_size, typed.outputs)):
+    if MANY in outputs or all(axis is None for axis in outputs) or any(map(search.holds_batch_size, typed.outputs)):
         return None, mixing
     return (Batch(name, tuple(inputs), tuple(outputs)) if mixing is None else None), mixing
 
@@ -117,7 +117,7 @@ def _first_mixing(search: _Search) -> Node | None:
     for node in reversed(typed.nodes):
         wanted = [output for output in node.outputs if output in needed and not typed.values[output].is_known]
         if wanted:
-            if not search.keeps_apart(node, wanted):
+            if not search.is_separable(node, wanted):
                 found = node
             needed |= names_read(node)
     return found
@@ -150,7 +150,7 @@ class _Search:
         having = [axis for axis, size in enumerate(dims) if not isinstance(size, int) and self._counts(size)]
         return None if not having else having[0] if len(having) == 1 else MANY
 
-    def tells_size(self, value: str) -> bool:
+    def holds_batch_size(self, value: str) -> bool:
         """Whether the elements of a value are computed from the number of samples."""
         elements = self.values[value].elements
         return elements is not None and self._counts(elements.ravel().tolist())
@@ -160,7 +160,7 @@ class _Search:
         axis, dims = self.axis(value), self.values[value].dims
         return None if axis is None or axis == MANY or dims is None else unlimited(dims[axis])
 
-    def keeps_apart(self, node: Node, outputs: Sequence[str]) -> bool:
+    def is_separable(self, node: Node, outputs: Sequence[str]) -> bool:
         """Whether parts of the axis can be given to a node one by one."""
         facts, rule = NodeFacts(node, self.values, self.typed.name), find(batch_rules, node.identity, node.version)
         facts.run_sizes = self.typed.run_sizes
@@ -170,7 +170,7 @@ class _Search:
             if self.values[read].constant is not None:
                 continue
             positions = [position for position, given in enumerate(node.inputs) if given == read]
-            if self.tells_size(read):
+            if self.holds_batch_size(read):
                 if rule is None or not positions or any(position not in rule.sizes for position in positions):
                     return False
             elif axis is not None:
@@ -184,9 +184,9 @@ class _Search:
                 batched.append(read)
         if rule is not None and rule.draws:
             return False
-        return all(self._carries_on(node, rule, batched, output) for output in outputs)
+        return all(self._keeps_axis(node, rule, batched, output) for output in outputs)
 
-    def _carries_on(self, node: Node, rule: BatchRule | None, batched: Sequence[str], output: str) -> bool:
+    def _keeps_axis(self, node: Node, rule: BatchRule | None, batched: Sequence[str], output: str) -> bool:
         """Whether an output has the axis if the inputs have it, and its parts in their order."""
         axis, size = self.axis(output), self.size(output)
         if not batched:

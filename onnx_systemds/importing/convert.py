@@ -31,13 +31,13 @@ from onnx_systemds.importing.passes.loop_functions import with_loop_functions
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
 from onnx_systemds.importing.passes.probed_sizes import without_probed_sizes
-from onnx_systemds.importing.passes.products_of_sizes import with_known_products
+from onnx_systemds.importing.passes.products_of_sizes import with_binary_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
 from onnx_systemds.importing.passes.single_uses import with_single_uses
 from onnx_systemds.importing.passes.specialisation.specialise import (
     for_callers_of_known_sizes,
     specialise,
-    with_large_loads_apart,
+    with_split_loads,
 )
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
@@ -225,9 +225,9 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
             script = with_blocks(script, always=writing.functions == "blocks")
             words.append(f"{len(script.functions)} functions")
     if writing.specialised:
-        script = with_loop_functions(with_large_loads_apart(script))
+        script = with_loop_functions(with_split_loads(script))
     script = with_named_sizes(with_named_products(without_aliases(script)))
-    script = without_probed_sizes(with_call_cuts(with_known_products(script)))
+    script = without_probed_sizes(with_call_cuts(with_binary_products(script)))
     script = with_checked_sizes(script)
     if writing.specialised:
         script = with_single_uses(script)

@@ -14,7 +14,15 @@ from itertools import chain
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.scopes import assigns_variable
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, not_negative, product, substitute, symbol, symbols
+from onnx_systemds.inference.dims import (
+    RUN_SIZE_PREFIX,
+    Dim,
+    is_non_negative_from_one,
+    product,
+    substitute,
+    symbol,
+    symbols,
+)
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.limits import OverBudget
 from onnx_systemds.operators.api.fragment import Fragment
@@ -43,7 +51,7 @@ class EmptyResults:
         given = [value for name, value in graph.values.items() if name in graph.inputs or name not in graph.own]
         found |= set(symbols([size for value in given for size in value.dims or ()]))
         self._possibly_zero: dict[Dim, bool] = {}
-        self._sizes = {name for name in found if name.startswith(RUN_SIZE)} - graph.run_sizes.names
+        self._sizes = {name for name in found if name.startswith(RUN_SIZE_PREFIX)} - graph.run_sizes.names
         of_shapes = _of_shapes(graph)
         values = self._values_of(graph) if self._sizes else set()
         for name, (value, _) in graph.run_sizes.elements.items():
@@ -92,7 +100,7 @@ class EmptyResults:
             return False
         if size not in self._possibly_zero:
             try:
-                self._possibly_zero[size] = not not_negative(substitute(size, self._filled) - 1)
+                self._possibly_zero[size] = not is_non_negative_from_one(substitute(size, self._filled) - 1)
             except OverBudget:
                 self._possibly_zero[size] = True
         return self._possibly_zero[size]

@@ -117,7 +117,7 @@ class NodeSizes:
             for split in self._splits(name, dims):
                 view = split_view(dims, split)
                 for function, size in (("nrow", view.rows), ("ncol", view.cols)):
-                    others = [other for other in dim.symbols(size) if dim.is_of_run(dim.symbol(other))]
+                    others = [other for other in dim.symbols(size) if dim.depends_on_run(dim.symbol(other))]
                     if symbol not in dim.symbols(size) or not known.union([symbol]).issuperset(others):
                         continue
                     text = solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.sizes.name)
@@ -130,5 +130,5 @@ class NodeSizes:
 
 def _tells(size: dim.Dim, symbol: str) -> bool:
     """Whether a number of rows or columns tells a size, all sizes of inputs being known."""
-    is_open = any(dim.is_of_run(dim.symbol(name)) for name in dim.symbols(size) if name != symbol)
+    is_open = any(dim.depends_on_run(dim.symbol(name)) for name in dim.symbols(size) if name != symbol)
     return not is_open and solve(size, symbol, "", str) is not None

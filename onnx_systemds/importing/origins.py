@@ -22,8 +22,8 @@ from onnx_systemds.operators.api.node_view import NodeView
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """An input of a node. dims: None where they are unknown, or it is no tensor."""
+class NodeInput:
+    """An input of a node. dims: None if they are unknown, or for a list."""
 
     name: str
     dtype: str
@@ -39,10 +39,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """The node that a statement computes, and what that takes and gives.
+    """The node that a statement computes, with its inputs and outputs.
 
-    inputs, outputs: names, "" for one that is left out. values: those of the inputs. Neither the node nor its graph:
-    what they hold is not to stay as long as the script.
+    inputs, outputs: names, "" for an omitted one. values: the inferred inputs. It does not refer to the node or graph,
+    so that their weights can be freed while the script lives.
     """
 
     place: NodePlace
@@ -52,9 +52,9 @@ class Origin:
     scope: tuple[str, ...] = ()
 
     @property
-    def takes(self) -> tuple[Taken, ...]:
+    def takes(self) -> tuple[NodeInput, ...]:
         """The node's inputs."""
-        return tuple(Taken(name, value.dtype, value.dims) for name, value in zip(self.inputs, self.values) if value)
+        return tuple(NodeInput(name, value.dtype, value.dims) for name, value in zip(self.inputs, self.values) if value)
 
     @property
     def gives(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class JoinedOrigin:
         return next(iter(self.parts[::-1]), None)
 
 
-def taken_apart(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
+def split_joined(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
     """The statements of a block, those that were several as they were."""
     for statement in block:
         yield from statement.origin.statements if isinstance(statement.origin, JoinedOrigin) else (statement,)

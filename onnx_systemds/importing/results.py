@@ -70,7 +70,7 @@ class Results:
         else:
             view = View(0, 1) if scope.value(name).size == 0 else form  # a frame has columns
         codes = scope.demand(name, view)
-        if form is not SCALAR and dim.is_of_run(form.cols):
+        if form is not SCALAR and dim.depends_on_run(form.cols):
             scope.parts.imports["framed_codes"] = None
             codes = f"framed_codes({codes})"
         frame = f"codes_text({codes}, {scope.texts()})"
@@ -106,10 +106,10 @@ def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
     A frame without columns has no rows either, so that of text neither tells anything where there may be none.
     """
     known = set(given)
-    shows = not is_text or not dim.is_of_run(split_view(dims, 1).cols)
+    shows = not is_text or not dim.depends_on_run(split_view(dims, 1).cols)
     for _ in range(2 if shows else 0):
         for size in split_view(dims, 1):
             left = [name for name in dim.symbols(size) if name not in known]
             if len(left) == 1 and _determines(size, left[0]):
                 known.add(left[0])
-    return [name for name in dim.symbols(dims) if name not in known and dim.is_of_run(dim.symbol(name))]
+    return [name for name in dim.symbols(dims) if name not in known and dim.depends_on_run(dim.symbol(name))]

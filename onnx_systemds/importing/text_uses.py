@@ -1,4 +1,4 @@
-"""Which nodes of a graph tell texts apart that the model itself does not have."""
+"""Finds nodes that distinguish strings which are not constants of the model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from onnx_systemds.model.ir import Node
 from onnx_systemds.model.walk import names_read
 
 
-def telling_node(typed: TypedGraph) -> Node | None:
-    """The first node that need not treat all texts alike that are none of the model's, or that gives such a text."""
+def distinguishing_node(typed: TypedGraph) -> Node | None:
+    """The first node that may distinguish two strings which are not constants of the model, or that returns one."""
     open_texts = {name for name in typed.inputs if typed.values[name].is_text}
     makers: dict[str, Node] = {}
     for node in typed.nodes:
@@ -28,7 +28,7 @@ def telling_node(typed: TypedGraph) -> Node | None:
 
 
 def _moves(typed: TypedGraph, node: Node) -> bool:
-    """Whether a node only moves elements, whatever they are."""
+    """Whether a node only moves elements and does not compare them."""
     rule = find(integer_rules, node.identity, node.version)
     use = None if rule is None else rule(NodeFacts(node, typed.values, typed.name))
     return isinstance(use, Moves) and not use.is_compared

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx_systemds.errors import InvalidModel, Reasons, quoted_list
-from onnx_systemds.inference.dims import Dim, Dims, is_of_run, symbol
+from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, symbol
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.limits import check_nodes
 from onnx_systemds.model.ir import Function, FunctionKey, Node
@@ -65,7 +65,7 @@ class Context:
         """Raise InvalidModel for a fixed dim that the model does not have: it is probably misspelt."""
         unknown = [name for name in self.fixed_dims if name not in self._taken]
         if unknown:
-            known = quoted_list(name for name in sorted(self._taken) if not is_of_run(symbol(name))) or "none"
+            known = quoted_list(name for name in sorted(self._taken) if not depends_on_run(symbol(name))) or "none"
             raise InvalidModel(f"the model has no symbolic dim {quoted_list(unknown)}; it has {known}")
 
     def next_expansion(self) -> int:

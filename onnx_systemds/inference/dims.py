@@ -3,7 +3,7 @@
 An expression is a polynomial with integer coefficients over atoms; an atom is a symbol
 (``batch``) or an operation that a polynomial cannot hold (floor division, modulo, minimum,
 maximum of two expressions). The form is canonical, so equal polynomials compare equal.
-Symbols stand for sizes and are therefore taken to be non-negative, except those named with `ANY_SIGN`.
+Symbols stand for sizes and are therefore taken to be non-negative, except those named with `SIGNED_PREFIX`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from onnx_systemds.limits import check_atoms, check_integer
 Atom = Union["Symbol", "Operation"]
 Monomial = tuple[Atom, ...]
 
-OF_RUN = "?"  # first character of the symbols that stand for sizes which only the run decides
-RUN_SIZE = "?="  # first characters of those that may be 0
-ANY_SIGN = "?-"  # of those that are integers and may be negative, too
-_LONGEST_QUOTIENT = 64  # terms: a division that goes on is not taken for exact
-_REMEMBERED = 4096  # results of what is asked again and again: few different sizes occur in a graph
+RUN_PREFIX = "?"  # first character of the symbols of sizes that only the run decides
+RUN_SIZE_PREFIX = "?="  # of those that may be 0
+SIGNED_PREFIX = "?-"  # of those that may also be negative
+_LONGEST_QUOTIENT = 64  # terms; a longer division is treated as inexact
+_REMEMBERED = 4096  # entries of a cache: few different sizes occur in a graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +160,13 @@ def floor_divide(left: Dim, right: Dim) -> Dim:
         # floor((k*right*a + b) / right) = k*a + floor(b / right), of a b that is not negative: DML cuts off towards 0
         whole = {m: c for m, c in left.terms if c % right == 0}
         rest = from_terms({m: c for m, c in left.terms if c % right != 0})
-        if whole and (isinstance(rest, int) or not_negative(rest)):
+        if whole and (isinstance(rest, int) or is_non_negative_from_one(rest)):
             return add(from_terms({m: c // right for m, c in whole.items()}), floor_divide(rest, right))
     return _operation("floordiv", left, right)
 
 
 def divide_exactly(left: Dim, right: Dim) -> Dim | None:
-    """``left / right`` if that is a sum of products of integers and symbols, else None."""
+    """``left / right`` if the division of the polynomials is exact, else None."""
     if isinstance(left, int) and isinstance(right, int):
         return left // right if right != 0 and left % right == 0 else None
     if left == right:
@@ -176,7 +176,7 @@ def divide_exactly(left: Dim, right: Dim) -> Dim | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _quotient(left: Dim, right: Dim) -> Dim | None:
-    """By long division of polynomials, whose monomials are ordered by the powers of their atoms."""
+    """Long division of polynomials; monomials are ordered by the powers of their atoms."""
     atoms = sorted({atom for dim in (left, right) for monomial, _ in _terms(dim) for atom in monomial}, key=_atom_key)
     rest, divisor = (
         {tuple(map(monomial.count, atoms)): coefficient for monomial, coefficient in _terms(dim)}
@@ -229,12 +229,12 @@ def _ordered(left: Dim, right: Dim) -> tuple[Dim, Dim] | None:
 
 
 def is_non_negative(dim: Dim) -> bool:
-    """Whether the dimension is certainly >= 0, symbols being sizes."""
+    """Whether the dimension is certainly >= 0, if all symbols are >= 0 (except those with `SIGNED_PREFIX`)."""
     return all(coefficient >= 0 and all(map(_is_size, monomial)) for monomial, coefficient in _terms(dim))
 
 
-def not_negative(dim: Dim) -> bool:
-    """As `is_non_negative`, symbols being at least 1 but for those that the run may decide to be 0."""
+def is_non_negative_from_one(dim: Dim) -> bool:
+    """As `is_non_negative`, if symbols are at least 1 (except those that the run may decide to be 0)."""
     at_least_one = {name: symbol(name) + 1 for name in symbols(dim) if not may_be_zero(symbol(name))}
     return is_non_negative(substitute(dim, at_least_one))
 
@@ -242,34 +242,34 @@ def not_negative(dim: Dim) -> bool:
 def _is_size(atom: Atom) -> bool:
     """Whether an atom is certainly >= 0."""
     if isinstance(atom, Symbol):
-        return not atom.name.startswith(ANY_SIGN)
+        return not atom.name.startswith(SIGNED_PREFIX)
     sides, is_largest = (atom.left, atom.right), atom.operator == "max"
     if atom.operator == "min" and any(isinstance(side, int) and side <= 0 for side in sides):
-        return False  # what is cut off, as a negative number
-    # of positions, one may lie before the first
+        return False  # a minimum with a number that is not positive
+    # a maximum with a negative number is a position, which may be before the first
     is_position = is_largest and any(isinstance(side, int) and side < 0 for side in sides)
-    if not is_position and not has_any_sign(sides):
+    if not is_position and not has_signed_symbols(sides):
         return True
     return (any if is_largest else all)(map(is_non_negative, sides))
 
 
-def has_any_sign(dims: Dim | Iterable[Dim]) -> bool:
-    """Whether integers occur that may be negative."""
-    return any(name.startswith(ANY_SIGN) for name in symbols(dims))
+def has_signed_symbols(dims: Dim | Iterable[Dim]) -> bool:
+    """Whether symbols occur that may be negative."""
+    return any(name.startswith(SIGNED_PREFIX) for name in symbols(dims))
 
 
 def may_be_zero(dims: Dim | Iterable[Dim]) -> bool:
-    """Whether sizes occur that the run may decide to be 0; other symbols are at least 1."""
-    return any(name.startswith((RUN_SIZE, ANY_SIGN)) for name in symbols(dims))
+    """Whether symbols occur that may be 0 at run time; other symbols are at least 1."""
+    return any(name.startswith((RUN_SIZE_PREFIX, SIGNED_PREFIX)) for name in symbols(dims))
 
 
-def is_of_run(dims: Dim | Iterable[Dim]) -> bool:
-    """Whether sizes occur that only the run decides, those of results by a symbol of the result: they may be 0, too."""
-    return any(name.startswith(OF_RUN) for name in symbols(dims))
+def depends_on_run(dims: Dim | Iterable[Dim]) -> bool:
+    """Whether symbols occur that only the run decides."""
+    return any(name.startswith(RUN_PREFIX) for name in symbols(dims))
 
 
 def lone_symbol(dim: Dim) -> str | None:
-    """Name of the symbol that the dimension is, None for anything else."""
+    """The name of the symbol if the dimension is a single symbol, else None."""
     names = symbols(dim)
     return names[0] if len(names) == 1 and dim == symbol(names[0]) else None
 

@@ -11,13 +11,13 @@ import onnx
 from onnx_systemds.errors import TYPE_ADVICE, ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
 from onnx_systemds.inference.dims import (
-    OF_RUN,
-    RUN_SIZE,
+    RUN_PREFIX,
+    RUN_SIZE_PREFIX,
     Dim,
     Dims,
     is_non_negative,
+    is_non_negative_from_one,
     may_be_zero,
-    not_negative,
     product,
     symbol,
 )
@@ -207,7 +207,7 @@ class NodeFacts:
         """As `assume_equal`, of a size that may be smaller than the other."""
         if is_non_negative(left - right - 1):
             raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
-        if not not_negative(right - left):
+        if not is_non_negative_from_one(right - left):
             self.assume(left, Relation.AT_MOST, right, left_words, right_words)
 
     def assume_same_size(self, left: tuple[int, int], right: tuple[int, int]) -> None:
@@ -283,12 +283,12 @@ class NodeFacts:
 
 def unknown_size(facts: NodeFacts, output: int, axis: int, *, or_none: bool = False) -> Dim:
     """A size that only the run decides: a symbol of its own, defined after the node. or_none: whether it may be 0."""
-    return symbol(f"{RUN_SIZE if or_none else OF_RUN}{facts.node.outputs[output]}_dim{axis}")
+    return symbol(f"{RUN_SIZE_PREFIX if or_none else RUN_PREFIX}{facts.node.outputs[output]}_dim{axis}")
 
 
 def is_unknown_size(name: str, value: str) -> bool:
     """Whether a symbol is an `unknown_size` of this value."""
-    return name.startswith((f"{OF_RUN}{value}_dim", f"{RUN_SIZE}{value}_dim"))
+    return name.startswith((f"{RUN_PREFIX}{value}_dim", f"{RUN_SIZE_PREFIX}{value}_dim"))
 
 
 @lru_cache(maxsize=2048)

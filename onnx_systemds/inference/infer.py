@@ -24,7 +24,7 @@ from onnx_systemds.errors import (
 )
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.dims import Dim, Expression, is_of_run, substitute, symbol, symbols
+from onnx_systemds.inference.dims import Dim, Expression, depends_on_run, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_any_schema, find_schema, has_definition, is_unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
@@ -293,7 +293,7 @@ def _new_symbols(outputs: tuple[Value, ...], node: Node, context: Context) -> tu
     new: list[str] = []
     found = symbols([dim for output in outputs for dim in output.dims or ()])
     for name in found:
-        if not is_of_run(symbol(name)):
+        if not depends_on_run(symbol(name)):
             continue
         if context.is_new(name):
             new.append(name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple, Union
 
-from onnx_systemds.inference.dims import Dim, Operation, Symbol, has_any_sign, is_non_negative
+from onnx_systemds.inference.dims import Dim, Operation, Symbol, has_signed_symbols, is_non_negative
 
 LIMIT = 2**53
 """Up to here FP64 holds every integer."""
@@ -59,7 +59,7 @@ def size_span(size: Dim) -> Span:
     """Where a size lies, or a number that is made of sizes; what is read from inputs may be all that is exact."""
     if isinstance(size, int):
         return Span(size, size)
-    reach = LIMIT if has_any_sign(size) else min(_size_reach(size), LIMIT)
+    reach = LIMIT if has_signed_symbols(size) else min(_size_reach(size), LIMIT)
     return Span(0 if is_non_negative(size) else -reach, reach)
 
 

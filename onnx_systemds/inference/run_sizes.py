@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 
 from onnx_systemds.inference import shape_values
-from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbol
+from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, SIGNED_PREFIX, Dim, symbol
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import find, size_rules
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
@@ -90,7 +90,7 @@ class RunSizes:
         """The size that a library function computes: one symbol for each different call."""
         call = Call(function, arguments)
         if call not in self._by_call:
-            name = self._fresh_symbol((ANY_SIGN if signed else RUN_SIZE) + hint)
+            name = self._fresh_symbol((SIGNED_PREFIX if signed else RUN_SIZE_PREFIX) + hint)
             self._by_call[call] = symbol(name)
             self.calls[name] = call
             self._calls_at.setdefault(len(self._nodes), []).append(name)
@@ -130,7 +130,7 @@ class RunSizes:
         elements = np.empty(cast("tuple[int, ...]", value.dims), dtype=object)
         for position in range(elements.size):
             hint = f"{name}_{position}" if value.dims else f"{name}_value"
-            found = self._fresh_symbol((ANY_SIGN if signed else RUN_SIZE) + hint)
+            found = self._fresh_symbol((SIGNED_PREFIX if signed else RUN_SIZE_PREFIX) + hint)
             self.elements[found] = (name, position)
             self._elements_at.setdefault(name, []).append(found)
             elements.flat[position] = symbol(found)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import escaped
-from onnx_systemds.inference.dims import Dims, all_known, is_of_run, product
+from onnx_systemds.inference.dims import Dims, all_known, depends_on_run, product
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array, OptionalType, SequenceType, Type
 
@@ -91,7 +91,7 @@ def dims_words(dims: Dims | None) -> str:
 
 def has_known_elements(value: Value) -> bool:
     """Whether a value is a small tensor of sizes that are known at the start of a function."""
-    return value.elements is not None and not is_of_run(value.elements.ravel().tolist())
+    return value.elements is not None and not depends_on_run(value.elements.ravel().tolist())
 
 
 def is_parameter(value: Value) -> bool:

@@ -24,8 +24,8 @@ from onnx_systemds.importing.origins import (
     SharedOrigin,
     placed_statements,
     read_back,
+    split_joined,
     statements_between,
-    taken_apart,
 )
 from onnx_systemds.importing.passes.block_cuts import BLOCK_CUT, cut, with_never
 from onnx_systemds.importing.script import Script
@@ -39,7 +39,7 @@ _Failed = tuple[PlacedStatement, ...]
 
 
 @contextmanager
-def telling_node(
+def with_failed_node(
     script: Script, program: Program, sizes: Mapping[str, int], rerun: Callable[[str], object] | None = None
 ) -> Iterator[None]:
     """Give an error of the engine the node of the script that it is of.
@@ -143,7 +143,7 @@ def _line_in(saved: str, script: Script, failed: PlacedStatement) -> int | None:
     targets = assigned((failed.statement,))
     same = [place for place in own if place.statement == failed.statement]
     found = [place for place in [*same, *own] if assigned((place.statement,)) == targets]
-    found += [place for place in own if targets in (assigned((it,)) for it in taken_apart((place.statement,)))]
+    found += [place for place in own if targets in (assigned((it,)) for it in split_joined((place.statement,)))]
     return found[0].line if found else None
 
 
@@ -164,6 +164,6 @@ def _stops(node: tree.Node) -> bool:
 
 def _apart(block: Iterable[tree.Statement]) -> list[tree.Statement]:
     found: list[tree.Statement] = []
-    for statement in taken_apart(block):
+    for statement in split_joined(block):
         found += [cut(BLOCK_CUT), statement] if found else [statement]
     return found

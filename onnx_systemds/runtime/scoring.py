@@ -33,7 +33,7 @@ from onnx_systemds.runtime.boundary_tensors import (
     tensor_of,
 )
 from onnx_systemds.runtime.driver import Program, Shapes, Sizes, constants_program, program_of
-from onnx_systemds.runtime.failures import telling_node
+from onnx_systemds.runtime.failures import with_failed_node
 from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
 
 LONG_CALL = 0.004
@@ -79,12 +79,12 @@ class ScoringFunction:
         once, pinned, constants = None, dict[str, str](), dict[str, ResultMatrix]()
         if script.constants is not None:
             program, read, written = constants_program(script)
-            with telling_node(self.script, program, {}):
+            with with_failed_node(self.script, program, {}):
                 once = self._session.prepare(program.text, [*read], written)
             for name, place in read.items():
                 once.pin(name, as_numbers(script.weights[place].array))
             pinned = {f"weight{place}": name for name, place in read.items()}
-            with telling_node(self.script, program, {}, self._rerunning(once, [*read], written, {}, None)):
+            with with_failed_node(self.script, program, {}, self._rerunning(once, [*read], written, {}, None)):
                 computed = once.computed_matrices()
             constants = {f"constant{place}": matrix for place, matrix in enumerate(computed.values())}
         names = script.constants.names if script.constants is not None else ()
@@ -176,7 +176,7 @@ class ScoringFunction:
         """What the script gives as it was given; an error names the node that failed."""
         inputs, outputs = self._names
         rerun = self._rerunning(self._prepared, [*inputs, *self._further], outputs, given, timeout)
-        with telling_node(self.script, self._program, sizes, rerun):
+        with with_failed_node(self.script, self._program, sizes, rerun):
             return self._prepared(given, timeout)
 
     def _rerunning(
@@ -341,7 +341,7 @@ class ScoringFunction:
         """Compile a program, which has these further inputs; shapes: rows and columns of outputs that are known."""
         inputs, outputs = self._names
         inputs = [*inputs, *further]
-        with telling_node(self.script, program, {}):
+        with with_failed_node(self.script, program, {}):
             return self._session.prepare(
                 program.text, inputs, outputs, shapes=shapes, native_blas=program.native_blas,
                 single_threaded=single_threaded,

@@ -12,7 +12,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block
-from onnx_systemds.importing.passes.products_of_sizes import with_known_products_in
+from onnx_systemds.importing.passes.products_of_sizes import with_binary_products_in
 from tests.command_line import run_dml
 from tests.model_zoo import model_cases
 from tests.plain_engine import PlainCall, sourced
@@ -23,7 +23,7 @@ HEAD = "f = function(matrix[double] X, integer a, integer b, double r) return (m
 
 def changed(body: str) -> str:
     functions = parse_script(f"{HEAD}{body}\n}}\n").functions
-    return print_block(with_known_products_in(functions["f"], functions).body).rstrip("\n")
+    return print_block(with_binary_products_in(functions["f"], functions).body).rstrip("\n")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block
-from onnx_systemds.importing.passes.specialisation.size_copies import compiled_apart, with_copy_per_size
+from onnx_systemds.importing.passes.specialisation.size_copies import separately_compiled, with_copy_per_size
 from tests.command_line import run_dml
 from tests.plain_engine import PlainCall, sourced
 
@@ -30,7 +30,7 @@ def copied(body: str, names: set[str] | None = None) -> tuple[list[str], set[str
     main = f"f = function(matrix[double] X, matrix[double] Z) return (matrix[double] Y) {{\n{body}\n}}"
     functions = dict(parse_script(FUNCTIONS + main).functions)
     function = functions.pop("f")
-    names = set(compiled_apart(functions, loops=True)) if names is None else names
+    names = set(separately_compiled(functions, loops=True)) if names is None else names
     changed, found = with_copy_per_size(function, functions, {"X": (3, 4)}, names)
     return print_block(changed.body).splitlines(), found.keys() - functions.keys()
 
@@ -59,7 +59,7 @@ def test_no_function_has_copies_without_end() -> None:
 
 @pytest.mark.parametrize(("loops", "names"), [(True, {"inner", "halves", "outer"}), (False, {"halves"})])
 def test_functions_that_are_compiled_apart(loops: bool, names: set[str]) -> None:
-    assert compiled_apart(parse_script(FUNCTIONS).functions, loops=loops) == names
+    assert separately_compiled(parse_script(FUNCTIONS).functions, loops=loops) == names
 
 
 @pytest.mark.engine

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.dml.printer import print_statement
-from onnx_systemds.importing.origins import taken_apart
+from onnx_systemds.importing.origins import split_joined
 from onnx_systemds.runtime.scoring import ScoringFunction
 
 NUMBERS = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-
         found = function({"X": X})
     for name, array in zip(outputs, expected):
         np.testing.assert_allclose(found[name], array, rtol=rtol, atol=1e-5)
-    main = print_statement(replace(script.main, body=tuple(taken_apart(script.main.body))))
+    main = print_statement(replace(script.main, body=tuple(split_joined(script.main.body))))
     return re.sub(r"\n {6,}", " ", main)
 
 

@@ -11,7 +11,7 @@ from onnx_systemds.exporting.builtins.contingency import certainly_within, place
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, added_up
 from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.values import INTEGER
-from onnx_systemds.inference.dims import RUN_SIZE, Dim
+from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, Dim
 
 _EXTREMES_SINCE = 18
 """The opset from which on ScatterND keeps the smallest or largest of what it scatters."""
@@ -135,7 +135,7 @@ def _distinct_in_rows(ctx: Context, x: Tensor) -> Tensor:
     ending = g.where(undefined, g.number(math.nan), g.number(0.0))
     found = g.where(columns < count, numbers, ending)
     longest = g.reduce("ReduceMax", count + row.any_undefined, (0, 1), keepdims=False)
-    width = g.integer_symbol(g.cast(longest, INT), "distinct", RUN_SIZE)
+    width = g.integer_symbol(g.cast(longest, INT), "distinct", RUN_SIZE_PREFIX)
     return g.slice(found, 1, 0, width, size=width)
 
 

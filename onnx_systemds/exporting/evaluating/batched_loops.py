@@ -16,7 +16,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes
 from onnx_systemds.exporting.evaluating.exchanges import Exchanges, bare
 from onnx_systemds.exporting.evaluating.indexing import replaced
-from onnx_systemds.exporting.evaluating.writes import Writes, plain_writes
+from onnx_systemds.exporting.evaluating.writes import Writes, replaced_ranges
 from onnx_systemds.exporting.graph.liveness import captured
 from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor, first_found, made_by, pairs
 from onnx_systemds.exporting.graph.operators import Operators
@@ -78,7 +78,7 @@ def of_all_rows(
     """Return the same for a loop over ranges of rows that together are all rows, each calculated from the same row."""
     found, writes = [], []
     for (state, start), end in zip(initial.items(), ends):
-        made = plain_writes(end, state) or []
+        made = replaced_ranges(end, state) or []
         found.append(start)
         if end is state:
             continue
@@ -296,7 +296,7 @@ class Collected:
         if may_not_run(batching.trips):
             return
         for place, (state, end) in enumerate(zip(states, ends)):
-            writes = plain_writes(end, state) or []
+            writes = replaced_ranges(end, state) or []
             with suppress(UnsupportedCase):
                 if len(writes) == 1 and all(map(graph.computable, writes[0].part.dims)):
                     self.blocks[place] = writes[0], _common_block(batching, writes)

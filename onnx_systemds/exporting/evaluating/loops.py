@@ -21,7 +21,7 @@ from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.passes.batching_rules import RULES
 from onnx_systemds.exporting.values import BOOLEAN, INTEGER, ListValue, Matrix, Poison, Scalar, Value, integer
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, maximum, may_be_zero
+from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, Dim, maximum, may_be_zero
 
 UNROLLED = 1000
 """Loops are unrolled as long as they run at most so many statements."""
@@ -254,7 +254,7 @@ class _Loop:
             evaluator.context.written.append(None)
             try:
                 if isinstance(self.statement, tree.For):
-                    trip = graph.integer_symbol(counter, self.statement.variable, RUN_SIZE)
+                    trip = graph.integer_symbol(counter, self.statement.variable, RUN_SIZE_PREFIX)
                     place = self.start + self.step * trip
                     variables[self.statement.variable] = integer(place)
                 live = self.live

@@ -8,7 +8,7 @@ from onnx_systemds.exporting.graph.nodes import Node, Range, Replacement, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 
 
-def plain_writes(end: Tensor, state: Tensor) -> list[Replacement] | None:
+def replaced_ranges(end: Tensor, state: Tensor) -> list[Replacement] | None:
     """Return the ranges of a state that are replaced, in their order; None where it is more than that."""
     found: list[Replacement] = []
     while end is not state:

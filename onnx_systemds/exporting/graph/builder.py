@@ -33,8 +33,8 @@ from onnx_systemds.exporting.limits import MOST_ELEMENTS, check_depth, check_ele
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.inference import dims as dims_module
 from onnx_systemds.inference.dims import (
-    ANY_SIGN,
-    RUN_SIZE,
+    RUN_SIZE_PREFIX,
+    SIGNED_PREFIX,
     Dim,
     Dims,
     Expression,
@@ -186,9 +186,9 @@ class GraphBuilder:
     def size_symbol(self, base: str = "rows") -> Dim:
         """Return a new size that only the run decides; bind the tensor with it by `bind_dims`."""
         self._fresh += 1
-        return symbol(f"{RUN_SIZE}{base}_{self._fresh}")
+        return symbol(f"{RUN_SIZE_PREFIX}{base}_{self._fresh}")
 
-    def integer_symbol(self, tensor: Tensor, base: str = "n", sort: str = ANY_SIGN) -> Dim:
+    def integer_symbol(self, tensor: Tensor, base: str = "n", sort: str = SIGNED_PREFIX) -> Dim:
         """Return the content of an int tensor with one element, for calculations with sizes; `sort` is its prefix."""
         if tensor.constant is not None:
             return int(tensor.constant.ravel()[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import INT, Tensor, made_by
-from onnx_systemds.inference.dims import Dim, Operation, from_terms, has_any_sign, is_non_negative
+from onnx_systemds.inference.dims import Dim, Operation, from_terms, has_signed_symbols, is_non_negative
 
 BEYOND = 1 << 62
 """More places than any axis has."""
@@ -12,7 +12,7 @@ BEYOND = 1 << 62
 
 def may_be_negative(dim: Dim) -> bool:
     """Whether an integer may be negative: ``max(a, b) + c`` where both ``a + c`` and ``b + c`` may be."""
-    if isinstance(dim, int) or not has_any_sign(dim):
+    if isinstance(dim, int) or not has_signed_symbols(dim):
         return isinstance(dim, int) and dim < 0
     for monomial, coefficient in dim.terms:
         atom = monomial[0] if coefficient == len(monomial) == 1 else None

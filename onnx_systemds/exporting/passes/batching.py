@@ -19,7 +19,7 @@ from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor, cut_of
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
 from onnx_systemds.exporting.passes.hoisting import HARMLESS
-from onnx_systemds.inference.dims import Dim, Dims, lone_symbol, not_negative, substitute, symbol
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, lone_symbol, substitute, symbol
 
 _HARMLESS = HARMLESS | {"CumSum", "LogSoftmax", "Slice"}
 """Operators that give something whatever their operands hold: what only some trips need may be made for all."""
@@ -37,7 +37,7 @@ class Block:
     def is_inside(self, trips: Dim, size: Dim) -> bool:
         """Whether no trip leaves an axis of `size`."""
         lowest, highest = self.ends(trips) if self.step >= 0 else self.ends(trips)[::-1]
-        return not_negative(lowest) and not_negative(size - highest - self.size)
+        return is_non_negative_from_one(lowest) and is_non_negative_from_one(size - highest - self.size)
 
     def ends(self, trips: Dim) -> tuple[Dim, Dim]:
         """Return where the first and the last trip begin."""
@@ -223,14 +223,14 @@ class Batching:
         start, stop, axis = cut
         size = source.dims[axis]
         stop = min(stop, size) if isinstance(size, int) else stop
-        return 0 <= start < stop and not_negative(size - stop)
+        return 0 <= start < stop and is_non_negative_from_one(size - stop)
 
     def safe_places(self, node: Node, places: Tensor, room: Dim) -> Tensor:
         """Return the places, a column, from which on a node reads: the first in trips that do not take its branch.
 
         room: how many places lie after those that it then reads.
         """
-        if not not_negative(room):
+        if not is_non_negative_from_one(room):
             raise UnsupportedCase("a branch of this loop reads more than there may be")
         assert node.scope is not None
         taken = [self.holds(condition, wanted) for condition, wanted in self.conditions[node.scope]]

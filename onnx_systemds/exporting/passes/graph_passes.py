@@ -17,7 +17,7 @@ from onnx_systemds.exporting.graph.operators import TO_THE_END, Operators
 from onnx_systemds.exporting.graph.places import BEYOND, is_place, may_be_negative
 from onnx_systemds.exporting.passes import (
     activations,
-    best_places,
+    arg_extremes,
     convolution_joins,
     extreme_factors,
     idioms,
@@ -218,8 +218,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Where": (simplifications.chosen_truths, activations.rectified),
     "If": (idioms.missing_replaced,),
     "Transpose": (turned,),
-    "Gather": (texts, best_places.in_product),
-    "ArgMax": (best_places.told_by_truths,),
+    "Gather": (texts, arg_extremes.arg_extreme_of_product),
+    "ArgMax": (arg_extremes.arg_extreme_of_mask,),
     "Concat": (convolution_joins.grouped, stacks.stacked),
     "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged,
                 single_numbers.reshaped_before),

@@ -15,7 +15,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
 from onnx_systemds.dml.scopes import assigned, assigns_variable, is_operation, read_in
 from onnx_systemds.importing.body import parsed
-from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_teller
+from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_lookup
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api.layout import View, split_view
@@ -32,7 +32,7 @@ def with_checked_sizes(script: Script) -> Script:
     views = {parameter.name: split_view(port.dims, 1) for port, parameter in zip(script.inputs, script.main.parameters)
              if parameter.type.kind in ("matrix", "frame") and port.dims and 0 not in port.dims}  # nothing has no rows
     functions = {it.name: it for it in (*script.library, *script.functions)}
-    body, shape_of = script.main.body, shape_teller(script.main, functions)
+    body, shape_of = script.main.body, shape_lookup(script.main, functions)
     checks: list[tuple[str, str]] = []  # the statement, and the condition that it stops at
     places: list[int] = []
     for function, axis, shown in (("nrow", 0, _shown_rows), ("ncol", 1, _shown_columns)):
@@ -76,7 +76,7 @@ def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function]
             beside.append(node.left)
         elif isinstance(node, tree.Call) and node.function in functions:
             called = functions[node.function]
-            deciding = _beside_rows(called, functions, shape_teller(called, functions))
+            deciding = _beside_rows(called, functions, shape_lookup(called, functions))
             beside += [argument.value for parameter, argument in zip(called.parameters, node.arguments)
                        if parameter.name in deciding]
         for shape in map(shape_of, beside):

@@ -24,11 +24,11 @@ _NOTHING = tree.IntLiteral(0)
 _NOTE = "# (a * b - 0) * c is a * b * c: of a product of three numbers the engine's compiler does not know the value."
 
 
-def with_known_products(script: Script) -> Script:
+def with_binary_products(script: Script) -> Script:
     """The script whose functions calculate sizes so that the engine knows them; specialised is the script as it was."""
     called = {function.name: function for function in (*script.library, *script.functions)}
-    functions = [with_known_products_in(function, called) for function in script.functions]
-    library = tuple(with_known_products_in(function, called) for function in script.library)
+    functions = [with_binary_products_in(function, called) for function in script.functions]
+    library = tuple(with_binary_products_in(function, called) for function in script.library)
     changed = [place for place, function in enumerate(functions) if function is not script.functions[place]]
     if changed:
         first = functions[changed[0]]
@@ -38,7 +38,7 @@ def with_known_products(script: Script) -> Script:
     return replace(script, functions=tuple(functions), library=library, general=script.unspecialised)
 
 
-def with_known_products_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
+def with_binary_products_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
     """The function with products of two integers at a time; the same object where it has no others.
 
     functions: those that it calls, by name.

@@ -14,7 +14,7 @@ from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, mentioned, once, results
-from onnx_systemds.importing.origins import JoinedOrigin, taken_apart
+from onnx_systemds.importing.origins import JoinedOrigin, split_joined
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.inlined_calls import is_straight
@@ -108,7 +108,7 @@ def _joined(first: tree.Statement | None, second: tree.Assign, apart: frozenset[
         if isinstance(node, tree.Indexed) and node.name == name:
             return None
     value = rewritten(second.value, lambda node: first.value if node == tree.Name(name) else node)
-    together = replace(second, value=value, origin=JoinedOrigin(tuple(taken_apart((first, second)))))
+    together = replace(second, value=value, origin=JoinedOrigin(tuple(split_joined((first, second)))))
     one, other, both = map(_lines, (first, second, together))
     return together if both < one + other and both <= max(one, other, _MOST_LINES) else None
 

@@ -17,7 +17,7 @@ from onnx_systemds.dml.templates import library_text
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import quoted
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, node_words
-from onnx_systemds.inference.dims import Dim, Dims, is_of_run, product, symbol
+from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, product, symbol
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
 from onnx_systemds.inference.local_functions import BODY
@@ -250,7 +250,7 @@ class NodeView(NodeFacts):
 
         Nodes with the same expression share it; where only the run knows the sizes, each node has its own.
         """
-        if is_of_run(sizes):
+        if depends_on_run(sizes):
             name = self.temporary(hint)
             return name, (f"{name} = {text}",)
         return self._scope.shared(text, hint), ()

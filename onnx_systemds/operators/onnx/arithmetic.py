@@ -11,7 +11,15 @@ from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.dml.operands import number_in
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo, not_negative
+from onnx_systemds.inference.dims import (
+    Dim,
+    floor_divide,
+    is_non_negative,
+    is_non_negative_from_one,
+    maximum,
+    minimum,
+    modulo,
+)
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import LIMIT, UNBOUNDED, Computes, Span, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
@@ -286,7 +294,7 @@ def _extreme_gradient(n: Backward) -> Sequence[str]:
 
 def _of_sizes(operation: Callable[[Dim, Dim], Dim], left: Dim, right: Dim) -> Dim | None:
     # ONNX truncates; of what is not negative floor is the same
-    return operation(left, right) if not_negative(left) and is_non_negative(right) and right != 0 else None
+    return operation(left, right) if is_non_negative_from_one(left) and is_non_negative(right) and right != 0 else None
 
 
 def _divided(operation: Callable[[Dim, Dim], Dim]) -> Compute:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, may_be_zero, product, symbol, symbols
+from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, Dim, Dims, may_be_zero, product, symbol, symbols
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, list_value, local_dims, outer_list, same_element
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -87,7 +87,7 @@ def _settled_body(
                 dims = list(before.dims)
                 for axis in free:
                     ends = (before.dims[axis], after.dims[axis])
-                    prefix = RUN_SIZE if 0 in ends or may_be_zero(ends) else ""
+                    prefix = RUN_SIZE_PREFIX if 0 in ends or may_be_zero(ends) else ""
                     dims[axis] = _free_size(facts, f"{prefix}{name}_dim{axis}")
                 current[position] = replace(before, dims=tuple(dims))
         if not changed:

@@ -9,7 +9,7 @@ from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import number_in, plus
 from onnx_systemds.engine.safe_forms import counted
-from onnx_systemds.inference.dims import all_known, is_of_run
+from onnx_systemds.inference.dims import all_known, depends_on_run
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import Form
@@ -146,7 +146,7 @@ def _may_be_vector_of_unknown_length(view: View) -> bool:
     """Whether the engine may get to know of a matrix that it has a single row or column, and not how long that is."""
     if all_known(view) or any(isinstance(size, int) and size > 1 for size in view):
         return False
-    return 1 in view or is_of_run(view)
+    return 1 in view or depends_on_run(view)
 
 
 def extreme(builtin: str, left: str, right: str, *, repeats: bool) -> str:

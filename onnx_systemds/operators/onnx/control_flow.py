@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, is_of_run, product
+from onnx_systemds.inference.dims import Dim, depends_on_run, product
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, outer_list
 from onnx_systemds.inference.local_functions import BODY
@@ -277,7 +277,7 @@ class _LoopText:
         for position, target in lists.items():
             value = self.results[1 + position]
             dims = node.output_dims(position)
-            known = not is_of_run(dims[1:])
+            known = not depends_on_run(dims[1:])
             block = as_row(rows[position], value, node, known=known)
             cols = node.dim(product(dims[1:])) if known else "1"
             if known and not self.stops:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, not_negative, product
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.registry import (
     batch_rule,
@@ -112,8 +112,9 @@ def _gather_one(node: NodeView, steps: Steps, axis: int) -> None:
     """One index: a row, or a run of columns."""
     size = steps.dims[axis]
     elements = node.integers("indices")
-    if elements is not None and (not_negative(elements[0]) or not_negative(-1 * elements[0] - 1)):
-        position = elements[0] if not_negative(elements[0]) else elements[0] + size
+    from_front = elements is not None and is_non_negative_from_one(elements[0])
+    if elements is not None and (from_front or is_non_negative_from_one(-1 * elements[0] - 1)):
+        position = elements[0] if from_front else elements[0] + size
         steps.slice(axis, position, 1)
         return
     index, place = node.scalar("indices"), node.temporary("place")

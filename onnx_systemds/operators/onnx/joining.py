@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, not_negative, product
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves
 from onnx_systemds.inference.registry import (
@@ -125,7 +125,7 @@ def split_rule(node: NodeFacts) -> tuple[Value, ...]:
     node.assume_equal(dims[axis], sum(parts[1:], parts[0]), words, "the sum of its parts")
     for place, part in enumerate(parts):
         least = 0 if may_be_zero(part) else 1
-        if not isinstance(part, int) and not not_negative(part - least):
+        if not isinstance(part, int) and not is_non_negative_from_one(part - least):
             which = "the last part" if place == len(parts) - 1 else f"part {place}"
             node.assume(part, Relation.AT_LEAST, least, f"the length of {which} of {words}")
     return tuple(node.tensor((*dims[:axis], size, *dims[axis + 1 :])) for size in parts)

@@ -11,10 +11,10 @@ from onnx_systemds.inference.dims import (
     Dim,
     Dims,
     is_non_negative,
+    is_non_negative_from_one,
     maximum,
     may_be_zero,
     minimum,
-    not_negative,
     product,
 )
 from onnx_systemds.inference.integer_spans import Moves
@@ -45,17 +45,17 @@ def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and after it."""
     dims: list[Dim] = []
     every = pad_amounts(node)
-    is_of_run = _are_of_run(every)
+    depends_on_run = _are_of_run(every)
     for axis, (dim, amounts) in enumerate(zip(node.dims("data"), every)):
         size = sum(amounts, dim)
         dims.append(node.computed("", size, hint=f"size{axis}") if may_be_zero(amounts) else size)
-        if is_of_run and (node.attribute("mode") or "constant") == "constant":
-            if not isinstance(size, int) and not not_negative(size):
+        if depends_on_run and (node.attribute("mode") or "constant") == "constant":
+            if not isinstance(size, int) and not is_non_negative_from_one(size):
                 node.assume(dims[-1], Relation.AT_LEAST, 0, axis_words(node.node.outputs[0], axis))
             continue
         kept = sum((minimum(amount, 0) for amount in amounts), dim)
-        may_end = not isinstance(kept, int) and not not_negative(kept - 1)
-        if kept != dim and may_end and (is_of_run or not may_be_zero(dim)):
+        may_end = not isinstance(kept, int) and not is_non_negative_from_one(kept - 1)
+        if kept != dim and may_end and (depends_on_run or not may_be_zero(dim)):
             node.assume(kept, Relation.AT_LEAST, 1, f"what is left of {node.axis_words('data', axis)}")
     return (node.tensor(dims),)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import progression
-from onnx_systemds.inference.dims import Dim, Dims, is_of_run, may_be_zero
+from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, may_be_zero
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import AlongAxis, along_axis, around
 from onnx_systemds.operators.support.broadcasting import (
@@ -129,7 +129,7 @@ class Steps:
         """Keep the elements that a DML column of ``count`` indices (from 1) names."""
         node = self.node
         before, size, after = self.around(axis)
-        if may_be_zero((count, *self.dims)) or (before != 1 and is_of_run(count)):
+        if may_be_zero((count, *self.dims)) or (before != 1 and depends_on_run(count)):
             x = self.matrix(View(before * size, after))
             text = node.call("picked_rows", x, index, node.dim(before))
             self.set(text, View(before * count, after), axis, count)

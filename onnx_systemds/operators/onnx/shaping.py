@@ -14,8 +14,8 @@ from onnx_systemds.inference.dims import (
     Expression,
     divide_exactly,
     is_non_negative,
+    is_non_negative_from_one,
     may_be_zero,
-    not_negative,
     product,
 )
 from onnx_systemds.inference.folding import by_reference
@@ -109,7 +109,8 @@ def _assume_positive(node: NodeFacts, shape: Dims) -> None:
     """Take computed entries for sizes where -1 or a second negative entry would let others fill the tensor as well."""
     has_open = -1 in shape
     unsure = [axis for axis, entry in enumerate(shape) if isinstance(entry, Expression)
-              and not (entry in node.dims("data") or (not_negative(entry - 1) if has_open else is_non_negative(entry)))]
+              and entry not in node.dims("data")
+              and not (is_non_negative_from_one(entry - 1) if has_open else is_non_negative(entry))]
     if len(unsure) > (not has_open):
         for axis in unsure:
             node.assume(shape[axis], Relation.AT_LEAST, 1, _entry_words(axis))

@@ -10,7 +10,7 @@ from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, may_be_zero, not_negative
+from onnx_systemds.inference.dims import Dim, is_non_negative_from_one, may_be_zero
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.registry import (
     batch_rule,
@@ -83,7 +83,7 @@ def _lone_element(start: Dim, end: Dim, step: int, size: Dim) -> Dim | None:
 
 def _is_signed(position: Dim) -> bool:
     """Whether it is known from which end a position counts: 0 is the first one, and none from the back."""
-    return not_negative(position) or not_negative(-1 * position - 1)
+    return is_non_negative_from_one(position) or is_non_negative_from_one(-1 * position - 1)
 
 
 def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim) -> tuple[Dim, Dim]:
@@ -132,12 +132,13 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
         from_here, length = start - end, first - last
     if isinstance(first, int) and isinstance(size, int) and first >= size:
         return 0, 0
-    counts_alike = not_negative(start) == not_negative(end)  # from the front or from the back
+    counts_alike = is_non_negative_from_one(start) == is_non_negative_from_one(end)  # from the front or from the back
     # what starts before the first element starts at it, backwards: then such an end is no end
-    is_within = step > 0 or not_negative(start) or not_negative(size + end)
-    if not_negative(-1 * length) or (counts_alike and is_within and not_negative(-1 * from_here)):
+    is_within = step > 0 or is_non_negative_from_one(start) or is_non_negative_from_one(size + end)
+    is_reversed = counts_alike and is_within and is_non_negative_from_one(-1 * from_here)
+    if is_reversed or is_non_negative_from_one(-1 * length):
         return 0, 0
-    if step < 0 and not not_negative(start) and not not_negative(size + start):
+    if step < 0 and not is_non_negative_from_one(start) and not is_non_negative_from_one(size + start):
         length = sizes.minimum(length, size)  # of no elements there is no first one
     return first, (length + abs(step) - 1) // abs(step)
 
@@ -146,21 +147,21 @@ def _clipped(position: Dim, size: Dim, least: int, limit: Dim) -> Dim:
     """A position counted from the front, from ``least`` to ``limit``; negative ones count from ``size``."""
     if isinstance(position, int) and abs(position) >= FAR:
         return limit if position > 0 else least
-    if not_negative(position):
+    if is_non_negative_from_one(position):
         if isinstance(limit, int) and not isinstance(position, int):
             return position
         return _smaller(position, limit)
-    if not_negative(-1 * position):
+    if is_non_negative_from_one(-1 * position):
         shifted = position + size
-        return shifted if not_negative(shifted - least) else sizes.maximum(shifted, least)
+        return shifted if is_non_negative_from_one(shifted - least) else sizes.maximum(shifted, least)
     raise UnsupportedCase(f"the sign of the slice position {position} is not known at conversion")
 
 
 def _smaller(left: Dim, right: Dim) -> Dim:
     """The minimum, told at conversion where possible."""
-    if not_negative(left - right):
+    if is_non_negative_from_one(left - right):
         return right
-    return left if not_negative(right - left) else sizes.minimum(left, right)
+    return left if is_non_negative_from_one(right - left) else sizes.minimum(left, right)
 
 
 def _is_of_no_elements(count: Dim, size: Dim) -> bool:
@@ -190,15 +191,15 @@ def _is_filled(count: Dim) -> bool:
         ((atoms, coefficient),) = count.terms
         if coefficient == 1 and len(atoms) == 1 and isinstance(atoms[0], sizes.Operation):
             left, right = atoms[0].left, atoms[0].right
-            found = [not_negative(operand - 1) for operand in (left, right)]
-            by_operator = {"min": all(found), "max": any(found), "floordiv": not_negative(left - right)}
+            found = [is_non_negative_from_one(operand - 1) for operand in (left, right)]
+            by_operator = {"min": all(found), "max": any(found), "floordiv": is_non_negative_from_one(left - right)}
             return by_operator.get(atoms[0].operator, False)
-    return not_negative(count - 1)
+    return is_non_negative_from_one(count - 1)
 
 
 def _is_open_quotient(atom: sizes.Atom) -> bool:
     """Whether something is divided that may be negative, as what lies between an end and a start after it."""
-    return isinstance(atom, sizes.Operation) and atom.operator == "floordiv" and not not_negative(atom.left)
+    return isinstance(atom, sizes.Operation) and atom.operator == "floordiv" and not is_non_negative_from_one(atom.left)
 
 
 _MOST_PICKED = 100_000
@@ -230,7 +231,7 @@ def _assume_there(node: NodeFacts, axis: int, start: Dim, count: Dim) -> None:
     size = node.dims("data")[axis]
     is_lone = count == 1 and not isinstance(size, int) and not may_be_zero(size)
     least = 1 if not is_lone else start + 1 if isinstance(start, int) else size - start
-    if (is_lone and not not_negative(size - least)) or _is_of_no_elements(count, size):
+    if (is_lone and not is_non_negative_from_one(size - least)) or _is_of_no_elements(count, size):
         node.assume(size, Relation.AT_LEAST, least, node.axis_words("data", axis))
 
 
@@ -244,7 +245,7 @@ def _assume_within(node: NodeFacts, size: Dim, taken: tuple[Dim, Dim, Dim], part
         node.assume(count, Relation.AT_MOST, size, f"the length of {part}", "the whole axis")
     elif sizes.lone_symbol(count) is None or not may_be_zero(count):
         last = start + (count - 1) * step if step > 0 else start
-        if not not_negative(size - 1 - last):
+        if not is_non_negative_from_one(size - 1 - last):
             words = f"the {'last' if step > 0 else 'first'} place of {part}"
             node.assume(last, Relation.AT_MOST, size - 1, words, "that of the axis")
 

@@ -133,7 +133,7 @@ class Scope:
         """Whether a form of a value holds sizes that the run decides, but not when it computes the value."""
         if form is SCALAR:
             return False
-        mentioned = [symbol for symbol in dim.symbols(form) if dim.is_of_run(dim.symbol(symbol))]
+        mentioned = [symbol for symbol in dim.symbols(form) if dim.depends_on_run(dim.symbol(symbol))]
         if name in self.at_boundary and mentioned and form != LIST:
             return form != self.known_form(name)
         return bool(mentioned) and not set(mentioned) <= set(dim.symbols(self.dims(name)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.dml.operands import called, expression_of
-from onnx_systemds.inference.dims import Dim, Dims, Operation, is_of_run, product
+from onnx_systemds.inference.dims import Dim, Dims, Operation, depends_on_run, product
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView, View, split_view
 from onnx_systemds.operators.api.layout import Form
@@ -253,7 +253,7 @@ def gather_rows_text(node: NodeView, matrix: str, index: str, rows: Dim, count: 
         matrix = f"rbind({matrix}, {node.filled(0, View(padding, cols))})"
         width = rows + padding
     total = node.dim(count)
-    if is_of_run(count):
+    if depends_on_run(count):
         return f"({node.call('gathered_rows', matrix, index, total, node.dim(width))})"
     return f"(table(seq(1, {total}), {index}, {total}, {node.dim(width)}) %*% {matrix})"
 

@@ -16,8 +16,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import (
     Dim,
     Dims,
+    depends_on_run,
     is_non_negative,
-    is_of_run,
     maximum,
     may_be_zero,
     minimum,
@@ -86,7 +86,7 @@ def without_elements(node: NodeView) -> Fragment | None:
     wanted = {output: value for output, value in outputs.items() if node.wants(output)}
     if not all(value.is_empty and not value.is_list for value in wanted.values()):
         return None
-    own = {name for value in wanted.values() for name in symbols(value.dims or ()) if is_of_run(symbol(name))}
+    own = {name for value in wanted.values() for name in symbols(value.dims or ()) if depends_on_run(symbol(name))}
     if own.intersection(node.own_sizes()):
         return None
     return reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())

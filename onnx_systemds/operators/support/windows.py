@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, all_known, maximum, minimum, not_negative, product
+from onnx_systemds.inference.dims import Dim, Dims, all_known, is_non_negative_from_one, maximum, minimum, product
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import NodeFacts, NodeView, View
 from onnx_systemds.operators.support.movement import Moved
@@ -121,7 +121,7 @@ def _check_room(node: NodeFacts, axis: int, size: Dim, padding: int, extent: int
     least = extent if rounding == 1 else max(extent - rounding + 1, padding + 1)
     if isinstance(whole, int) and whole < least:
         raise InvalidModel(f"a window of {extent} is larger than spatial axis {axis} with its padding: {whole}")
-    if not not_negative(whole - least):
+    if not is_non_negative_from_one(whole - least):
         words = f"spatial axis {axis} of {quoted(node.node.inputs[0])} with its padding"
         window = "the window" if rounding == 1 else "the least part of a window that counts"
         node.assume(whole, Relation.AT_LEAST, least, words, window)

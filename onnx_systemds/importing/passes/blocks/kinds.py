@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigns_variable
 from onnx_systemds.importing.parameters import INTEGER, MATRIX, TEXT_FRAME, UNKNOWN_LIST
-from onnx_systemds.importing.passes.followed_values import FollowedValues
+from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 
 NUMBER = tree.DataType("scalar", "double")
 _BOOLEAN = tree.DataType("scalar", "boolean")
@@ -27,7 +27,7 @@ def kinds_of(function: tree.Function, functions: Mapping[str, tree.Function]) ->
     return kinds.known
 
 
-class _Kinds(FollowedValues[tree.DataType]):
+class _Kinds(ForwardAnalysis[tree.DataType]):
     """Types of variables."""
 
     def run(self, block: tree.Block) -> None:

@@ -83,7 +83,7 @@ def find_repeats(body: tree.Block, given: Iterable[str], results: Iterable[str])
     return _Finder(body, frozenset(given), frozenset(results)).found()
 
 
-def with_reshapes_apart(body: tree.Block) -> tree.Block:
+def with_separate_reshapes(body: tree.Block) -> tree.Block:
     """The statements, with what the last of several layers reshapes, as it is a result, in a statement of its own."""
     if not any(map(_reshaped, body)):
         return body

@@ -1,7 +1,7 @@
-"""Rows and columns of matrices as expressions over the numbers of a function.
+"""Data-flow analysis of rows and columns of matrices as expressions over the scalars of a function.
 
-What is not followed is not known. In DML the left operand of an operation element by element has the size of the
-result, unless it is a number: a vector is the right one.
+In DML the left operand of an elementwise operation has the size of the result, unless it is a number: a vector must be
+the right operand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
 from onnx_systemds.dml.scopes import assigned, assigns_variable
-from onnx_systemds.importing.passes.followed_values import FollowedValues
+from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
 Sized: TypeAlias = tree.Expression | Shape
@@ -22,14 +22,14 @@ _ONE = tree.IntLiteral(1)
 
 
 def shapes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> dict[str, Shape]:
-    """Rows and columns of the variables of a function, as far as they can be said by its numbers."""
+    """Rows and columns of the variables of a function, if they are expressions over its scalars."""
     return {name: size for name, size in _sizes_in(function, functions).known.items() if isinstance(size, tuple)}
 
 
-def shape_teller(
+def shape_lookup(
     function: tree.Function, functions: Mapping[str, tree.Function]
 ) -> Callable[[tree.Expression], Shape | None]:
-    """What tells rows and columns of an expression over the variables of a function; None for what isn't followed."""
+    """A function from an expression over the variables to its rows and columns, or None."""
     sizes = _sizes_in(function, functions)
 
     def shape_of(expression: tree.Expression) -> Shape | None:
@@ -50,7 +50,7 @@ def _sizes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -
     return sizes
 
 
-class _Sizes(FollowedValues[Sized]):
+class _Sizes(ForwardAnalysis[Sized]):
     """Rows and columns, and numbers."""
 
     deepest = 4
@@ -116,7 +116,7 @@ class _Sizes(FollowedValues[Sized]):
 
 
 def _counted(span: tree.Span, size: tree.Expression | None) -> tree.Expression | None:
-    """How many rows or columns a span takes."""
+    """The number of rows or columns in a span."""
     if span.lower is None:
         return size
     if span.upper is None or span.lower == span.upper:

@@ -21,7 +21,7 @@ from onnx_systemds.dml.scopes import (
     operand_of,
     read_in,
 )
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, followed
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, statements_with_sizes
 from onnx_systemds.importing.passes.specialisation.products import ROW_AGGREGATES
 
 _BATCHED = "batch_matmul"  # whose rows are those of its first operand
@@ -50,7 +50,7 @@ def with_sunk_divisions(
     exponentials: set[str] = set()
     quotients: dict[str, tuple[int, _Quotient]] = {}
     changed: list[tree.Statement | None] = []
-    for statement, size_of in followed(body, functions, given):
+    for statement, size_of in statements_with_sizes(body, functions, given):
 
         def change(node: tree.Node) -> tree.Node:
             if not isinstance(node, (tree.Binary, tree.Call)):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import name_counts
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, followed
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS
 from onnx_systemds.importing.passes.specialisation.trees import is_number
 
@@ -46,7 +46,7 @@ def with_flat_extremes(
     """
     left = _read_once(body)
     changed: list[tree.Statement] = []
-    for statement, size_of in followed(body, functions, given):
+    for statement, size_of in statements_with_sizes(body, functions, given):
 
         def change(node: tree.Node) -> tree.Node:
             if not isinstance(node, tree.Call) or node.function not in FLAT or len(node.arguments) != 2:

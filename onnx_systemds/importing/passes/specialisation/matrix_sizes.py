@@ -1,6 +1,6 @@
-"""Rows and columns of matrices that statements give, by what the operations of DML do to sizes.
+"""Data-flow analysis of known rows and columns of matrices.
 
-What is not followed is not known: a matrix of unknown size stays where it is computed.
+An operation without a rule gives no size, and a pass leaves a matrix of unknown size where it is.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in, read_in
-from onnx_systemds.importing.passes.followed_values import FollowedValues
+from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
 Shape: TypeAlias = tuple[int, int]
 Known: TypeAlias = int | float | Shape
-"""A whole number, NaN for a number that is not followed, or rows and columns of a matrix."""
+"""An integer, NaN for any other number, or rows and columns of a matrix."""
 _NUMBER = math.nan
 
 _BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "exp", "floor", "log", "replace", "round", "rev",
@@ -25,7 +25,7 @@ _BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "exp", "fl
 
 
 def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
-    """Rows and columns of what the assignments of a block give, by their places in it, where they are known."""
+    """The known rows and columns of the results of assignments, by the index of the statement."""
     found: dict[int, Shape] = {}
     sizes = _Sizes(functions, dict(given))
     for place, statement in enumerate(block):
@@ -35,17 +35,17 @@ def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: M
     return found
 
 
-def followed(
+def statements_with_sizes(
     block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
 ) -> Iterator[tuple[tree.Statement, Callable[[tree.Expression], Known | None]]]:
-    """The statements of a block, each with what tells sizes of expressions as they are before it."""
+    """The statements of a block, each with a function from expressions to their sizes before it."""
     sizes = _Sizes(functions, dict(given))
     for statement in block:
         yield statement, sizes.of
         sizes.run((statement,))
 
 
-class _Sizes(FollowedValues[Known]):
+class _Sizes(ForwardAnalysis[Known]):
     """Rows and columns, and numbers."""
 
     def run(self, block: tree.Block) -> None:
@@ -58,11 +58,11 @@ class _Sizes(FollowedValues[Known]):
                 self._run_maybe(statement)
 
     def _run_maybe(self, statement: tree.Statement) -> None:
-        """A branch or a loop: what is another size after it is not known."""
+        """A branch or a loop: sizes that it may change are unknown after it."""
         blocks = blocks_in(statement)
         names = assigned((statement,))
         changing = {name for name in names if not blocks or not isinstance(self.known.get(name), tuple)}
-        while True:  # what another run of the body gives other sizes is not known in the next one
+        while True:  # sizes that an iteration changes are unknown in the next one
             before = self.known = {name: value for name, value in self.known.items() if name not in changing}
             for block in blocks:
                 self.known = dict(before)
@@ -139,7 +139,7 @@ class _Sizes(FollowedValues[Known]):
 
 
 def _common(values: Sequence[Known | None]) -> Shape | None:
-    """The size of what is made of several operands element by element; numbers take the size of the others."""
+    """The size of an elementwise operation; numbers broadcast."""
     shapes = [value for value in values if isinstance(value, tuple)]
     if not shapes or any(value is None for value in values) or any(0 in shape for shape in shapes):
         return None

@@ -18,7 +18,7 @@ from onnx_systemds.dml.scopes import called_in, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, followed
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
 from onnx_systemds.importing.passes.specialisation.trees import callers
 
 LONGEST = 150
@@ -40,7 +40,7 @@ def with_copy_per_size(
     loops.
     """
     signatures = [_signatures(statement, size_of, functions, names)
-                  for statement, size_of in followed(main.body, functions, given)]
+                  for statement, size_of in statements_with_sizes(main.body, functions, given)]
     found: dict[str, dict[Signature, None]] = {}
     for each in signatures:
         for call, signature in each.items():
@@ -58,7 +58,7 @@ def with_copy_per_size(
     return main if len(copies.functions) == len(functions) else with_guards(main, copies.functions), copies.functions
 
 
-def compiled_apart(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
+def separately_compiled(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
     """The functions that the engine does not inline. loops: also those with a loop, in them or in what they call."""
     apart = {name for name, function in functions.items() if not is_straight(function.body)}
     looping = callers(functions.values(), [name for name in apart if has_loop(functions[name])])

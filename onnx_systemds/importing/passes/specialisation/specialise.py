@@ -34,7 +34,7 @@ from onnx_systemds.importing.passes.specialisation.products import (
     with_sparse_products,
 )
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
-from onnx_systemds.importing.passes.specialisation.size_copies import compiled_apart, with_copy_per_size
+from onnx_systemds.importing.passes.specialisation.size_copies import separately_compiled, with_copy_per_size
 from onnx_systemds.importing.passes.specialisation.static_checks import without_static_checks
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
@@ -75,14 +75,14 @@ def for_callers_of_known_sizes(script: Script) -> Script:
 
     It takes its weights out of the list first, if they are not large (see `loading`), and has a recurrent layer for
     each of its calls, which differ in their sizes, and functions of the library for each size that they are called
-    with. Of large ones see `with_large_loads_apart`.
+    with. Of large ones see `with_split_loads`.
     """
     if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
         return script
     body, others = with_loads_first(script.main.body), _others(script)
     shared = [function.name for function in script.library]
     main, functions = with_copies(replace(script.main, body=body), others, shared)
-    apart = compiled_apart(functions, loops=True).intersection(shared)
+    apart = separately_compiled(functions, loops=True).intersection(shared)
     main, functions = with_copy_per_size(main, functions, _some_sizes(script), apart)
     if body is script.main.body and len(functions) == len(others):
         return script
@@ -99,7 +99,7 @@ def _some_sizes(script: Script) -> dict[str, Known]:
     return {parameter.name: size for parameter, size in zip(script.main.parameters, given) if size is not None}
 
 
-def with_large_loads_apart(script: Script) -> Script:
+def with_split_loads(script: Script) -> Script:
     """A script for open sizes that takes large weights out of their list in parts, each before what reads them.
 
     All at once they would not fit into the engine's buffer of what was written last.
@@ -274,7 +274,7 @@ def _with_copies(work: Work) -> Work:
     """A function for each call, where the script takes its weights out of a list; of others the bodies are placed,
     and only what these call has copies."""
     form = work.form
-    apart = compiled_apart(work.functions, loops=False)
+    apart = separately_compiled(work.functions, loops=False)
     main, functions = with_copy_per_size(work.main, work.functions, work.sizes, apart)
     work = replace(work, main=main, functions=functions)
     if form.is_prepared and not form.inlined:

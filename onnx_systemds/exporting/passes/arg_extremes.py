@@ -1,4 +1,4 @@
-"""Places of the best numbers in rows: those that only truths tell, and those in products with known numbers."""
+"""ArgMin and ArgMax of rows: computed from a mask of the extremes, or inside a product with known numbers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _EXTREMES: Mapping[str, tuple[tuple[str, ...], str, float]] = {
     "ReduceMin": (("LessOrEqual", "Equal"), "ArgMin", -np.inf),
     "ReduceMax": (("GreaterOrEqual", "Equal"), "ArgMax", np.inf),
 }
-"""What compares numbers with an extreme, what finds the place of it, and what NaN are then."""
+"""By reduction: comparisons with the extreme, the operator for its index, and what replaces NaN."""
 
 
-def told_by_truths(fusing: Fusing, node: Node) -> bool:
-    """The place of the last truth of ``D <= rowMins(D)`` in a product D: it is NaN where its row of factors is."""
+def arg_extreme_of_mask(fusing: Fusing, node: Node) -> bool:
+    """The index of the last true element of ``D <= rowMins(D)`` for a product D; rows of NaN keep their index."""
     cast, axis = fusing.single(node.inputs[0], "Cast"), node.integer("axis")
     truths = None if cast is None else cast.inputs[0]
     for extreme, (comparisons, op, gap) in _EXTREMES.items():
@@ -34,11 +34,11 @@ def told_by_truths(fusing: Fusing, node: Node) -> bool:
     return False
 
 
-def in_product(fusing: Fusing, node: Node) -> bool:
-    """The place of the best number in each row of a product with known numbers, where a row of NaN has the first place.
+def arg_extreme_of_product(fusing: Fusing, node: Node) -> bool:
+    """The index of the extreme of each row of a product with known numbers; for a row of NaN the first index.
 
-    One more column, the worst of all, comes last and stands for that: what replaces NaN is one number then instead of a
-    row, for which onnxruntime takes several times as long.
+    A last column that is worse than all others stands for rows of NaN. So NaN is replaced by one number instead of a
+    row, which takes onnxruntime several times as long.
     """
     best = fusing.single(node.inputs[1], "ArgMax") or fusing.single(node.inputs[1], "ArgMin")
     chosen = None if best is None else fusing.single(best.inputs[0], "Where")
@@ -68,7 +68,7 @@ def in_product(fusing: Fusing, node: Node) -> bool:
 
 
 def _with_constant_column(fusing: Fusing, product: Node, number: Array) -> list[Tensor | None] | None:
-    """Return the inputs of a Gemm that gives one more column, of a number; None where its numbers are not all known."""
+    """Return the inputs of a Gemm with one more column of a number; None if the factors are not all known."""
     factors = product.operand(1)
     added = product.operand(2).constant if len(product.inputs) == 3 else np.zeros((1, 1))
     known, turned = factors.constant, bool(product.attributes.get("transB"))

@@ -1,4 +1,4 @@
-"""What passes know of the values of expressions while they follow the statements of a function."""
+"""Forward data-flow analysis: what a pass knows of variables, statement by statement."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from onnx_systemds.dml.rewrite import left_operands
 Known = TypeVar("Known")
 
 
-class FollowedValues(ABC, Generic[Known]):
-    """What is known of the variables of a function, while its statements are followed; None is nothing."""
+class ForwardAnalysis(ABC, Generic[Known]):
+    """The facts about variables at a point of a function; None stands for no fact."""
 
     deepest: ClassVar[int] = 8
-    """Calls within calls that are followed."""
+    """The maximum depth of nested calls that are analysed."""
 
     def __init__(self, functions: Mapping[str, tree.Function], known: dict[str, Known], depth: int = 0) -> None:
-        """Start where variables are known; functions: those that are called, by name."""
+        """known: the facts at the start. functions: the callees, by name."""
         self.functions, self.known, self.depth = functions, known, depth
 
     @abstractmethod
     def run(self, block: tree.Block) -> None:
-        """Follow statements."""
+        """Update the facts by the statements of a block."""
 
     @abstractmethod
     def of_operand(self, node: tree.Expression) -> Known | None:
-        """What an expression gives that is no operation of two operands."""
+        """The fact about an expression that is no binary operation."""
 
     @abstractmethod
     def of_binary(self, node: tree.Binary, left: Known | None, right: Known | None) -> Known | None:
-        """What an operation of two operands gives."""
+        """The fact about a binary operation, from those about its operands."""
 
     def of(self, node: tree.Expression) -> Known | None:
-        """What an expression gives."""
+        """The fact about an expression."""
         first, chain = left_operands(node)
         value = self.of_operand(first)
         for binary in chain:
@@ -43,7 +43,7 @@ class FollowedValues(ABC, Generic[Known]):
         return value
 
     def of_function(self, node: tree.Call) -> Known | None:
-        """What a call of one of the functions gives, by following its body."""
+        """The fact about the result of a call, by analysing the body of the function."""
         function = self.functions[node.function]
         if self.depth == self.deepest or len(function.results) != 1 or len(node.arguments) != len(function.parameters):
             return None
@@ -56,7 +56,7 @@ class FollowedValues(ABC, Generic[Known]):
         return inner.known.get(function.results[0].name)
 
     def set(self, name: str, value: Known | None) -> None:
-        """Note what is known of a variable from here on."""
+        """Set the fact about a variable from here on."""
         if value is None:
             self.known.pop(name, None)
         else:
