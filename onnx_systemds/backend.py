@@ -139,7 +139,7 @@ def known_content(declared: Type | None, given: Any) -> Any:
 
 
 def _key(types: dict[str, Type], contents: dict[str, Any]) -> str:
-    """What tells apart two contents of the required constants."""
+    """What distinguish two contents of the required constants."""
     parts = [repr(type_) for type_ in types.values()]
     for content in contents.values():
         for array in content if isinstance(content, list) else [content]:

@@ -55,7 +55,7 @@ class ExpressionParser(TokenReader):
         """Take note that the last token closes a parenthesis around what needs none."""
 
     def operand(self, purpose: str) -> tree.Expression:
-        """Parse an expression that begins with no name and no operand in front of it."""
+        """Parse an expression that begins with no name and no operand before it."""
         token = self.token
         kind = token.kind
         if kind in UNARY_LEVELS:

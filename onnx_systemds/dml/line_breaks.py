@@ -1,7 +1,7 @@
 """Lines that are too long, broken where DML may be: after commas and operators, and between the numbers of a matrix.
 
 In the string of ``matrix("1 2 3", ..)`` the end of a line with blanks after it is a blank for the engine, where a
-number stands in front of it.
+number stands before it.
 """
 
 from __future__ import annotations

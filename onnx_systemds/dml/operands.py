@@ -24,7 +24,7 @@ def expression_of(text: str) -> tree.Expression:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is the name of a variable, as it can stand in front of an index."""
+    """Whether a text is the name of a variable, as it can stand before an index."""
     found = expression_of(text)
     return isinstance(found, tree.Name) and found.name == text
 

@@ -31,7 +31,7 @@ _MAKERS = {
 
 
 def parse_script(text: str, file: str = "<text>") -> tree.Script:
-    """Return the tree of a script; `file` is the name its places carry. Raises ScriptSyntaxError."""
+    """Return the tree of a script; `file` is the file name in its places. Raises ScriptSyntaxError."""
     warnings: list[str] = []
     parser = ScriptParser(tokenize(text, file, warnings), text, file)
     return parser.script(tuple(warnings))
@@ -110,7 +110,7 @@ class ScriptParser(SignatureParser):
         return found
 
     def end_statement(self, found: tree.Item, before: Token | None, start: Token) -> None:
-        """Take note of a statement that begins with the token ``start``; before: the token in front of it."""
+        """Take note of a statement that begins with the token ``start``; before: the token before it."""
 
     def statement_maker(self, top: bool) -> Callable[[], tree.Item]:
         """Return the method that parses the statement which begins with the next token."""

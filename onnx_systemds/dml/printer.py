@@ -109,7 +109,7 @@ def _is_long(item: tree.Item, indent: str) -> bool:
 
 
 def _comment_lines(comment: str, indent: str) -> Iterator[str]:
-    """Yield the lines of a comment; those of a block comment keep their places to each other."""
+    """Yield the lines of a comment; those of a block comment keep their relative indentation."""
     first, *rest = comment.split("\n")
     yield indent + first
     for line in rest:
@@ -318,7 +318,7 @@ def number_text(value: int | float) -> str:
 def string_text(value: str) -> str:
     """Return `value` in quotes; raises UnsupportedCase for the few strings that no DML literal gives.
 
-    There is no escape for a backslash: two of them stay two, and a single one can only stand in front of an escape.
+    There is no escape for a backslash: two of them stay two, and a single one can only stand before an escape.
     """
     escaped = "".join(_ESCAPES.get(character, character) for character in value)
     for quote, other in (('"', "'"), ("'", '"')):

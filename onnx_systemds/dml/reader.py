@@ -128,7 +128,7 @@ class TokenReader:
             self.reject(message, "use variables for parts of it", kind=NestedTooDeep)
 
     def comments_of_next(self) -> tuple[str, ...]:
-        """Take the comments in front of the next token."""
+        """Take the comments before the next token."""
         if not self.token.comments:
             return ()
         found = tuple(comment for comment, _ in self.token.comments)

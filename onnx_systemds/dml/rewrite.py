@@ -58,7 +58,7 @@ def _rewritten(node: Any, change: Change, whole: Change | None) -> Any:
 
 
 def call(function: str, *operands: tree.Expression) -> tree.Call:
-    """A call with these arguments by their places."""
+    """A call with these arguments by their positions."""
     return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
 
 

@@ -1,6 +1,6 @@
 """Which variables a piece of a script assigns and reads.
 
-A loop hands on from one run of its body to the next what `carried` says; an ``if`` gives what its branches assign
+A loop passes on from one run of its body to the next what `carried` says; an ``if`` gives what its branches assign
 and what is `live` after it.
 """
 

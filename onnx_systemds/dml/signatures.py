@@ -17,7 +17,7 @@ _DATA_TYPES = {
 
 
 class SignatureParser(ExpressionParser):
-    """Parses what stands in front of the body of a function."""
+    """Parses what stands before the body of a function."""
 
     def head(self, defaults: bool) -> tuple[Token, str, tuple[tree.Parameter, ...], tuple[tree.Parameter, ...]]:
         """``name = function(...) return (...)``: the name, what messages call it, parameters and results."""

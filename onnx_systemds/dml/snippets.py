@@ -163,7 +163,7 @@ def _made(make: Callable[..., Any], parts: Iterable[Any], fills: Sequence[tuple[
 
 
 class _SnippetParser(ScriptParser):
-    """Parses statements that keep their spelling and have no places."""
+    """Parses statements that keep their spelling and have no place in a file."""
 
     def __init__(self, text: str) -> None:
         super().__init__(tokenize(text, "<snippet>"), text, "<snippet>")

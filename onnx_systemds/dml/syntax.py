@@ -30,7 +30,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class IntLiteral(Node):
-    """A whole number from 0 to 2^63 - 1; a negative one is a `Unary`."""
+    """An integer from 0 to 2^63 - 1; a negative one is a `Unary`."""
 
     value: int
 
@@ -111,7 +111,7 @@ class Call(Node):
 
     @property
     def namespace(self) -> str:
-        """The part in front of ``::``, or nothing."""
+        """The part before ``::``, or nothing."""
         return self.function.rpartition("::")[0]
 
     @property
@@ -177,7 +177,7 @@ Target: TypeAlias = Name | Indexed
 class Comments:
     """The comments of a statement, each with its ``#`` or ``/* */``.
 
-    before: in front of it or within it. beside: after it on its last line. after: below it, at the end of
+    before: before it or within it. beside: after it on its last line. after: below it, at the end of
     the block. inside: in an empty body.
     """
 
@@ -343,7 +343,7 @@ class Script(Node):
 
     @property
     def functions(self) -> dict[str, Function]:
-        """The functions by name; they are known in the whole script, also in front of their definition."""
+        """The functions by name; they are known in the whole script, also before their definition."""
         return {item.name: item for item in self.items if isinstance(item, Function)}
 
     @property

@@ -1,7 +1,7 @@
 """Text -> tokens, by the lexical rules of DML.
 
 The engine's own lexer drops characters it does not know and goes on; here they are errors, but for a full stop
-in front of a blank (a script of SystemDS itself has one), which is a warning. A comment may end with the text,
+before a blank (a script of SystemDS itself has one), which is a warning. A comment may end with the text,
 and the text may begin with a byte order mark.
 """
 

@@ -9,13 +9,13 @@ from onnx_systemds.errors import ScriptError, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Expression, Operation
 
 MOST_STEPS = 40_000
-"""Statements and calls that are evaluated, each time anew; some seconds."""
+"""Statements and calls that are evaluated, each time again; some seconds."""
 MOST_ELEMENTS = 1 << 26
 """Elements of matrices that are calculated when the script is exported, all of them together; 512 MB."""
 LARGEST_MATRIX = 1 << 40
 """Elements of one matrix of the model, where its size is known: more fit into no machine."""
 LARGEST_BATCH = 1 << 26
-"""Elements that a matrix of a loop may have for all trips at once; a larger one takes memory, and saves no time."""
+"""Most elements of a matrix for all iterations of a loop at once; a larger one takes memory and saves no time."""
 SIZE_OF_THE_RUN = 64
 """For how many a size counts that only the run knows, where it is asked about how large a matrix will be."""
 MOST_PARTS = 1 << 8

@@ -31,7 +31,7 @@ class SourceFiles:
     def resolve(self, path: str, importer: tree.Script | None = None, working_folder: str = ".") -> tree.Script:
         """Return the script that ``source(path)`` in `importer` means, after ``setwd(working_folder)``.
 
-        Raises ScriptNotFound with the places that were looked at, and ScriptSyntaxError.
+        Raises ScriptNotFound with the paths that were tried, and ScriptSyntaxError.
         """
         looked: list[str] = []
         for place in self._candidates(path, importer, working_folder):

@@ -3,7 +3,7 @@
 A size that only the run knows is a symbol in the dims, so the dims say where the axis is in every value. A model is
 computed part by part if each value that the axis reaches has it in exactly one dim, and if no node mixes elements
 along it. A node that sums or selects along it loses it; of the others, only operators with a batch rule are trusted.
-Text is no exception: its codes are given anew at each call, but operators compare and move them only.
+Text is no exception: its codes are given again at each call, but operators compare and move them only.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def obstacle_to_codes(script: Script) -> str:
 
 
 def with_coded_texts(script: Script) -> Script:
-    """The script with the functions that `coded_names` names in front of its main one, where it can have them."""
+    """The script with the functions that `coded_names` names before its main one, where it can have them."""
     names = coded_names(script)
     is_there = any(function.name == names.scored for function in script.functions)
     if is_there or not has_texts(script) or obstacle_to_codes(script):

@@ -24,7 +24,7 @@ class NodeSizes:
         return self._demand_sizes(position) + self._demand_elements(position)
 
     def note_needed(self, position: int) -> tuple[str, ...]:
-        """Note the checks and the sizes that are computed in front of a node; returns what these import."""
+        """Note the checks and the sizes that are computed before a node; returns what these import."""
         self._check_sizes(position)
         return self._compute_sizes(position) if self.scope.graph.run_sizes.calls_at(position) else ()
 
@@ -67,7 +67,7 @@ class NodeSizes:
         return statements
 
     def _compute_sizes(self, position: int) -> tuple[str, ...]:
-        """Note the statements that compute sizes in front of a node; returns what they import."""
+        """Note the statements that compute sizes before a node; returns what they import."""
         scope, run_sizes = self.scope, self.scope.graph.run_sizes
         statements: list[str] = []
         imports: list[str] = []
@@ -82,7 +82,7 @@ class NodeSizes:
         return tuple(imports)
 
     def _check_sizes(self, position: int) -> None:
-        """Note the checks in front of this node of sizes that other nodes give, where the script can tell these."""
+        """Note the checks before this node of sizes that other nodes give, where the script can tell these."""
         scope = self.scope
         computed = scope.graph.run_sizes.calls_at(position)
         self._checks[scope.rendered] = [

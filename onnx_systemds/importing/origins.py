@@ -149,7 +149,7 @@ def _nodes_of(part: object) -> list[Origin]:
 
 
 def read_back(text: str, functions: Sequence[tree.Function], block: tree.Block = ()) -> tree.Script:
-    """A printed script as a tree with the places of the text, and with the origins of what was printed.
+    """A printed script as a tree with places in that text, and with the origins of what was printed.
 
     functions: all that know their origins. block: statements elsewhere that do, of the main program or of the function
     that computes constants.
@@ -197,7 +197,7 @@ def _in_block(block: tree.Block, function: str, around: PlacedStatement | None =
 
 
 def statements_between(places: Sequence[PlacedStatement], first: int, last: int) -> Sequence[PlacedStatement]:
-    """The statements that stand on these lines; one that begins in front of them may reach there."""
+    """The statements that stand on these lines; one that begins before them may reach there."""
     start = bisect_right(places, first, key=lambda place: place.line) - 1
     while start > 0 and places[start].line == places[start - 1].line:
         start -= 1

@@ -44,8 +44,8 @@ Input = int | str
 class NodeFacts:
     """Read-only view of a node for shape rules; generators get the larger `NodeView`.
 
-    Inputs go by their names in the operator's schema, or by their places, counted from 0 as in ONNX; outputs by their
-    places. A negative or missing place is an omitted input.
+    Inputs go by their names in the operator's schema, or by their positions, counted from 0 as in ONNX; outputs by
+    their positions. A negative or missing place is an omitted input.
     """
 
     run_sizes: SizeSource | None = None  # of the graph around the node, where sizes may be left to the run
@@ -293,7 +293,7 @@ def is_unknown_size(name: str, value: str) -> bool:
 
 @lru_cache(maxsize=2048)
 def input_places(domain: str, op_type: str, version: int) -> Mapping[str, int]:
-    """The places of an operator's inputs by their names in its schema, ONNX's or onnxruntime's."""
+    """The positions of an operator's inputs by their names in its schema, ONNX's or onnxruntime's."""
     schema = find_any_schema(domain, op_type, version)
     if schema is None:
         contrib = find_contrib_schema(domain, op_type)

@@ -27,7 +27,7 @@ class NodeWriter:
         return f"{self.prefix}/{hint}{len(self.nodes)}"
 
     def emit(self, op_type: str, *inputs: str, to: str = "", domain: str = "", **attributes: Attribute) -> str:
-        """Write a node of one output, named ``to`` or anew; returns its name."""
+        """Write a node of one output, named ``to`` or again; returns its name."""
         return self.emit_several(op_type, [to or self.fresh(op_type)], *inputs, domain=domain, **attributes)[0]
 
     def emit_several(

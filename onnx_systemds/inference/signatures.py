@@ -68,7 +68,7 @@ def _kind(dtype: str) -> str:
 
 
 def _is_held_as_float(facts: NodeFacts, position: int) -> bool:
-    """Whether an input is one of whole numbers that passes over the graph hold as floats."""
+    """Whether an input is one of integers that passes over the graph hold as floats."""
     return position == 0 and facts.node.op_type == "DequantizeLinear" and _kind(facts.value(0).dtype) == "floats"
 
 

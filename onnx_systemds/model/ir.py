@@ -1,7 +1,7 @@
 """The model as the importer sees it: frozen dataclasses and numpy arrays, no protobuf.
 
 Element types are the names of ``onnx.TensorProto.DataType`` in lower case ("float", "int64", "float8e4m3fn" ...).
-Nodes, graphs, functions and models compare and hash by identity: they hold arrays, whose ``==`` is no truth value.
+Nodes, graphs, functions and models compare and hash by identity: they hold arrays, whose ``==`` is no boolean value.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Node:
 
     domain: "" for ai.onnx. index: position in its graph after sorting.
     version: opset version in force for the domain where the node stands (functions import their own).
-    scope: the words of the module that PyTorch says it is of, outermost first, or those in front of its name.
+    scope: the words of the module that PyTorch says it is of, outermost first, or those before its name.
     """
 
     op_type: str

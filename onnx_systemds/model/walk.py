@@ -74,7 +74,7 @@ def sub_graphs(node: Node) -> Iterator[Graph]:
 
 
 def handed_on(nodes: Iterable[Node], name: str) -> str:
-    """The value that a chain of Identity nodes hands on by this name."""
+    """The value that a chain of Identity nodes passes on by this name."""
     made = {output: node for node in nodes for output in node.outputs}
     while name in made and made[name].identity == ("", "Identity"):
         name = made[name].inputs[0]

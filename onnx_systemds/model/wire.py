@@ -41,7 +41,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """A serialised ModelProto without its large constants, and the constants' places in the original."""
+    """A serialised ModelProto without its large constants, and the places of the constants in the original."""
 
     data: bytes
     cuts: Sequence[Cut]

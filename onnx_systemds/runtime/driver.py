@@ -50,7 +50,7 @@ class Functions:
 def functions_of(script: Script) -> Functions:
     """The functions of a script, the main one with the weights and constants apart where that can be.
 
-    What comes out of a list has no known size, for which the engine compiles the function anew at each call. Functions
+    What comes out of a list has no known size, for which the engine compiles the function again at each call. Functions
     that hand the list on to others, or take texts out of it, keep it.
     """
     functions, names = (*script.library, *script.functions), listed(script)
@@ -92,7 +92,7 @@ def listed(script: Script) -> list[str]:
 
 
 def constants_program(script: Script) -> tuple[Program, dict[str, int], list[str]]:
-    """A program that computes a script's constants; the places of the weights by its inputs, and its outputs."""
+    """A program that computes a script's constants; the positions of the weights by its inputs, and its outputs."""
     assert script.constants is not None
     statements = script.constants.statements
     prefix = "hoisted"

@@ -37,7 +37,7 @@ class Engine:
     """What the engine is asked for.
 
     computed: the constants of a script. values: the cells of one. recompiled: the functions of a main program, which
-    takes these further inputs, that it compiles anew at each of their calls.
+    takes these further inputs, that it recompiles at each of their calls.
     """
 
     computed: Callable[[Script], Mapping[str, ResultMatrix]]

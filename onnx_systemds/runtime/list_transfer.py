@@ -175,7 +175,7 @@ def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping
 
 
 def tensor_of_matrix(port: Port, matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix | None:
-    """A matrix in boundary form as a tensor of these dims and of a port's type; None where the dims cannot be told."""
+    """A matrix in boundary form as a tensor of these dims and of a port's type; None where the dims is unknown."""
     matrix = _with_rows(matrix, dims, sizes)
     shape = _solved_shape(dims, matrix.shape, sizes)
     if shape is None:

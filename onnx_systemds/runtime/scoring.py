@@ -313,7 +313,7 @@ class ScoringFunction:
         return {names[variable]: matrix for variable, matrix in once.computed_matrices().items()}
 
     def _recompiled(self, program: Program, constants: Sequence[str]) -> frozenset[str]:
-        """The functions of a main program that the engine compiles anew at each of their calls."""
+        """The functions of a main program that the engine recompiles at each of their calls."""
         prepared = self._prepare(program, constants)
         try:
             return prepared.recompiled_functions()

@@ -28,7 +28,7 @@ def write_value(
 ) -> None:
     """Write a value, and its description ``path.mtd``, for a script that reads it.
 
-    value: a number, truth or text, an array of numbers or texts, or a list or dict of values.
+    value: a number, boolean or text, an array of numbers or texts, or a list or dict of values.
     data_type, value_type: what the script takes it for; numbers may be a frame, the second is of scalars.
     by_texts: whether the script says which texts of a frame are missing, which the engine looks for in csv files alone.
     Raises ValueError where there are no elements, TranspileError for texts that no csv file holds.

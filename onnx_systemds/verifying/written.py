@@ -30,7 +30,7 @@ def as_matrix(value: Any) -> Array:
 
 
 def alike(value: Any, other: Array) -> Array:
-    """Return a value as a matrix of numbers or texts, as another one is; truths are 1 or 0."""
+    """Return a value as a matrix of numbers or texts, as another one is; booleans are 1 or 0."""
     matrix = as_matrix(value)
     if matrix.dtype == object and other.dtype.kind not in "OU":
         return np.array([[float(_TRUTHS.get(cell, cell)) for cell in row] for row in matrix]).reshape(matrix.shape)

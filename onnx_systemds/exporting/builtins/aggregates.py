@@ -121,10 +121,10 @@ def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
 
 
 def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
-    """Return the places; NaN is passed over, and a row of nothing else has its place at 1: ArgMax leaves both open."""
+    """Return the positions; NaN is ignored, and a row of NaN has the position 1: ArgMax leaves both undefined."""
     g, x = ctx.g, ctx.flat(target)
     rows, cols = x.dims
-    # places stand as floats in a table, which is faster than to add 1 and to cast; 16 bits would round them
+    # positions stand as floats in a table, which is faster than to add 1 and to cast; 16 bits would round them
     table = None
     if isinstance(cols, int) and g.dtype == "float32" and g.narrow is None:
         table = g.floating(g.count(1, cols + 1))
@@ -156,7 +156,7 @@ def _ranked(ctx: Context, x: Tensor, cols: int, largest: bool) -> Tensor:
 
 
 def _last_index_by_numbers(ctx: Context, x: Tensor, largest: bool) -> Tensor:
-    """Return the same as the greatest number among the places of what equals the best, for any floats."""
+    """Return the same as the greatest number among the positions of what equals the best, for any floats."""
     g = ctx.g
     reduction, worst = ("ReduceMax", -math.inf) if largest else ("ReduceMin", math.inf)
     best = g.reduce(reduction, g.where(x.apply("IsNaN"), worst, x), (1,))

@@ -1,4 +1,4 @@
-"""Builtins on the bits of whole numbers, which are words of 32 bits with a sign."""
+"""Builtins on the bits of integers, which are words of 32 bits with a sign."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shifted_right(ctx: Context, a: Value, b: Value, /) -> Value:
 
 
 def _power(ctx: Context, places: Tensor) -> Tensor:
-    """Return two to as many places as the lowest five bits say."""
+    """Return two to as many positions as the lowest five bits say."""
     g = ctx.g
     return g.constant(2) ** (_word(ctx, places) % 32)
 

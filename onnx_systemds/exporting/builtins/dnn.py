@@ -72,7 +72,7 @@ class _Windows(NamedTuple):
         return {"kernel_shape": self.size, "strides": self.strides, "pads": (*self.pads, *self.pads)}
 
     def extents(self, shape: Dims) -> Dims:
-        """Return how many windows are below and beside each other in images of N x C x H x W."""
+        """Return how many windows are below and side by side in images of N x C x H x W."""
         return tuple(_extent(s, k, d, p) for s, k, d, p in zip(shape[2:], *self))
 
 

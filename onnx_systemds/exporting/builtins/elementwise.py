@@ -54,7 +54,7 @@ def _register_unary(op: str, *names: str) -> None:
 
 
 def _double(whole: dims.Dim) -> Scalar:
-    """Return a whole number as a double."""
+    """Return an integer as a double."""
     return Scalar(DOUBLE, float(whole) if isinstance(whole, int) else whole)
 
 

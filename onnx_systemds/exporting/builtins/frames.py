@@ -23,7 +23,7 @@ _NUMBER_OR_TRUTH = re.compile(r"NaN|true|false|[-+]?(0x[0-9a-f]+|[0-9.]+(e[-+]?[
 """Texts that the engine takes for more than texts."""
 
 _REPLACED_IN = {"FP64": "FP64", "INT64": "INT", "INT32": "INT", "BOOLEAN": "BOOLEAN"}
-"""By the type of a column of numbers or truths what type a text must be of to be replaced in it."""
+"""By the type of a column of numbers or booleans what type a text must be of to be replaced in it."""
 
 
 @builtin("as.frame")
@@ -98,7 +98,7 @@ def blank(ctx: Context, kind: str, dims: Dims) -> Tensor:
 
 
 def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> FrameValue:
-    """Return a frame of truths."""
+    """Return a frame of booleans."""
     if not isinstance(left, FrameValue) or not isinstance(right, FrameValue):
         raise UnsupportedCase(f"'{operator}' of {left} and {right}", hint="the engine compares only frames with frames")
     if operator not in ("==", "!="):
@@ -122,7 +122,7 @@ def replace_text(ctx: Context, target: FrameValue, pattern: Value, replacement: 
 
 
 def _shown(value: Value) -> str | Tensor:
-    """Return the text by which `replace` says a number, a truth or a text; a tensor for one that only the run knows."""
+    """Return the string that `replace` uses for a number, boolean or string; a tensor if only the run knows it."""
     known = value.known if isinstance(value, Scalar) else None
     if known is not None:
         return str(known).lower() if isinstance(known, bool) else scalar_text(known)
@@ -132,7 +132,7 @@ def _shown(value: Value) -> str | Tensor:
 
 
 def _replaced(ctx: Context, part: Tensor, type_: str, old: str | Tensor, new: str | Tensor) -> Tensor:
-    """Return columns of numbers or truths in which one that a text shows is replaced.
+    """Return columns of numbers or booleans in which one that a text shows is replaced.
 
     As in the engine it is if the text is of their type: digits alone are an integer, -1 is none.
     """

@@ -42,7 +42,7 @@ def _aggregated(
     weighted = isinstance(weights, Matrix)
     share = ctx.viewed(weights, (target.rows, 1)) if isinstance(weights, Matrix) else ones
     sizes = _added(ctx, share, places, count)
-    if fn == "count":  # a whole number also with weights; the same for each column
+    if fn == "count":  # an integer also with weights; the same for each column
         whole = (sizes + 0.5).apply("Floor") if weighted else sizes
         return g.expand(whole, (count, target.cols))
     if fn in ("min", "max"):

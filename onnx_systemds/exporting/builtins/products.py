@@ -61,7 +61,7 @@ def _without_last(g: Operators, a: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def _sparse(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
-    """Return the product with a matrix whose entries are known by their places; None for others."""
+    """Return the product with a matrix whose entries are known by their positions; None for others."""
     if g.opset < SCATTER_SINCE:
         return None
     if a.entries is not None:
@@ -103,7 +103,7 @@ def scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
 
 
 def with_places_moved(g: Operators, x: Tensor, rows: Dim, cols: Dim) -> Tensor:
-    """Return a matrix that gets other rows and columns; one whose entries are known with these at their new places."""
+    """Return a matrix with other rows and columns; if its entries are known, with these at their new positions."""
     known = x.entries
     if known is None or x.dims == (rows, cols) or not (isinstance(rows, int) and isinstance(cols, int)):
         return x
@@ -137,7 +137,7 @@ def added_up(
 
 
 def _limited(g: Operators, places: Tensor, size: Dim) -> tuple[Tensor, Tensor | None]:
-    """Return places that are all inside of a size, and (bool, a column) which were; None: all of them."""
+    """Return positions that are all inside of a size, and (bool, a column) which were; None: all of them."""
     known = places.constant
     if known is not None and isinstance(size, int) and ((known >= 0) & (known < size)).all():
         return places, None

@@ -26,7 +26,7 @@ def _sorted(ctx: Context, key: Tensor) -> Tensor:
 
 
 def ascending(ctx: Context, x: Tensor, axis: int, *, turned: bool = False) -> tuple[Tensor, ...]:
-    """Return the elements along an axis in order, or (turned) the largest first, and their places."""
+    """Return the elements along an axis in order, or (turned) the largest first, and their positions."""
     g = ctx.g
     outputs = [(FLOAT, x.dims), (INT, x.dims)]
     return g.nodes("TopK", [x, g.size_tensor(x.dims[axis])], outputs, axis=axis, largest=int(turned), sorted=1)
@@ -87,7 +87,7 @@ def _reached(ctx: Context, values: Tensor, shares: np.ndarray[Any, Any]) -> Tens
 
 
 def _before(ctx: Context, reached: Tensor) -> Tensor:
-    """Return the places, from 0 on, of the last of so many values."""
+    """Return the positions, from 0 on, of the last of so many values."""
     return reached - ctx.g.constant([1])
 
 

@@ -123,7 +123,7 @@ def _gates(ctx: Context, sequence: Tensor, before: Tensor, w: Matrix, bias: Matr
 
 
 def _single_gates(ctx: Context, gates: Tensor, axis: int, units: int, order: Sequence[int] = range(4)) -> list[Tensor]:
-    """Return the parts of four gates that lie beside each other along an axis."""
+    """Return the parts of four gates that lie side by side along an axis."""
     return [ctx.g.slice(gates, axis, k * units, (k + 1) * units) for k in order]
 
 

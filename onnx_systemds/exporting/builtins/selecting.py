@@ -73,7 +73,7 @@ def order(
 
 
 def _numbered(ctx: Context, places: Tensor) -> Tensor:
-    """Return places as a column of numbers, counted from 1."""
+    """Return positions as a column of numbers, counted from 1."""
     g = ctx.g
     return g.reshape(g.floating(places + 1), (places.dims[0], 1))
 

@@ -1,4 +1,4 @@
-"""The classes that scores of converted models give: classifiers, and the places of the largest numbers."""
+"""The classes that scores of converted models give: classifiers, and the positions of the largest numbers."""
 
 from __future__ import annotations
 

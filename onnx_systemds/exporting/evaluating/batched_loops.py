@@ -1,8 +1,9 @@
-"""Loops whose trips do not depend on each other, as operators over all trips: `results`.
+"""Loops whose iterations do not depend on each other, as operators over all iterations: `results`.
 
-What a trip may hand on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or multiplies,
-or compares with an extreme), also in one branch of an if alone, what such a branch sets, or looks for (`exchanges`),
-rows or columns that it joins to the end of a matrix, also in one branch alone, and what only the last trip leaves.
+What an iteration may pass on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or
+multiplies, or compares with an extreme), also in one branch of an if alone, what such a branch sets, or looks for
+(`exchanges`), rows or columns that it joins to the end of a matrix, also in one branch alone, and what only the last
+iteration leaves.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from onnx_systemds.inference.dims import Dim, Dims, multiply
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
 _NEUTRAL = {"Add": 0.0, "Mul": 1.0}
-"""What a trip combines with a state where it leaves it as it is."""
+"""What an iteration combines with a state where it leaves it as it is."""
 
 
 def may_not_run(trips: Dim) -> bool:
-    """Whether a loop of so many trips, which a range may make negative, possibly has none."""
+    """Whether a loop of so many iterations, which a range may make negative, possibly has none."""
     return compared_sizes(">=", trips, 1) is not True
 
 
@@ -39,8 +40,8 @@ def results(
 ) -> list[Tensor]:
     """Return what the states of a loop hold after it.
 
-    initial: what they hold before it. ends: what a trip leaves of each. Raises UnsupportedCase where a trip needs what
-    another one has left.
+    initial: what they hold before it. ends: what an iteration leaves of each. Raises UnsupportedCase where an iteration
+    needs what another one has left.
     """
     chains = [Writes(graph, state) for state in initial]
     made = [chain.of(end) for chain, end in zip(chains, ends)]
@@ -66,7 +67,7 @@ def results(
 def _handed_on(
     graph: Operators, batching: Batching, exchanges: Exchanges, state: Tensor, initial: Tensor, end: Tensor
 ) -> Tensor:
-    """Return what a state is after all trips that write no block of it."""
+    """Return what a state is after all iterations that write no block of it."""
     forms = (_gathered, lambda *_: exchanges.of(state), _grown, _grown_by_some)
     found = first_found(form(graph, batching, state, initial, end) for form in forms)
     return _last(graph, batching, end) if found is None else found
@@ -92,7 +93,7 @@ def of_all_rows(
 
 
 def _check_partial(batching: Batching, chain: Writes, block: Block) -> None:
-    """Raise UnsupportedCase where a range that only some trips write may be outside of the matrix."""
+    """Raise UnsupportedCase where a range that only some iterations write may be outside of the matrix."""
     for write in chain.partial:
         if not block.is_inside(batching.trips, chain.state.dims[block.axis]):
             raise UnsupportedCase("a trip of this loop may write outside of a matrix")
@@ -107,7 +108,7 @@ def _known_at_most(stop: Dim, size: Dim) -> bool:
 
 
 def _common_block(batching: Batching, writes: Sequence[Replacement]) -> Block:
-    """Return the rows or columns that all writes of a trip are in, and no other trip."""
+    """Return the rows or columns that all writes of an iteration are in, and no other iteration."""
     for axis in (0, 1):
         ranges = [(write.rows, write.cols)[axis] for write in writes]
         others = [(write.rows, write.cols)[1 - axis] for write in writes]
@@ -124,7 +125,7 @@ def _common_block(batching: Batching, writes: Sequence[Replacement]) -> Block:
 def _written(
     graph: Operators, batching: Batching, initial: Tensor, writes: Sequence[Replacement], block: Block
 ) -> Tensor:
-    """Return a matrix with the blocks that the trips write."""
+    """Return a matrix with the blocks that the iterations write."""
     for write in writes:
         initial = _with_blocks(graph, batching, initial, write, block, batching.of(write.part))
     return initial
@@ -133,7 +134,7 @@ def _written(
 def _with_blocks(
     graph: Operators, batching: Batching, initial: Tensor, write: Replacement, block: Block, found: Batched
 ) -> Tensor:
-    """Return a matrix in which the blocks of all trips hold what the trips write, `found`."""
+    """Return a matrix in which the blocks of all iterations hold what the iterations write, `found`."""
     block.check_inside(batching.trips, initial.dims[block.axis])
     own = Range(block.first, batching.trips * block.size)
     rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
@@ -146,7 +147,7 @@ def _with_blocks(
 
 
 def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
-    """Return what a state is after all trips that add to it, or the like; None where they do something else."""
+    """Return what a state is after all iterations that add to it, or the like; None where they do something else."""
     found = ((op, _operands(graph, op, end, state)) for op in _GATHERED)
     op, parts = next(((op, parts) for op, parts in found if parts is not None), ("", None))
     if parts is None or (op in ("Max", "Min") and may_not_run(batching.trips)):
@@ -206,7 +207,7 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
 
 
 def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
-    """Return what a matrix is after all trips that join something of theirs to its end; None where they do not."""
+    """Return what a matrix is after all iterations that join something of theirs to its end; None where they do not."""
     found = _joined(graph, state, end) if state.rank == 2 else None
     if found is None:
         return None
@@ -222,9 +223,9 @@ def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor,
 
 
 def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Tensor]] | None:
-    """Return along which axis a trip joins what to a state; of an If, both of whose branches join as much, one part.
+    """Return along which axis an iteration joins which parts to a state; None for anything else.
 
-    None where it does something else.
+    For an If whose branches join parts of equal size there is one part, the result of the If.
     """
     node = bare(end).node
     if node is not None and node.op == "Concat" and bare(node.operand()) is state:
@@ -248,7 +249,7 @@ def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Ten
 
 
 def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
-    """Return the same where only the trips of one branch join a row or a column of theirs."""
+    """Return the same where only the iterations of one branch join a row or a column of theirs."""
     node = end.node
     if node is None or node.op != "If" or state.rank != 2:
         return None
@@ -271,7 +272,7 @@ def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial:
 
 
 def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
-    """Return what the last trip leaves."""
+    """Return what the last iteration leaves."""
     if may_not_run(batching.trips):
         raise UnsupportedCase("whether this loop runs at all is known by the run alone")
     found: Batched = batching.of(end)
@@ -283,7 +284,7 @@ def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
 
 
 class Collected:
-    """States of a loop that it need not hand on: each trip writes a block of its own, and nothing else reads them.
+    """States of a loop that it need not pass on: each iteration writes a block of its own, and nothing else reads them.
 
     The blocks are collected by the Loop (scan outputs) and put into the matrix after it.
     """
@@ -310,7 +311,7 @@ class Collected:
                 del self.blocks[place]
 
     def parts(self) -> list[Tensor]:
-        """Return what a trip writes into each of them."""
+        """Return what an iteration writes into each of them."""
         return [write.part for write, _ in self.blocks.values()]
 
     def kinds(self) -> list[tuple[str, Dims]]:

@@ -17,7 +17,7 @@ from onnx_systemds.exporting.values import Poison, Scalar, Value, unfolded
 
 Variables = dict[str, Value]
 _WRITTEN = "what is written as "
-"""In front of the name of an output that stands among the variables of a branch."""
+"""Before the name of an output that stands among the variables of a branch."""
 
 
 def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:

@@ -112,7 +112,7 @@ def _ifelse(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
         return None
     condition = evaluator.value(node.arguments[0].value)
     known = condition.known if isinstance(condition, Scalar) else None
-    if known is None or isinstance(known, str):  # a text is no truth, which the builtin says
+    if known is None or isinstance(known, str):  # a text is no boolean, which the builtin says
         return None
     sides = [argument.value for argument in node.arguments[1:]]
     chosen, other = sides if known else reversed(sides)

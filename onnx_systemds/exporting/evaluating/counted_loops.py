@@ -15,7 +15,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Counted(NamedTuple):
-    """A for loop of the same trips, after which `variable` is a step further; `stop` is where they end."""
+    """A for loop of the same iterations, after which `variable` is a step further; `stop` is where they end."""
 
     loop: tree.For
     variable: str
@@ -74,7 +74,7 @@ def _number(value: int) -> tree.Expression:
 
 
 def _is_same(node: tree.Node, body: tree.Block) -> bool:
-    """Whether an expression gives the same number before each trip."""
+    """Whether an expression gives the same number before each iteration."""
     if isinstance(node, tree.Call):
         arguments = [argument.value for argument in node.arguments]
         if node.function in _SIZES and len(arguments) == 1 and isinstance(arguments[0], tree.Name):

@@ -26,7 +26,7 @@ from onnx_systemds.exporting.poison_values import Poisoned, identity, poison_err
 from onnx_systemds.exporting.values import Matrix, Poison, Scalar, Value
 
 _MOST_TRIALS = 3
-"""A loop that cannot be run for all trips at once is not tried more often; it may work with other arguments."""
+"""A loop that cannot be run for all iterations at once is not tried more often; it may work with other arguments."""
 Live = Callable[[], scopes.Names]
 """Tells which variables are read after a statement."""
 
@@ -166,11 +166,11 @@ class Evaluator:
             raise self.exceeded(node, reason, hint)
 
     def may_batch(self, loop: tree.For) -> bool:
-        """Whether it is worth trying to run all trips of a loop at once."""
+        """Whether it is worth trying to run all iterations of a loop at once."""
         return self._unbatched[id(loop)] < _MOST_TRIALS
 
     def unbatched(self, loop: tree.For) -> None:
-        """Note that a loop could not be run for all trips at once."""
+        """Note that a loop could not be run for all iterations at once."""
         self._unbatched[id(loop)] += 1
 
     def exceeded(self, node: tree.Node, reason: str, hint: str = "") -> limits.BudgetExceeded:

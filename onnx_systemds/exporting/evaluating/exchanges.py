@@ -1,8 +1,8 @@
-"""What a branch of an if sets in some trips of a loop, for all trips at once: `Exchanges`.
+"""Vectorises states that a branch of an if sets in some iterations of a loop: `Exchanges`.
 
-``if (x > m) { m = x; k = i }``, or ``m = ifelse(x > m, x, m)``, looks for an extreme and its place, and
-``if (c) { m = x }`` keeps what the last of these trips has set. The trip that decides is found among all, 0 standing
-for none, and what it sets is gathered.
+``if (x > m) { m = x; k = i }``, or ``m = ifelse(x > m, x, m)``, searches an extreme and its position.
+``if (c) { m = x }`` keeps the value of the last iteration that takes the branch. The index of the deciding iteration is
+computed (0 for none), and the value that it sets is gathered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater"
 
 @dataclass(frozen=True)
 class _Exchange:
-    """A state that holds `value` after a trip that takes all `branches`, each inside the one before it.
+    """A state that holds `value` after an iteration that takes all `branches`, each inside the one before it.
 
     They stand beside their conditions; None where both ways are calculated and one is chosen.
     """
@@ -52,7 +52,7 @@ class Exchanges:
     def __init__(
         self, graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
     ) -> None:
-        """`initial`: what the states hold before the loop. `ends`: what a trip leaves of each."""
+        """`initial`: what the states hold before the loop. `ends`: what an iteration leaves of each."""
         self.graph, self.batching, self.initial = graph, batching, initial
         self.trips = batching.trips
         self._own = {state: found for state, end in zip(initial, ends) if (found := _exchange(end, state))}
@@ -60,9 +60,9 @@ class Exchanges:
         self._extremes: dict[Tensor, Tensor] = {}
 
     def of(self, state: Tensor) -> Tensor | None:
-        """Return what a state holds after the loop, None for one that trips set in another way.
+        """Return what a state holds after the loop, None for one that iterations set in another way.
 
-        Raises UnsupportedCase where a trip needs what another one has left.
+        Raises UnsupportedCase where an iteration needs what another one has left.
         """
         own = self._own.get(state)
         if own is None:
@@ -83,7 +83,7 @@ class Exchanges:
         return graph.reshape(graph.gather(every, self._places[own.conditions], 0), state.dims)
 
     def _place(self, own: _Exchange) -> Tensor:
-        """Return the trip, from 1 on, whose values the states with these conditions hold at last (int, 1 element)."""
+        """Return the iteration (from 1 on) that sets the states with these conditions last (int, 1 element)."""
         graph, search, conditions = self.graph, None, []
         for part in _parts(own.conditions):
             found = self._search(part, own)
@@ -98,7 +98,7 @@ class Exchanges:
         return self._extreme(search, value, functools.reduce(functools.partial(graph.binary, "And"), conditions))
 
     def _extreme(self, search: _Search, value: Tensor, taken: Tensor) -> Tensor:
-        """Return the trip of the extreme among those that are `taken`, and note the extreme.
+        """Return the iteration of the extreme among those that are `taken`, and note the extreme.
 
         They are better than what was there before, so none has NaN; of equal ones the first stays, or the last one.
         """
@@ -115,13 +115,13 @@ class Exchanges:
         return graph.node("ArgMax" if largest else "ArgMin", [padded], (1,), INT, axis=0, keepdims=1)
 
     def _last(self, taken: Tensor) -> Tensor:
-        """Return the last trip that is taken, 0 for none."""
+        """Return the last iteration that is taken, 0 for none."""
         graph = self.graph
         padded = graph.concat([graph.constant([1]), graph.cast(taken, INT)], 0)
         return graph.node("ArgMax", [padded], (1,), INT, axis=0, keepdims=1, select_last_index=1)
 
     def _column(self, tensor: Tensor) -> Tensor:
-        """Return a number of the body in all trips, as a tensor of rank 1."""
+        """Return a number of the body in all iterations, as a tensor of rank 1."""
         found = self.batching.repeated(self.batching.of(tensor), tensor.dims)
         return self.graph.reshape(found, (self.trips,))
 
@@ -141,7 +141,7 @@ class Exchanges:
 
 
 def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
-    """Return under which conditions a trip sets a state, None where it does not depend on any."""
+    """Return under which conditions an iteration sets a state, None where it does not depend on any."""
     branches: list[tuple[Tensor, SubGraph | None]] = []
     end = bare(end)
     while (ways := _ways(end)) is not None and bare(ways[2]) is state:

@@ -25,7 +25,7 @@ _AS_NUMBER = "as.integer makes a number of a truth"
 def literal(
     _: Evaluator, node: tree.IntLiteral | tree.DoubleLiteral | tree.StringLiteral | tree.BooleanLiteral
 ) -> Scalar:
-    """Return a number, text or truth as it is written."""
+    """Return a number, text or boolean as it is written."""
     return known_scalar(node.value)
 
 
@@ -94,7 +94,7 @@ def _check_operands(node: tree.Binary, left: Value, right: Value) -> None:
 
 
 def _is_truth(node: tree.Expression, value: Value) -> bool:
-    """Whether an expression is surely a truth for the engine, too, which has rules of its own for variables."""
+    """Whether an expression is surely a boolean for the engine, too, which has rules of its own for variables."""
     return isinstance(node, (tree.BooleanLiteral, tree.Binary, tree.Unary)) and _has_type(value, BOOLEAN)
 
 
@@ -119,7 +119,7 @@ def _is_never(node: tree.Binary) -> bool:
 
 
 def _argument_value(content: Any) -> Scalar:
-    """Return the value of an argument of the command line: text that Java reads as a number, or a truth, is one."""
+    """Return the value of an argument of the command line: text that Java reads as a number, or a boolean, is one."""
     if not isinstance(content, str):
         return known_scalar(content.item() if hasattr(content, "item") else content)
     if content in ("TRUE", "FALSE"):

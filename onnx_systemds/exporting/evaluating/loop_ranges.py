@@ -15,9 +15,9 @@ from onnx_systemds.inference.dims import Dim
 
 
 class Trips(NamedTuple):
-    """The numbers that a loop runs over; those of a while count its trips, of which there is no known number.
+    """The numbers that a loop runs over; those of a while count its iterations, of which there is no known number.
 
-    surely: the engine stops where there are fewer trips than one.
+    surely: the engine stops where there are fewer iterations than one.
     """
 
     start: Dim = 0
@@ -41,7 +41,7 @@ def loop_range(evaluator: Evaluator, statement: tree.For) -> Trips:
 
 
 def _cannot_fall(evaluator: Evaluator, statement: tree.For, start: Dim, stop: Dim) -> bool:
-    """Whether a range of unknown direction that goes down stops the engine in its first trip.
+    """Whether a range of unknown direction that goes down stops the engine in its first iteration.
 
     `start` is beyond `stop` then, where an axis of a matrix ends in which the body reads or writes that place.
     """
@@ -58,7 +58,7 @@ def _cannot_fall(evaluator: Evaluator, statement: tree.For, start: Dim, stop: Di
 
 
 def _certain(body: tree.Block) -> Iterator[tree.Node]:
-    """Yield the nodes that each trip evaluates, whatever its conditions say."""
+    """Yield the nodes that each iteration evaluates, whatever its conditions say."""
     for statement in body:
         if isinstance(statement, tree.If | tree.While):
             yield from tree.walk(statement.condition)

@@ -1,4 +1,4 @@
-"""For and while: all trips at once where they do not depend on each other, else unrolled or an ONNX ``Loop``."""
+"""For and while: all iterations at once where they do not depend on each other, else unrolled or an ONNX ``Loop``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNROLLED = 1000
 UNROLLED_IF_NEEDED = 20000
 """The same for loops that cannot be written as a Loop."""
 FEW_TRIPS, MOST_NODES = 8, 64
-"""A loop of more trips that unrolls to more nodes, or of few with branches to twice as many, is a Loop if it can be."""
+"""A loop becomes a Loop if it has more iterations and unrolls to more nodes, or if its branches have twice as many."""
 _MOST_ATTEMPTS = 12
 _BATCHED, _STRICT = "batched", "strict"
 
@@ -54,7 +54,7 @@ def _run_trips(evaluator: Evaluator, statement: tree.For, live: Live, trips: Tri
 
 
 def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, trips: Trips, times: int) -> None:
-    """Run a loop of known trips: all at once, else unrolled if that is short, else as a Loop."""
+    """Run a loop of known iterations: all at once, else unrolled if that is short, else as a Loop."""
     if evaluator.may_batch(statement):
         if _try_loop(evaluator, statement, live, trips, _BATCHED) is None:
             return
@@ -72,7 +72,7 @@ def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, trips: Tri
 
 
 def _is_long(nodes: Sequence[Node], times: int) -> bool:
-    """Whether the nodes of so many trips are more than those of a Loop should be."""
+    """Whether the nodes of so many iterations are more than those of a Loop should be."""
     count = sum(map(_node_count, nodes))
     return count > MOST_NODES and (times > FEW_TRIPS or (count > 2 * MOST_NODES and count > len(nodes)))
 
@@ -163,8 +163,7 @@ def _run_counted(evaluator: Evaluator, statement: tree.While, live: Live) -> boo
 def _try_loop(
     evaluator: Evaluator, statement: tree.For | tree.While, live: Live, trips: Trips, form: str = ""
 ) -> TranspileError | None:
-    """Write a Loop, or what does the same for all trips at once; return why it is not possible, and leave everything
-    as it was.
+    """Write a Loop, or vectorise the loop. If that is impossible, restore the state and return the reason.
 
     form: `_BATCHED`: no Loop. `_STRICT`: nothing that is refused in it may be left for later.
     """
@@ -186,7 +185,7 @@ def _is_size(number: Dim, variables: Variables) -> bool:
 
 
 class _Loop:
-    """Writes one Loop. What its runs hand on is found by trying: first as what goes in, then ever more general."""
+    """Writes one Loop. What its runs pass on is found by trying: first as what goes in, then ever more general."""
 
     def __init__(
         self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, trips: Trips, form: str
@@ -237,7 +236,7 @@ class _Loop:
         self.variables.update(self.poisons)
 
     def _attempt(self, forms: dict[str, merging.Template], before: Variables) -> _Attempt:
-        """Evaluate the body once with what is handed on as `forms` say."""
+        """Evaluate the body once with what is passed on as `forms` say."""
         evaluator, graph = self.evaluator, self.graph
         with graph.subgraph() as scope:
             counter = graph.state(INT, (), "trip")
@@ -285,7 +284,7 @@ class _Loop:
         return changed
 
     def _poison(self, forms: dict[str, merging.Template], name: str, poison: Poison) -> bool:
-        """Let a variable be one that cannot be handed on; return whether that is new."""
+        """Let a variable be one that cannot be passed on; return whether that is new."""
         forms.pop(name, None)
         is_new = name not in self.poisons
         self.poisons[name] = poison
@@ -299,12 +298,12 @@ class _Loop:
         return True
 
     def _batched(self, forms: dict[str, merging.Template], attempt: _Attempt, before: Variables) -> bool:
-        """Write what the loop does for all trips at once; return whether that is possible."""
+        """Write what the loop does for all iterations at once; return whether that is possible."""
         if self.trips is None or not isinstance(self.step, int) or self.form == _STRICT:
             return False
         is_number = self.surely or _is_size(self.trips, before) or compared_sizes(">=", self.trips, 0) is True
         if not is_number:
-            return False  # a range of none: operators over a negative number of trips are none
+            return False  # a range of none: operators over a negative number of iterations are none
         graph, context = self.graph, self.evaluator.context
         try:
             with graph.subgraph(attempt.scope):

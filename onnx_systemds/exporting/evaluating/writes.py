@@ -1,4 +1,4 @@
-"""The ranges of a matrix that a trip of a loop replaces, also those that branches of an if replace: `Writes`."""
+"""The ranges of a matrix that an iteration of a loop replaces, also those that branches of an if replace: `Writes`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def replaced_ranges(end: Tensor, state: Tensor) -> list[Replacement] | None:
 
 
 class Writes:
-    """Finds the ranges of one state that a trip replaces.
+    """Finds the ranges of one state that an iteration replaces.
 
     What branches replace is the part that an If gives; where only one of them does, the other keeps what was there.
-    partial: those ranges, which the trips that do not replace them read all the same.
+    partial: those ranges, which the iterations that do not replace them read all the same.
     """
 
     def __init__(self, graph: Operators, state: Tensor) -> None:
@@ -32,7 +32,7 @@ class Writes:
         self._found: dict[Tensor, list[Replacement] | None] = {state: []}
 
     def of(self, end: Tensor) -> list[Replacement] | None:
-        """Return the ranges in their order; None where a trip does more than that."""
+        """Return the ranges in their order; None where an iteration does more than that."""
         if end not in self._found:
             self._found[end] = self._of(end)
         return self._found[end]

@@ -372,7 +372,7 @@ class GraphBuilder:
         return all(source is not None and self.visible(source[0]) for source in sources)
 
     def state(self, kind: str, dims: Dims, hint: str = "") -> Tensor:
-        """Return a new input of the graph of the current scope, such as what a loop hands on to its next run."""
+        """Return a new input of the graph of the current scope, such as what a loop passes on to its next run."""
         tensor = Tensor(kind, dims, hint, graph=self)
         tensor.node = Node("", (), (tensor,), {}, self.place, self.scope)
         self.bind_dims(tensor)

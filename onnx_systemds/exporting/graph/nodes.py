@@ -33,8 +33,8 @@ class Tensor:
     kind: float (float32 or float64, as the model is exported), wide (float64 whatever the model is), narrow (16 bits,
     from `passes.narrowing` on), int (int64), bool or text. constant: the content if it is known, floats always as
     float64. node: what computes it, None for inputs and constants. stored: the file of a weight whose content is read
-    only when the model is written. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in
-    each row and 0 elsewhere, the places of the 1 from 0 on. entries: of a sparse matrix. replaced: what it is another
+    only when the model is written. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in each
+    row and 0 elsewhere, the positions of the 1 from 0 on. entries: of a sparse matrix. replaced: what it is another
     matrix with.
     """
 
@@ -212,7 +212,7 @@ class Convolution:
 class Entries:
     """The numbers of a matrix that is 0 elsewhere, those at one place added up: `weights`, 1 for None.
 
-    rows, cols: their places (int, rank 1, from 0 on); None: one after the other. Places outside count nowhere.
+    rows, cols: their positions (int, rank 1, from 0 on); None: one after the other. Places outside count nowhere.
     convolution: what the product with the matrix is, None for others.
     """
 

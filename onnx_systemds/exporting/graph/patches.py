@@ -1,6 +1,6 @@
-"""Finds the windows of an image that a script cuts out and puts beside each other (im2col): `patches_of`.
+"""Finds the windows of an image that a script cuts out and puts side by side (im2col): `patches_of`.
 
-However the script does it: what only moves elements is followed from an image on, with the places of its elements
+However the script does it: what only moves elements is followed from an image on, with the positions of its elements
 instead of its numbers, and the outcome is compared with what the windows of a convolution would give.
 """
 
@@ -136,7 +136,7 @@ def _factors(number: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Axis:
-    """Windows along one axis: one at every `stride`, from `before` places in front of the image on."""
+    """Windows along one axis: one at every `stride`, from `before` positions before the image on."""
 
     stride: int
     dilation: int
@@ -144,12 +144,12 @@ class _Axis:
     after: int
 
     def places(self, window: int, extent: int) -> Array:
-        """Return where the windows lie in the image, window x extent, also places outside of it."""
+        """Return where the windows lie in the image, window x extent, also positions outside of it."""
         return np.arange(window)[:, None] * self.dilation + np.arange(extent) * self.stride - self.before
 
 
 def _axis(coordinates: Array, size: int) -> _Axis | None:
-    """Return the windows whose places (window x extent, -1 outside of the image) are these coordinates."""
+    """Return the windows whose positions (window x extent, -1 outside of the image) are these coordinates."""
     window, extent = coordinates.shape
     inside = np.argwhere(coordinates >= 0)
     if not len(inside) or (extent == 1 and size > 1):
@@ -178,7 +178,7 @@ def _difference(coordinates: Array) -> int | None:
 
 
 def _agree(split: Array, shape: tuple[int, int, int], down: _Axis, across: _Axis) -> bool:
-    """Whether places (channel x window x extents) are exactly those of windows."""
+    """Whether positions (channel x window x extents) are exactly those of windows."""
     channels, height, width = shape
     _, tall, wide, rows, columns = split.shape
     y = down.places(tall, rows)[None, :, None, :, None]

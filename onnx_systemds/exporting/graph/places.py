@@ -1,4 +1,4 @@
-"""Places along an axis that only the run knows: whether one may lie before the first."""
+"""Positions along an axis that only the run knows: whether one may lie before the first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from onnx_systemds.exporting.graph.nodes import INT, Tensor, made_by
 from onnx_systemds.inference.dims import Dim, Operation, from_terms, has_signed_symbols, is_non_negative
 
 BEYOND = 1 << 62
-"""More places than any axis has."""
+"""More positions than any axis has."""
 
 
 def may_be_negative(dim: Dim) -> bool:

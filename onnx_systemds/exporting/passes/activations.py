@@ -173,7 +173,7 @@ def _of(fusing: Fusing, tensor: Tensor, x: Tensor, positive: bool, factor: float
 
 
 def _summand(fusing: Fusing, tensor: Tensor | None) -> _Part | None:
-    """Return what is 0 on one side of 0: times a truth, or cut off there."""
+    """Return what is 0 on one side of 0: times a boolean, or cut off there."""
     factor, factors = _factors(fusing, tensor)
     if len(factors) == 2:
         for truth, other in (factors, factors[::-1]):

@@ -1,8 +1,7 @@
-"""The body of a loop for all trips at once: what differs from trip to trip gets an axis of the trips.
+"""Vectorises the body of a loop: what differs between iterations gets an axis of the iterations.
 
-A rule per operator (`batching_rules`) says how it takes such operands; a body with any other operator stays a loop. The
-trips take the place of an axis of size 1 where that serves: rows of a matrix become the matrix. Else their axis is in
-front.
+A rule per operator (`batching_rules`) says how it takes such operands; a body with any other operator stays a loop. If
+possible the axis replaces one of size 1, so that rows of a matrix become the matrix; otherwise it is the first axis.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from onnx_systemds.exporting.passes.hoisting import HARMLESS
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, lone_symbol, substitute, symbol
 
 _HARMLESS = HARMLESS | {"CumSum", "LogSoftmax", "Slice"}
-"""Operators that give something whatever their operands hold: what only some trips need may be made for all."""
+"""Operators that give something whatever their operands hold: what only some iterations need may be made for all."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """The places that each trip reads or writes along an axis: `size` many from ``first + trip * step`` on."""
+    """The positions that each iteration reads or writes along an axis: `size` many from ``first + trip * step`` on."""
 
     axis: int
     first: Dim
@@ -35,16 +34,16 @@ class Block:
     size: int
 
     def is_inside(self, trips: Dim, size: Dim) -> bool:
-        """Whether no trip leaves an axis of `size`."""
+        """Whether no iteration leaves an axis of `size`."""
         lowest, highest = self.ends(trips) if self.step >= 0 else self.ends(trips)[::-1]
         return is_non_negative_from_one(lowest) and is_non_negative_from_one(size - highest - self.size)
 
     def ends(self, trips: Dim) -> tuple[Dim, Dim]:
-        """Return where the first and the last trip begin."""
+        """Return where the first and the last iteration begin."""
         return self.first, self.first + self.step * (trips - 1)
 
     def check_inside(self, trips: Dim, size: Dim) -> None:
-        """Raise UnsupportedCase where the first or last trip leaves an axis of `size`: alone, it says where."""
+        """Raise UnsupportedCase where the first or last iteration leaves an axis of `size`: alone, it says where."""
         for start in self.ends(trips):
             beyond = start + self.size - size
             if (isinstance(start, int) and start < 0) or (isinstance(beyond, int) and beyond > 0):
@@ -53,9 +52,9 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Batched:
-    """A tensor of the body for all trips: with their axis in place of `axis`, of size 1, or (None) in front.
+    """A tensor of the body for all iterations: with their axis in place of `axis`, of size 1, or (None) in front.
 
-    same: it is alike in all trips, and has no such axis.
+    same: it is alike in all iterations, and has no such axis.
     """
 
     tensor: Tensor
@@ -64,10 +63,10 @@ class Batched:
 
 
 class Batching:
-    """Makes the nodes of a loop's body anew, outside of it, each for all trips."""
+    """Makes the nodes of a loop's body again, outside of it, each for all iterations."""
 
     def __init__(self, graph: Operators, scope: Scope, trips: Dim, counter: Tensor, rules: Mapping[str, Rule]) -> None:
-        """`scope` is the body; `counter` counts its trips from 0 on."""
+        """`scope` is the body; `counter` counts its iterations from 0 on."""
         self.graph, self.scope, self.trips, self.rules = graph, scope, trips, rules
         known = graph.constant(np.arange(trips)) if isinstance(trips, int) else graph.count(0, trips)
         self.found: dict[Tensor, Batched] = {counter: Batched(known)}
@@ -76,15 +75,15 @@ class Batching:
         self.trip = trip
         self.kept: dict[Tensor, tuple[Tensor, Block]] = {}
         self.largest = LARGEST_BATCH
-        self.conditions: dict[Scope, tuple[tuple[Tensor, bool], ...]] = {}  # of branches: which trips take them
+        self.conditions: dict[Scope, tuple[tuple[Tensor, bool], ...]] = {}  # of branches: which iterations take them
 
     def keep(self, state: Tensor, initial: Tensor, block: Block) -> None:
-        """Let the body read of `state`, which holds `initial` before the loop, the block that the trip writes."""
+        """Let the body read of `state`, which holds `initial` before the loop, the block that the iteration writes."""
         self.kept[state] = initial, block
         self.largest = max(self.largest, estimated_elements(initial.dims))
 
     def of(self, tensor: Tensor) -> Batched:
-        """Return a tensor of the body, or of branches in it, for all trips.
+        """Return a tensor of the body, or of branches in it, for all iterations.
 
         Raises UnsupportedCase where that is not possible.
         """
@@ -145,7 +144,7 @@ class Batching:
         self.found[node.outputs[0]] = self._of(node.operand())
 
     def _make_branches(self, node: Node) -> None:
-        """Make both branches of an If for all trips, and choose for each trip what its branch gives."""
+        """Make both branches of an If for all iterations, and choose for each iteration what its branch gives."""
         bodies = node.subgraphs()
         condition, scope = node.operand(), node.scope
         assert scope is not None
@@ -166,7 +165,7 @@ class Batching:
                 self._make_by_rule(choice, inputs)
 
     def _make_loop(self, node: Node) -> None:
-        """Make a Loop that goes on as long as that of any trip; what a trip hands on stays as its own leaves it."""
+        """Make a Loop that runs as long as the longest; states of an iteration that has ended do not change."""
         graph, scope, (body,), (limit, going, *initial) = self.graph, node.scope, node.subgraphs(), node.inputs
         (counter, is_on, *states), (condition, *ends) = body.inputs, body.outputs
         assert scope is not None
@@ -200,9 +199,9 @@ class Batching:
         self.found.update(zip(node.outputs, map(Batched, made[1:])))
 
     def may_fail(self, node: Node) -> bool:
-        """Whether a node of a branch reads places that may be outside of a matrix in trips that do not take it.
+        """Whether a node of a branch reads positions that may be outside of a matrix in iterations that do not take it.
 
-        Rules read other places for those (`safe_places`). Raises UnsupportedCase for what else could fail there.
+        Rules read other positions for those (`safe_places`). Raises UnsupportedCase for what else could fail there.
         """
         if node.scope is self.scope:
             return False
@@ -213,7 +212,7 @@ class Batching:
         return node.op == "Slice" and not self._is_inside(node)
 
     def _is_inside(self, node: Node) -> bool:
-        """Whether a Slice reads places in all trips that are surely there."""
+        """Whether a Slice reads positions in all iterations that are surely there."""
         source, block = node.operand(), self.block(node)
         if block is not None:
             return block.is_inside(self.trips, source.dims[block.axis])
@@ -226,9 +225,9 @@ class Batching:
         return 0 <= start < stop and is_non_negative_from_one(size - stop)
 
     def safe_places(self, node: Node, places: Tensor, room: Dim) -> Tensor:
-        """Return the places, a column, from which on a node reads: the first in trips that do not take its branch.
+        """Return the first positions that a node reads, as a column; 0 in iterations that do not take its branch.
 
-        room: how many places lie after those that it then reads.
+        room: the number of positions after those that it reads then.
         """
         if not is_non_negative_from_one(room):
             raise UnsupportedCase("a branch of this loop reads more than there may be")
@@ -238,7 +237,7 @@ class Batching:
         return self.graph.where(every, places, self.graph.constant(0))
 
     def holds(self, condition: Tensor, wanted: bool) -> Tensor:
-        """Return in which trips a condition is as wanted, as a column."""
+        """Return in which iterations a condition is as wanted, as a column."""
         found = self.graph.reshape(self.repeated(self.of(condition), condition.dims), (self.trips, 1))
         return found if wanted else ~found
 
@@ -249,7 +248,7 @@ class Batching:
             raise UnsupportedCase(f"the trips of this loop make about {size} elements together")
 
     def _kept(self, node: Node) -> Batched | None:
-        """Return what a state holds before the loop, for a node that reads of it just what its trip writes."""
+        """Return what a state holds before the loop, for a node that reads of it just what its iteration writes."""
         state = node.inputs[0] if node.op == "Slice" else None
         if state is None or state not in self.kept:
             return None
@@ -269,7 +268,7 @@ class Batching:
     # What rules ask
 
     def stacked(self, found: Batched, dims: Dims, rank: int | None = None) -> Tensor:
-        """Return a tensor for all trips with their axis in front, and axes of size 1 after it up to a rank."""
+        """Return a tensor for all iterations with their axis in front, and axes of size 1 after it up to a rank."""
         more = 0 if rank is None else rank - len(dims)
         if found.same:
             return found.tensor
@@ -277,7 +276,7 @@ class Batching:
         return self.graph.reshape(moved, (self.trips, *[1] * more, *dims))
 
     def in_place(self, found: Batched, dims: Dims, axis: int) -> Tensor:
-        """Return a tensor for all trips with their axis in place of one of size 1."""
+        """Return a tensor for all iterations with their axis in place of one of size 1."""
         if found.axis == axis:
             return found.tensor
         rest = tuple(dim for i, dim in enumerate(dims) if i != axis)
@@ -285,14 +284,14 @@ class Batching:
         return self.graph.transpose(front, (*range(1, axis + 1), 0, *range(axis + 1, len(dims))))
 
     def repeated(self, found: Batched, dims: Dims) -> Tensor:
-        """Return a tensor for all trips with their axis in front also where it is the same in all of them."""
+        """Return a tensor for all iterations with their axis in front also where it is the same in all of them."""
         if not found.same:
             return self.stacked(found, dims)
         self._check_size((self.trips, *dims), found.tensor)
         return self.graph.expand(self.graph.reshape(found.tensor, (1, *dims)), (self.trips, *dims))
 
     def block(self, node: Node) -> Block | None:
-        """Return what a Slice reads in each trip, None where its places are no such block."""
+        """Return what a Slice reads in each iteration, None where its positions are no such block."""
         starts, axes = node.operand(1), node.operand(3)
         if axes.constant is None or axes.constant.size != 1 or len(node.inputs) > 4:
             return None
@@ -300,7 +299,7 @@ class Batching:
         return self.block_of(axis, self.graph.size_of(starts), node.outputs[0].dims[axis])
 
     def block_of(self, axis: int, start: Dim | None, size: Dim) -> Block | None:
-        """Return the block of `size` places from `start` on, None where that is no multiple of the trip."""
+        """Return the block of `size` positions from `start` on, None where that is no multiple of the iteration."""
         if start is None or not isinstance(size, int):
             return None
         step = substitute(start, {self.trip: symbol(self.trip) + 1}) - start

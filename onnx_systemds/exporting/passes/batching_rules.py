@@ -1,4 +1,4 @@
-"""How operators work for all trips of a loop at once: a rule for each."""
+"""How operators work for all iterations of a loop at once: a rule for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNor
 def _in_place(
     batching: Batching, node: Node, inputs: Sequence[Batched | None], busy: Sequence[int] = ()
 ) -> Batched | None:
-    """Return the same operator with the trips in place of an axis of size 1, None where that is not possible.
+    """Return the same operator with the iterations in place of an axis of size 1, None where that is not possible.
 
     busy: axes that the operator works along.
     """
@@ -54,14 +54,14 @@ def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None
 
 
 def _made(batching: Batching, node: Node, operands: Sequence[Tensor | None], **changed: Attribute) -> Batched:
-    """Return the same operator of operands that have the trips in front, with some attributes changed."""
+    """Return the same operator of operands that have the iterations in front, with some attributes changed."""
     result = node.outputs[0]
     attributes = {**node.attributes, **changed}
     return Batched(batching.graph.node(node.op, operands, (batching.trips, *result.dims), result.kind, **attributes))
 
 
 def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, Batched]:
-    """Return the first input of a node, which is the only one that differs from trip to trip."""
+    """Return the first input of a node, which is the only one that differs from iteration to iteration."""
     first, *others = inputs
     if first is None or any(other is not None and not other.same for other in others):
         raise UnsupportedCase(f"{node.op} is not calculated for several trips at once when its sizes differ")
@@ -202,7 +202,7 @@ def _gather(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 
 
 def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batched, axis: int) -> Batched:
-    """Return what stands along an axis at places that differ from trip to trip."""
+    """Return what stands along an axis at positions that differ from iteration to iteration."""
     graph, trips = batching.graph, batching.trips
     if found.same:
         return Batched(moved_to_front(graph, graph.gather(found.tensor, places.tensor, axis), axis))

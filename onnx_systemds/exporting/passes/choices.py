@@ -32,7 +32,7 @@ def _choose_in(scope: Scope, outputs: Iterable[Tensor]) -> None:
 
 
 def _become_choice(scope: Scope, node: Node) -> None:
-    """Make both branches of an If in front of it, and then a Where of each of its results, where that serves."""
+    """Make both branches of an If before it, and then a Where of each of its results, where that serves."""
     ends = [[_bare(end, body.scope) for end in body.outputs] for body in node.subgraphs()]
     inner = [each for body, own in zip(node.subgraphs(), ends) for each in needed_nodes(body.scope, own)]
     choices = list(zip(node.outputs, *ends))

@@ -152,7 +152,7 @@ def scaled_filters(node: Node) -> Array | None:
 
 
 def grouped(fusing: Fusing, node: Node) -> bool:
-    """Convolutions of one range of channels each, beside each other: one in groups.
+    """Convolutions of one range of channels each, side by side: one in groups.
 
     A depthwise layer in DML loops over its channels; the loop is unrolled, and this makes one node of its runs.
     """

@@ -50,20 +50,20 @@ class Fusing:
         return self.become(node, "Reshape", [self.inserted(node, op, inputs, whole, attributes), target])
 
     def insert(self, place: Node, node: Node) -> None:
-        """Put a new node in front of another one."""
+        """Put a new node before another one."""
         self.scope.nodes.insert(self.scope.nodes.index(place), node)
 
     def inserted(
         self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor,
         attributes: Mapping[str, Attribute] = MappingProxyType({}),
     ) -> Tensor:
-        """Put a new node in front of another one; returns its output."""
+        """Put a new node before another one; returns its output."""
         output.node = Node(op, tuple(inputs), (output,), attributes, place.place, self.scope)
         self.insert(place, output.node)
         return output
 
     def viewed(self, source: Tensor, dims: Dims, node: Node) -> Tensor | None:
-        """Return a tensor with other dims, of a Reshape in front of `node`; None where sizes must be computed."""
+        """Return a tensor with other dims, of a Reshape before `node`; None where sizes must be computed."""
         if source.dims == dims:
             return source
         if source.node is not None and source.node.op == "Reshape" and source.node.scope is self.scope:

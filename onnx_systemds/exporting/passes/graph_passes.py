@@ -51,7 +51,7 @@ def _counted(scope: Scope, outputs: Iterable[Tensor], uses: Counter[Tensor]) -> 
 
 
 def _visit(fusing: Fusing, node: Node) -> None:
-    """Turn `node` into what it is together with the nodes in front of it."""
+    """Turn `node` into what it is together with the nodes before it."""
     before = node.op
     found = joined(fusing, node) or any(rule(fusing, node) for rule in RULES.get(before, ()))
     if found and node.op != before:
@@ -102,7 +102,7 @@ def reshaped(fusing: Fusing, node: Node) -> bool:
 
 
 def chosen(fusing: Fusing, node: Node) -> bool:
-    """A Slice from a computed place to the next one, or between places that may lie outside, which Gather refuses."""
+    """A Slice from a computed position to the next one, or between positions outside, which Gather refuses."""
     start, stop, axes = node.inputs[1:4]
     if len(node.inputs) > 4 or start is None or stop is None or axes is None or axes.constant is None:
         return False

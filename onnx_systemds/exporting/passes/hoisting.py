@@ -1,4 +1,4 @@
-"""Takes out of loops what is the same in all their trips: `hoist`."""
+"""Takes out of loops what is the same in all their iterations: `hoist`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
 
 _MOVES = ("Concat", "Expand", "Reshape", "Shape", "Transpose")
 HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, *_MOVES, "MatMul", "Softmax"))
-"""Operators that do not fail when a loop that has no trips would not have reached them."""
+"""Operators that do not fail when a loop that has no iterations would not have reached them."""
 
 
 def hoist(builder: GraphBuilder) -> None:

@@ -167,7 +167,7 @@ def missing_replaced(fusing: Fusing, node: Node) -> bool:
 
 
 def _counted(condition: Tensor | None, gaps: Tensor) -> bool:
-    """Whether a condition is that some of the truths are."""
+    """Whether a condition is that some of the booleans are."""
     compared = made_by(condition, "Greater")
     source = compared.inputs[0] if compared is not None and is_number(compared.inputs[1], 0.0) else condition
     while (counting := made_by(source, *_COUNTING)) is not None:

@@ -1,7 +1,7 @@
 """How large the numbers of a finished graph may be, and whether they are whole: `magnitudes`.
 
 The bounds follow from constants and operators alone. What nothing is known of (inputs, weights in files, what a loop
-hands on) counts as whole and as large as `unknown`.
+passes on) counts as whole and as large as `unknown`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def magnitudes(scope: Scope, outputs: Iterable[Tensor], unknown: float) -> Mappi
 
 
 class _Magnitudes:
-    """Walks the nodes in their order; a body first as it begins, then with what it hands on, too."""
+    """Walks the nodes in their order; a body first as it begins, then with what it passes on, too."""
 
     def __init__(self, unknown: float) -> None:
         self.unknown = unknown

@@ -1,6 +1,6 @@
 """Makes a finished graph one of float16 or bfloat16: `narrow`.
 
-What is calculated from inputs and weights is held in 16 bits. What only counts (sizes, places, truths, whole numbers)
+What is calculated from inputs and weights is held in 16 bits. What only counts (sizes, positions, booleans, integers)
 stays in float32, as 16 bits would round it; so does an operation in which a count meets a number, which has a constant
 that 16 bits cannot hold, or which ONNX does not have for the type. Casts stand around those.
 """
@@ -57,7 +57,7 @@ _CONTROL = ("If", "Loop", "Scan")
 
 
 def _allows(builder: GraphBuilder, op: str) -> bool:
-    """Whether a branch or loop may hand on the 16 bits: bfloat16 since opset 16 alone."""
+    """Whether a branch or loop may pass on the 16 bits: bfloat16 since opset 16 alone."""
     schema = defs.get_schema(op, builder.opset, "")
     return all(_type_name(builder) in each.allowed_type_strs for each in schema.type_constraints
                if each.type_param_str == "V")

@@ -1,7 +1,7 @@
 """The body of a loop over ranges of rows for all rows at once, where each row of its results comes from the same row.
 
 A script that scores 64 rows at a time gives the same numbers when it scores them all; `Rowwise` shows that of a body,
-operator by operator, and makes its nodes anew for the whole matrix.
+operator by operator, and makes its nodes again for the whole matrix.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def ranges_cover(rows: Range, height: Dim, trip: str, trips: Dim) -> bool:
     start = rows.start
     match start:
         case Expression(terms=(((Operation(operator="mod", left=left, right=right),), 1),)) if (
-            right in (height, maximum(height, 1))  # by 0 rows the remainder is 0, and there are no trips
+            right in (height, maximum(height, 1))  # by 0 rows the remainder is 0, and there are no iterations
         ):
-            start = left  # which is less, as long as the trips do not reach beyond the last row
+            start = left  # which is less, as long as the iterations do not reach beyond the last row
     size = substitute(start, {trip: symbol(trip) + 1}) - start
     if not isinstance(size, int) or size < 1 or substitute(start, {trip: 0}) != 0:
         return False
@@ -37,7 +37,7 @@ def ranges_cover(rows: Range, height: Dim, trip: str, trips: Dim) -> bool:
 
 
 class Rowwise:
-    """Makes the nodes of a loop's body anew, outside of it, for all rows."""
+    """Makes the nodes of a loop's body again, outside of it, for all rows."""
 
     def __init__(self, graph: Operators, scope: Scope, rows: Range, height: Dim) -> None:
         """`scope` is the body, which reads and writes `rows` of matrices of `height` rows."""
@@ -84,7 +84,7 @@ class Rowwise:
             self.whole[result] = self.graph.node(node.op, operands, self._dims(result), result.kind, **node.attributes)
 
     def _make_once(self, node: Node) -> None:
-        """Make a node that is the same in all trips."""
+        """Make a node that is the same in all iterations."""
         operands = [None if tensor is None else self._outside(tensor) for tensor in node.inputs]
         missing = any(a is not None and b is None for a, b in zip(node.inputs, operands))
         if not missing and not node.subgraphs():
@@ -92,14 +92,14 @@ class Rowwise:
             self.same[result] = self.graph.node(node.op, operands, result.dims, result.kind, **node.attributes)
 
     def _outside(self, tensor: Tensor) -> Tensor | None:
-        """Return a tensor that is the same in all trips, None for others."""
+        """Return a tensor that is the same in all iterations, None for others."""
         return self.same.get(tensor, tensor if self.graph.visible(tensor) else None)
 
     def _dims(self, tensor: Tensor) -> Dims:
         return (self.height, *tensor.dims[1:])
 
     def _is_range(self, node: Node) -> bool:
-        """Whether a Slice reads the rows of the trip, of a matrix with just the rows that are written."""
+        """Whether a Slice reads the rows of the iteration, of a matrix with just the rows that are written."""
         source, start, axes = (node.operand(place) for place in (0, 1, 3))
         if axes.constant is None or len(node.inputs) > 4:
             return False
@@ -144,7 +144,7 @@ class Rowwise:
 def all_rows(
     graph: Operators, scope: Scope, trip: str, trips: Dim, writes: Sequence[tuple[Tensor, Range, Dim]]
 ) -> list[Tensor]:
-    """Return the matrices of all rows for parts that the trips write into ranges of matrices (part, rows, height)."""
+    """Return the matrices of all rows. parts: what iterations write into ranges of matrices (part, rows, height)."""
     made: list[Tensor] = []
     for part, rows, height in writes:
         if not ranges_cover(rows, height, trip, trips):

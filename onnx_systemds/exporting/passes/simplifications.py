@@ -9,7 +9,7 @@ from onnx_systemds.exporting.graph.operators import TO_THE_END, broadcast
 from onnx_systemds.exporting.passes.fusing import Fusing, number_of, reduced_axes
 
 _EXACT = 2.0**22
-"""Whole numbers up to here, and their sums, are exact in float32."""
+"""Integers up to here, and their sums, are exact in float32."""
 
 
 def clipped(fusing: Fusing, node: Node) -> bool:
@@ -38,7 +38,7 @@ def clipped(fusing: Fusing, node: Node) -> bool:
 
 
 def chosen_truths(fusing: Fusing, node: Node) -> bool:
-    """Truths of which a condition chooses one: onnxruntime has no Where for them."""
+    """Booleans of which a condition chooses one: onnxruntime has no Where for them."""
     condition, yes, no = (node.operand(place) for place in range(3))
     if node.outputs[0].kind != BOOL:
         return False
@@ -56,7 +56,7 @@ def chosen_truths(fusing: Fusing, node: Node) -> bool:
 
 
 def counted_back(fusing: Fusing, node: Node) -> bool:
-    """A Slice to the end of an axis, or with bounds a known number of places before it: its size need not be known."""
+    """A Slice whose bounds are the end of an axis, or known positions before it: its size need not be known."""
     x, *bounds = node.inputs[:3]
     axes = node.inputs[3] if len(node.inputs) == 4 else None
     if x is None or axes is None or axes.constant is None or axes.constant.size != 1:
@@ -71,7 +71,7 @@ def counted_back(fusing: Fusing, node: Node) -> bool:
 
 
 def moved_back(fusing: Fusing, node: Node) -> bool:
-    """A product with whole numbers of a known range that are moved by a number, and back by it."""
+    """A product with integers of a known range that are moved by a number, and back by it."""
     for moved, factor in pairs(node):
         for other, number in pairs(fusing.single(moved, "Add")):
             for whole, shift in pairs(fusing.single(other, "Add")):

@@ -43,7 +43,7 @@ def _is_free(fusing: Fusing, tensor: Tensor, dims: Dims, depth: int) -> bool:
 
 
 def _with_dims(fusing: Fusing, tensor: Tensor, dims: Dims, place: Node) -> Tensor:
-    """Return a number for which `_is_free` holds with other dims, made in front of a node."""
+    """Return a number for which `_is_free` holds with other dims, made before a node."""
     if tensor.constant is not None:
         return fusing.builder.constant(tensor.constant.reshape([1] * len(dims)), tensor.kind)
     before, made = made_by(tensor, "Reshape"), tensor.node
@@ -67,7 +67,7 @@ def inverse(fusing: Fusing, node: Node) -> bool:
 
 
 def cell(fusing: Fusing, node: Node) -> bool:
-    """A Slice along one axis of a Slice along another one, at known places."""
+    """A Slice along one axis of a Slice along another one, at known positions."""
     before = fusing.single(node.inputs[0], "Slice")
     cuts = None if before is None else (cut_of(before), cut_of(node))
     if before is None or cuts is None or cuts[0] is None or cuts[1] is None or cuts[0][2] == cuts[1][2]:

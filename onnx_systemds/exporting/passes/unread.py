@@ -9,7 +9,7 @@ from onnx_systemds.exporting.graph.liveness import captured, needed_nodes, neede
 from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
 
 _BEFORE_STATES = 2
-"""Inputs of a Loop, and of its body, in front of what it hands on from trip to trip."""
+"""Inputs of a Loop, and of its body, before what it passes on from iteration to iteration."""
 
 
 def drop_unread(builder: GraphBuilder) -> None:
@@ -44,7 +44,7 @@ def _keep_results(node: Node, kept: list[int]) -> None:
 
 
 def _keep_states(node: Node, read: Container[Tensor]) -> None:
-    """Leave out what a Loop hands on for itself alone; what it collects in each trip stands after what it hands on."""
+    """Drop the states that only the Loop itself reads; collected outputs come after the states."""
     body = node.subgraphs()[0]
     states = body.inputs[_BEFORE_STATES:]
     kept = {place for place, output in enumerate(node.outputs) if output in read}

@@ -1,7 +1,7 @@
-"""Puts whole numbers that float32 does not hold into float64: `widen`.
+"""Puts integers that float32 does not hold into float64: `widen`.
 
-Hashes, moduli and words of bits are calculated with whole numbers beyond 2^24, of which float32 holds some alone. What
-is only an output, or goes on as a float, may be rounded. What is rounded to a whole number, divided with a remainder or
+Hashes, moduli and words of bits are calculated with integers beyond 2^24, of which float32 holds some alone. What
+is only an output, or goes on as a float, may be rounded. What is rounded to an integer, divided with a remainder or
 made an int must be exact, and so must all that it is calculated from; so must a difference of such numbers, and what is
 compared or put in order. Inputs and weights are what float32 holds.
 """
@@ -20,7 +20,7 @@ from onnx_systemds.exporting.passes.magnitudes import RULES, Magnitude, magnitud
 from onnx_systemds.exporting.passes.retyping import Retyping
 
 _EXACT = 2.0**24
-"""Up to here float32 holds every whole number."""
+"""Up to here float32 holds every integer."""
 _LARGEST = 2.0**53
 _GROWING = frozenset(("Add", "Cast", "CumSum", "Gemm", "MatMul", "Mul", "Pow", "ReduceSum", "Sub"))
 """What may give a larger number than it takes; the others choose one, or make it smaller."""
@@ -31,7 +31,7 @@ _OF_ANY_FLOAT = frozenset((*_COMPARING, "Cast", "IsInf", "IsNaN"))
 
 
 def widen(builder: GraphBuilder) -> None:
-    """Calculate whole numbers beyond 2^24 in float64 where they must be exact; notes those that are rounded even so."""
+    """Calculate integers beyond 2^24 in float64 where they must be exact; notes those that are rounded even so."""
     if builder.dtype != "float32":
         return
     outputs = [tensor for _, tensor in builder.outputs]
@@ -56,12 +56,12 @@ def widen(builder: GraphBuilder) -> None:
 
 
 def _rounds(node: Node) -> bool:
-    """Whether a node makes whole numbers of others, or takes them for exact."""
+    """Whether a node makes integers of others, or takes them for exact."""
     return node.op in _ROUNDING or (node.op == "Cast" and node.outputs[0].kind in (INT, WIDE))
 
 
 def _divides_whole(node: Node) -> bool:
-    """Whether a node is certainly about whole numbers, of inputs, too: a quotient or remainder of such, or bits."""
+    """Whether a node is certainly about integers, of inputs, too: a quotient or remainder of such, or bits."""
     if node.op == "Cast" and node.outputs[0].kind == INT:
         return made_by(node.inputs[0], "Clip") is not None
     return node.op == "Mod" or whole_quotient(node) is not None or (
@@ -74,7 +74,7 @@ def _is_beyond(tensor: Tensor, sizes: Mapping[Tensor, Magnitude]) -> bool:
 
 
 def _beyond(nodes: Iterable[Node], edges: Sequence[Edge], sizes: Mapping[Tensor, Magnitude]) -> set[Tensor]:
-    """Return the floats in whose calculation a whole number beyond 2^24 has a part."""
+    """Return the floats in whose calculation an integer beyond 2^24 has a part."""
     found = {tensor for node in nodes for tensor in node.outputs
              if (node.op in _GROWING and _is_beyond(tensor, sizes))
              or (node.op == "Div" and node.inputs[1] is not None and _is_beyond(node.inputs[1], sizes))}
@@ -102,7 +102,7 @@ def _carried(nodes: Iterable[Node], wide: set[Tensor]) -> set[Tensor]:
 
 
 def _notes(builder: GraphBuilder, nodes: Iterable[Node], beyond: Collection[Tensor]) -> Iterator[str]:
-    """Yield where float32 rounds a whole number that may matter: in an output, and beside what is compared."""
+    """Yield where float32 rounds an integer that may matter: in an output, and beside what is compared."""
     advice = "--dtype float64 has them exact"
     for name, tensor in builder.outputs:
         if tensor in beyond:

@@ -22,7 +22,7 @@ from onnx_systemds.importing.passes.joined_operations import JoinedOperations
 
 STATEMENTS_PER_BLOCK = 100
 # The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.
-# A condition that its compiler could decide is folded away; an empty loop would mark the function to be compiled anew
+# A condition that its compiler could decide is folded away; an empty loop would mark the function to be recompiled
 # at each call, which in SystemDS 3.4 keeps sizes of the call before (see docs/decisions/0004-block-cuts.md).
 NEVER = "never = time() < 0"
 GUARDED = "if (never) {  # keeps calls of a function apart, which the engine else may take for equal"
@@ -154,7 +154,7 @@ class _Block:
                 self.kinds[name] = kind
 
     def refuses(self, step: _Step) -> str | None:
-        """The cut that a statement needs in front of it, if it does."""
+        """The cut that a statement needs before it, if it does."""
         reason = self.joined.reason(step.operations) if step.is_plain else None
         if reason is not None:
             return f"{_CUT}cuts the block: {reason}"
@@ -163,7 +163,7 @@ class _Block:
         return reason or self._inlined_reason(step)
 
     def _reason_by_kind(self, operations: Iterable[tree.Node], kinds: set[str]) -> str | None:
-        """The cut in front of a statement that reads names of these kinds."""
+        """The cut before a statement that reads names of these kinds."""
         binaries = [node for node in operations if isinstance(node, tree.Binary)]
         calls = [node for node in operations if isinstance(node, tree.Call)]
         if any(call.function in ("min", "max") and call.function in kinds for call in calls):
@@ -183,7 +183,7 @@ class _Block:
         return None
 
     def _inlined_reason(self, step: _Step) -> str | None:
-        """The cut in front of a call, for what the engine would join of the function and statements in front of it."""
+        """The cut before a call, for what the engine would join of the function and statements before it."""
         for assigned in step.assigned:
             if assigned is step.statement:
                 return None

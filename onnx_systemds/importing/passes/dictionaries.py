@@ -1,6 +1,6 @@
 """The dictionary of strings: a name of its own for each of its states.
 
-Generators write `OLD_TEXTS` for the dictionary in front of a statement and `NEW_TEXTS` for the one after it, since the
+Generators write `OLD_TEXTS` for the dictionary before a statement and `NEW_TEXTS` for the one after it, since the
 order of all statements is known at the end only.
 """
 

@@ -36,7 +36,7 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
     functions: those that it calls, by name.
     """
     if not has_loop(function):
-        return function  # the engine compiles it once, or anew at each call
+        return function  # the engine compiles it once, or again at each call
     names = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
     hidden, read = set[str](), _read(function.body, functions)
     while True:  # what is known of one may be known of others no more once it is hidden
@@ -134,7 +134,7 @@ class _Counts:
         return statement if is_same else replace(statement, body=body, otherwise=otherwise)
 
     def _loop(self, loop: tree.For | tree.While) -> list[tree.Statement]:
-        """What a loop carries from one trip to the next stands for itself in its body, where its count is known."""
+        """A value that a loop carries stands for itself in the body, if its count is known."""
         before, carried = dict(self.known), [name for name in assigned(loop.body) if name in self.known]
         counted, hidden = {name for name in carried if before[name]}, set[str]()
         while True:
@@ -148,7 +148,8 @@ class _Counts:
             else:
                 break
         self.wanted |= inner.wanted - set(carried)
-        # That a value of its own changes is seen after one trip; that of others is not, nor that there was no trip.
+        # That a value of its own changes is seen after one iteration; that of others is not, nor that there was no
+        # iteration.
         ends = [name for name in carried if inner.known[name] - {name} and name in self.read]
         if isinstance(loop, tree.For) and loop.parallel:  # hands nothing on
             ends = []
@@ -221,7 +222,7 @@ class _Counts:
 
 
 def _with_hidden_ends(body: tree.Block, names: Sequence[str]) -> tree.Block:
-    """The body of a loop that hides zeros at its end: by the cut in front of the copies that it ends in, if it does."""
+    """The body of a loop that hides zeros at its end: by the cut before the copies that it ends in, if it does."""
     cuts = [number for number, statement in enumerate(body) if is_never(statement) and not assigned((statement,))]
     copies: dict[str, str] = {}
     for statement in body[cuts[-1] + 1 :] if cuts else ():

@@ -49,7 +49,7 @@ class _Found:
 
 
 class JoinedOperations:
-    """Which statements the engine would join with those in front of them in a block.
+    """Which statements the engine would join with those before them in a block.
 
     values: those that the block assigns to variables. uses: how often a variable is read in the function. scalars: the
     variables that are numbers of the run.
@@ -61,7 +61,7 @@ class JoinedOperations:
         self._scalars = scalars
 
     def reason(self, nodes: Iterable[tree.Node]) -> str | None:
-        """Why a statement that assigns a value has to be cut off from those in front of it; None where it has not.
+        """Why a statement that assigns a value has to be cut off from those before it; None where it has not.
 
         nodes: all of the value that are operators, calls or slices, if not more.
         """

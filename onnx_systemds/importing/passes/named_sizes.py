@@ -1,7 +1,7 @@
 """Sizes that the run decides, with a name each: what a function calculates again and again of the sizes it is given.
 
 The height of an image after three convolutions is ``(((h - 1) %/% 2) %/% 2) %/% 2 + 1`` wherever it is needed. It gets
-a name in front of its first use; the number is the same. The sum ``k*a*b + k*a + k*b + k`` is ``k*(a + 1)*(b + 1)``.
+a name before its first use; the number is the same. The sum ``k*a*b + k*a + k*b + k`` is ``k*(a + 1)*(b + 1)``.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _is_worth_a_name(size: tree.Expression) -> bool:
 
 
 class _Naming:
-    """Writes names for sizes into statements, and defines each in front of the first that uses it."""
+    """Writes names for sizes into statements, and defines each before the first that uses it."""
 
     def __init__(self, sizes: _Sizes, wanted: set[tree.Expression], names: Names) -> None:
         self.sizes = sizes
@@ -152,7 +152,7 @@ class _Naming:
         self.new: list[tree.Statement] = []
 
     def statements(self, statement: tree.Statement) -> Iterator[tree.Statement]:
-        """The statement with names, the definitions that it needs in front of it."""
+        """The statement with names, the definitions that it needs before it."""
         self.new = []
         found = rewritten(statement, lambda node: node, self._size)
         yield from (with_origin(definition, statement.origin) for definition in self.new)

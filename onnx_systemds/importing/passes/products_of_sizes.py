@@ -1,7 +1,7 @@
 """Products of three sizes and more, so that the engine's compiler knows them wherever it knows the sizes.
 
 The compiler makes one operation of ``a * b * c``, and that is calculated neither while it compiles nor where it follows
-the sizes of matrices: what is made of it is compiled anew at each call. Of ``(a * b - 0) * c`` it knows the value. What
+the sizes of matrices: what is made of it is recompiled at each call. Of ``(a * b - 0) * c`` it knows the value. What
 only gives a matrix another shape stays as it is: the compiler counts its cells, but for those of a function's result.
 What an ifelse is given stays, too: the compiler must not know the size of one operand alone
 (``ifelse-of-a-vector-of-unknown-length`` in `engine.faults`).

@@ -11,7 +11,7 @@ _DEPTH = 2
 
 
 def with_scope_comments(body: tree.Block) -> tree.Block:
-    """The statements, with the module of their nodes in front of the first of each group: a layer, or a larger part."""
+    """The statements, with the module of their nodes before the first of each group: a layer, or a larger part."""
     found: list[tree.Statement] = []
     current = ""
     for statement in body:

@@ -1,6 +1,6 @@
 """Range of floats that were sizes becomes the Range of these sizes, and its elements floats.
 
-Condition: each input is a whole number known at conversion, or cast from an integer that is followed as a size.
+Condition: each input is an integer known at conversion, or cast from an integer that is followed as a size.
 Reason: so the number of elements is known as an expression of sizes, while it is the run that decides how many floats
 there are between others. PyTorch's ``arange(1, height + 1, dtype=float)`` is written so.
 """
@@ -15,7 +15,7 @@ from onnx_systemds.model.ir import Node
 
 RULE = "counted-ranges"
 NEEDS = ("Range",)
-_EXACT = 1 << 24  # whole numbers up to this one are floats of FP32
+_EXACT = 1 << 24  # integers up to this one are floats of FP32
 
 
 def count_range(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
@@ -37,7 +37,7 @@ def count_range(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ..
 
 
 def _whole(facts: InferenceFacts, before: Sequence[Node], position: int, writer: NodeWriter) -> str | None:
-    """An input as an int64, None where it may be no whole number, or one that is not followed."""
+    """An input as an int64, None where it may be no integer, or one that is not followed."""
     known = facts.constant(position)
     if known is not None:
         number = float(known.ravel()[0]) if known.size == 1 else 0.5

@@ -22,7 +22,7 @@ from onnx_systemds.model.ir import Node
 RULE = "elementwise-sinking"
 _MOVEMENTS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
 _LARGE_TABLE = 1024
-"""Places along the axis of a Gather, of which it is taken to choose fewer, where it is not known how many it takes."""
+"""If the number of indices of a Gather is unknown, it is assumed to be smaller than an axis of this size."""
 _MEANS = ("AveragePool", "GlobalAveragePool")
 NEEDS = (*_MOVEMENTS, *_MEANS, "Gather", "MaxPool")
 _RISING = ("Relu", "Clip", *QUANTIZING)  # the latter by a positive scale
@@ -56,7 +56,7 @@ def sink_elementwise(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Nod
 
 
 def _attributes(facts: NodeFacts, made: Node) -> Mapping[str, Any]:
-    """Those of the node that goes after: a Gather gives its axis as many places as the indices have axes."""
+    """Those of the node that goes after: a Gather gives its axis as many positions as the indices have axes."""
     if facts.node.op_type != "Gather":
         return made.attributes
     others = {name: value for name, value in made.attributes.items() if name != "axis"}

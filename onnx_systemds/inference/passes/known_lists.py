@@ -1,6 +1,6 @@
 """Operators on sequences and optionals become plain operators on the items, by the list rules of the operators.
 
-Condition: the items are known at conversion; a loop that carries such lists makes a known number of trips, not too
+Condition: the items are known at conversion; a loop that carries such lists makes a known number of iterations, not too
 many. Reason: what exporters write (a sequence made of known tensors, taken apart again) leaves nothing in the script.
 """
 

@@ -1,7 +1,7 @@
 """A Scan over rows that gives the squared distances of a matrix to each becomes CDist, and a Transpose of that.
 
 So skl2onnx writes nearest neighbours, kernels and kmeans. Condition: the numbers are `float` or `double`, and the body
-subtracts the row from the matrix, which it hands on as it is, and sums the squares of each row. Reason: as many steps
+subtracts the row from the matrix, which it passes on as it is, and sums the squares of each row. Reason: as many steps
 as there are features instead of rows.
 """
 
@@ -51,7 +51,7 @@ def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...]
 
 
 def _sums_squares(body: Graph) -> bool:
-    """Whether a body hands on its first input, and gives the sums of the squares of its differences from the second."""
+    """Whether a body passes on its first input and returns the sums of squared differences from the second."""
     x, row = (given.name for given in body.inputs)
     handed, summed = (handed_on(body.nodes, output.name) for output in body.outputs)
     total = made_by(summed, body.nodes, "ReduceSumSquare")

@@ -54,7 +54,7 @@ def around(dims: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
 class AlongAxis:
     """A matrix whose rows, or else columns, run along an axis, so that parts of the axis are parts of the matrix.
 
-    before, after: elements of the axes before and after it. by_rows: whether places of the axis are rows.
+    before, after: elements of the axes before and after it. by_rows: whether positions of the axis are rows.
     """
 
     before: Dim
@@ -80,7 +80,7 @@ class AlongAxis:
 
 
 def along_axis(dims: Sequence[Dim], axis: int) -> AlongAxis:
-    """By rows where nothing is in front of the axis."""
+    """By rows where nothing is before the axis."""
     before, _, after = around(dims, axis)
     return AlongAxis(before, after, before == 1)
 

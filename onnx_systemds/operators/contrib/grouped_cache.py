@@ -80,7 +80,7 @@ def with_cache(node: Expansion, sizes: Sizes, key: str, value: str) -> tuple[str
 
 
 def held_places(node: Expansion, sizes: Sizes) -> str:
-    """The places of the tokens whose keys are looked at, counted from the first token of all: [B, T]."""
+    """The positions of the tokens whose keys are looked at, counted from the first token of all: [B, T]."""
     places = node.count_up(_row_count(node, sizes))
     return node.emit("Add", node.emit("Sub", sizes.before, sizes.resident), places)
 

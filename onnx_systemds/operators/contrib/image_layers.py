@@ -78,7 +78,7 @@ def conv_transpose_with_dynamic_pads(node: Expansion) -> None:
 
 @expander("NhwcFusedConv", domain=CONTRIB)
 def nhwc_fused_conv(node: Expansion) -> None:
-    """FusedConv of images whose channels lie after the places; so they do in the weight and in what is added."""
+    """FusedConv of images with the channels last, also in the weight and in what is added."""
     rank = node.rank("X")
     attributes = node.attributes("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "activation",
                                  "activation_params")

@@ -44,7 +44,7 @@ def crop_and_resize(node: Expansion) -> None:
 
 
 def _places(node: Expansion, side: int, count: int, axis: int) -> tuple[str, str]:
-    """For each box the places along one axis, from -1 to 1, and whether they are inside: [boxes, count]."""
+    """For each box the positions along one axis, from -1 to 1, and whether they are inside: [boxes, count]."""
     dtype = node.dtype("X")
     first, last = (node.slice(node.input("rois"), 1, start, start + 1) for start in (side, side + 2))
     steps = [0.5] if count == 1 else [step / (count - 1) for step in range(count)]

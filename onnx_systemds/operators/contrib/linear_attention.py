@@ -16,7 +16,7 @@ _SINCE = 27  # the opset from which on ONNX has LinearAttention
 
 @expander("CausalConvWithState", domain=CONTRIB)
 def causal_conv_with_state(node: Expansion) -> None:
-    """A depthwise convolution along time, of what lies before each place; the last places are the state."""
+    """A depthwise convolution along time, of what lies before each place; the last positions are the state."""
     if node.attribute("ndim") != 1 or node.attribute("state_window"):
         raise UnsupportedCase("CausalConvWithState of several axes or states, which onnxruntime computes on no CPU")
     channels, _, taps = node.known_dims("weight", "a convolution's weight")

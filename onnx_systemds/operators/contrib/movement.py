@@ -75,7 +75,7 @@ def bias_softmax(node: Expansion) -> None:
 
 @expander("NhwcMaxPool", domain=CONTRIB)
 def nhwc_max_pool(node: Expansion) -> None:
-    """MaxPool of images whose channels lie after the places."""
+    """MaxPool of images with the channels last."""
     rank = node.rank("x")
     first = node.channels_first(node.input("x"), rank)
     attributes = node.attributes("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
@@ -100,7 +100,7 @@ def grid_sample(node: Expansion) -> None:
 
 @expander("NhwcConv", domain=CONTRIB)
 def nhwc_conv(node: Expansion) -> None:
-    """Conv of images whose channels lie after the places; so they do in the weight."""
+    """Conv of images with the channels last, also in the weight."""
     rank = node.rank("X")
     attributes = node.attributes("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     given = [node.channels_first(node.input(position), rank) for position in (0, 1)]

@@ -35,7 +35,7 @@ def _true_places(node: Expansion, mask: str) -> str:
 
 @expander("RestorePadding", domain=CONTRIB)
 def restore_padding(node: Expansion) -> None:
-    """The tokens at their places, zeros elsewhere."""
+    """The tokens at their positions, zeros elsewhere."""
     offsets = node.input("token_offset")
     places = _token_places(node, node.input("input"), offsets)
     size = node.emit("Concat", node.emit("Shape", node.reshape(offsets, -1)),
@@ -47,7 +47,7 @@ def restore_padding(node: Expansion) -> None:
 
 
 def _token_places(node: Expansion, tokens: str, offsets: str) -> str:
-    """The places of the tokens among the padded ones: the first offsets."""
+    """The positions of the tokens among the padded ones: the first offsets."""
     flat = node.cast(node.reshape(offsets, -1), "int64")
     count = node.emit("Shape", tokens, start=0, end=1)
     return node.emit("Slice", flat, node.known([0]), count, node.known([0]))

@@ -1,4 +1,4 @@
-"""Streams beside each other in the place of one residual stream: HyperConnectionPreMix and -PostMix of onnxruntime."""
+"""Streams side by side in the place of one residual stream: HyperConnectionPreMix and -PostMix of onnxruntime."""
 
 from __future__ import annotations
 

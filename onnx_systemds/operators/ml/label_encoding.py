@@ -72,7 +72,7 @@ def label_encoder_1(node: NodeView) -> Fragment:
 
 @generator("CategoryMapper", since=1, domain=ML)
 def category_mapper(node: NodeView) -> Fragment:
-    """From texts to the integers in the same places, or back; the last of equal ones counts."""
+    """From texts to the integers in the same positions, or back; the last of equal ones counts."""
     texts = np.array(node.attribute("cats_strings") or (), dtype=object)
     return _between(node, texts, np.array(node.attribute("cats_int64s") or (), dtype=np.int64))
 
@@ -120,7 +120,7 @@ def _numbers(node: NodeView, column: Array) -> Array:
 
 
 def _is_whole(node: NodeFacts) -> bool:
-    """Whether the elements are whole numbers, as codes are."""
+    """Whether the elements are integers, as codes are."""
     return node.dtype("X") in INTEGER_DTYPES or node.dtype("X") == "string"
 
 

@@ -131,9 +131,9 @@ def _map_size(node: NodeFacts) -> Dim:
 
 @generator("CastMap", since=1, domain=ML)
 def cast_map(node: NodeView) -> Fragment:
-    """Dense: the values by ascending key. Sparse: in the places that the keys name, others hold 0.
+    """Dense: the values by ascending key. Sparse: in the positions that the keys name, others hold 0.
 
-    What onnxruntime does decides on texts: numbers have six places after the point, and the fill is 0.f.
+    What onnxruntime does decides on texts: numbers have six digits after the point, and the fill is 0.f.
     """
     value, target = _types(node)[1], _CASTS[str(node.attribute("cast_to"))]
     to_text = target == "string"

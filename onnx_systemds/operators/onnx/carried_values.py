@@ -17,7 +17,7 @@ from onnx_systemds.operators.api.layout import LIST, boundary_form
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS, TEXTS
 from onnx_systemds.operators.api.sub_function import SubFunction
 
-# Where an old value is handed on after a new one in a block, the engine hands on the new one.
+# Where an old value is passed on after a new one in a block, the engine passes on the new one.
 _COPIES_CUT = 'if (never) { print("never") }  # cuts the block: what is handed on would be overwritten before'
 
 
@@ -158,7 +158,7 @@ UNCHANGED = Changes(False, False)
 class Iteration:
     """The call of a loop's body in each iteration.
 
-    before: statements in front of the loop, in one text with it. call: the call. after: statements at the end of the
+    before: statements before the loop, in one text with it. call: the call. after: statements at the end of the
     iteration, by which its results become the carried values.
     """
 

@@ -144,7 +144,7 @@ _MOST_TRIPS = 2**53  # a larger trip count means: until the condition says so
 
 @shape_rule("Loop")
 def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """The carried values, and the collected ones with the number of trips in front."""
+    """The carried values, and the collected ones with the number of iterations in front."""
     facts = cast(InferenceFacts, node)
     graph = facts.graph_attribute("body")
     carried = [facts.value(position) for position in range(2, facts.input_count)]

@@ -156,7 +156,7 @@ def along_axes(node: NodeView, flat: str, dims: Dims) -> list[str]:
 
 
 def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
-    """Text of the column of row-major positions in ``outer`` of all places of ``inner``, without the skipped axis."""
+    """Text of a column: the row-major positions in ``outer`` of all positions of ``inner``, without one axis."""
     terms: list[str] = []
     count = product(inner)
     steps, own = strides(outer), strides(inner)
@@ -183,7 +183,7 @@ def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
 def element_index(node: NodeView) -> str:
     """Text of the column of positions (from 1) in the first input that the second one, indices along an axis, names.
 
-    They are computed in a view with the axis in front of its columns: that is faster than in one long column.
+    They are computed in a view with the axis before its columns: that is faster than in one long column.
     """
     outer, inner, axis = node.dims(0), node.dims(1), node.axis()
     view = split_view(inner, axis)
@@ -326,7 +326,7 @@ def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("Compress", since=9)
 def compress(node: NodeView) -> Fragment:
-    """Rows by a 0/1 column, with the axis in the rows; places after the condition's end are dropped."""
+    """Rows by a 0/1 column, with the axis in the rows; positions after the condition's end are dropped."""
     dims = node.dims("input")
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()

@@ -78,7 +78,7 @@ def _concat_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 
 @generator("Concat", since=(1, 4))
 def concat(node: NodeView) -> Fragment:
-    """Columns side by side, or rows one below the other where nothing is in front of the axis."""
+    """Columns side by side, or rows one below the other where nothing is before the axis."""
     axis = node.axis(default=1)
     dims = node.output_dims()
     filled = [position for position in range(node.input_count) if node.dims(position)[axis] != 0]
@@ -133,7 +133,7 @@ def split_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("Split", since=(1, 2, 13, 18))
 def split(node: NodeView) -> Fragment:
-    """Runs of columns, or of rows where nothing is in front of the axis; only those that are wanted."""
+    """Runs of columns, or of rows where nothing is before the axis; only those that are wanted."""
     dims, axis = node.dims("input"), node.axis(default=0)
     along = along_axis(dims, axis)
     fragment = node.fragment()
@@ -309,7 +309,7 @@ def _tiles(node: NodeFacts) -> Sequence[Dim]:
 
 @generator("Tile", since=(1, 6))
 def tile(node: NodeView) -> Fragment:
-    """Copies of an axis are a new axis in front of it, on which the input does not vary."""
+    """Copies of an axis are a new axis before it, on which the input does not vary."""
     dims: list[Dim] = []
     varies: list[bool] = []
     for dim, times in zip(node.dims("input"), _tiles(node)):

@@ -83,7 +83,7 @@ def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
     whole, sums = node.temporary("whole"), node.call("cumulative_row_sum", x)
     if isinstance(size, int):
         text = f"cbind({zeros}, {whole}[, 1:{size - 1}])"
-    else:  # of one element there is none in front of the last
+    else:  # of one element there is none before the last
         sums, text = f"cbind({zeros}, {sums})", f"{whole}[1:{node.dim(before)}, 1:{node.dim(size)}]"
     return node.result(text, View(before, size), before=[f"{whole} = {sums}"])
 

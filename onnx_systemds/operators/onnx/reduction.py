@@ -221,7 +221,7 @@ class _Steps:
         self.text = ""
 
     def fragment(self) -> Fragment:
-        """Reduce the last run first, then those in front of it."""
+        """Reduce the last run first, then those before it."""
         if len(self.runs) == 1 and self.reduction.whole:
             # the wanted form of the consumers is the scalar; the view of the input is free
             size = self.runs[0][1]

@@ -1,4 +1,4 @@
-"""RoiAlign, MaxRoiPool and DeformConv: images read at regions and places that the run decides."""
+"""RoiAlign, MaxRoiPool and DeformConv: images read at regions and positions that the run decides."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def _weights_at_run_time(node: NodeView, how: Resampling, at: str, size: str, sc
 
 
 def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> bool:
-    """Repeat each element where an axis gets a whole number of times as long; False where that is not so."""
+    """Repeat each element where an axis gets an integer of times as long; False where that is not so."""
     centred = how.coordinates in ("half_pixel", "pytorch_half_pixel") and how.nearest_mode.startswith("round")
     plain = how.coordinates == "asymmetric" and how.nearest_mode in ("floor", "simple")
     if how.mode != "nearest" or given.scale is None or not given.scale.is_integer() or not (centred or plain):

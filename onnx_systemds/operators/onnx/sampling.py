@@ -28,7 +28,7 @@ def affine_grid_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("AffineGrid", since=20)
 def affine_grid(node: NodeView) -> Fragment:
-    """The places of a regular grid times each batch entry's matrix."""
+    """The positions of a regular grid times each batch entry's matrix."""
     spatial = node.require_integers("size", "the size")[2:]
     batch, rank, count = node.dims("theta")[0], len(spatial), product(spatial)
     before, base = _places(node, spatial)
@@ -75,7 +75,7 @@ def _ticks(size: int, aligned: bool) -> Array:
 
 @shape_rule("GridSample")
 def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """Batch and channels of the input, places of the grid."""
+    """Batch and channels of the input, positions of the grid."""
     for axis in range(2, node.rank("X")):
         node.assume_elements("X", axis)
     return (node.tensor((*node.dims("X")[:2], *node.dims("grid")[1:-1])),)

@@ -256,7 +256,7 @@ def scan_8(node: NodeView) -> Fragment:
 class _EntryRows:
     """What a Scan of version 8 reads and writes as rows of matrices: one for each entry of the batch, or each step.
 
-    before: the statements in front of the loops. results: the matrices that are outputs, by their positions.
+    before: the statements before the loops. results: the matrices that are outputs, by their positions.
     """
 
     def __init__(self, node: NodeView) -> None:

@@ -174,7 +174,7 @@ class Steps:
 
 
 def part_of_axis(node: NodeView, along: AlongAxis, matrix: str, start: Dim, count: Dim) -> str:
-    """``count`` places of an axis from ``start`` (from 0) on, by a function where the run may find them to be none.
+    """``count`` positions of an axis from ``start`` (from 0) on, by a function where the run may find them to be none.
 
     The engine refuses empty ranges.
     """

@@ -187,7 +187,7 @@ def concat_from_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("ConcatFromSequence", since=11)
 def concat_from_sequence_11(node: NodeView) -> Fragment:
-    """Below each other along the first axis, else beside each other over what is in front of the axis."""
+    """Below each other along the first axis, else side by side over what is before the axis."""
     stacked = bool(node.attribute("new_axis"))
     dims = node.output_dims()
     axis = node.normalize_axis(int(node.attribute("axis")), len(dims))
@@ -200,7 +200,7 @@ def concat_from_sequence_11(node: NodeView) -> Fragment:
         raise UnsupportedCase("the items' dims in front of the axis are only known when the model runs")
     joined_items = node.temporary("joined")
     before.append(f"{joined_items} = {node.call('concat_items', items, node.dim(product(in_front)))}")
-    text = joined_items  # with the axis in front of it in the rows; its size shows in the result only
+    text = joined_items  # with the axis before it in the rows; its size shows in the result only
     if axis == 0:
         text = f"matrix({text}, rows=length({items}), cols=length({text}) / length({items}))"
     elif axis > 1:
@@ -224,7 +224,7 @@ def split_to_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("SplitToSequence", since=11)
 def split_to_sequence_11(node: NodeView) -> Fragment:
-    """Cut into column blocks over what is in front of the axis; each item is then brought into its own form."""
+    """Cut into column blocks over what is before the axis; each item is then brought into its own form."""
     dims = node.dims("input")
     axis = node.axis()
     size, inner = dims[axis], product(dims[axis + 1 :])

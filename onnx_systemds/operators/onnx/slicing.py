@@ -110,7 +110,7 @@ def _known(size: Dim, what: str) -> int:
 
 
 def known_slice(start: int, end: int, step: int, size: int) -> slice:
-    """The same slice in Python; backwards, ONNX starts at the first element at the least."""
+    """The same slice in Python; backwards, ONNX starts at the first element at least."""
     return slice(max(start, -size), None if end < -size else end, step) if step < 0 else slice(start, end, step)
 
 

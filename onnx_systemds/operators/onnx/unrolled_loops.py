@@ -18,7 +18,7 @@ _TRIPS_UNKNOWN = f"its trips are not known, or more than {_MOST_TRIPS}, or it ma
 
 @list_rule("Loop")
 def written_out(node: ListNode) -> tuple[Node, ...] | str | None:
-    """A loop that carries lists with known items for a known number of trips is written out."""
+    """A loop that carries lists with known items for a known number of iterations is written out."""
     facts = node.facts
     carried = range(2, facts.input_count)
     if not any(facts.value(position).items is not None for position in carried):

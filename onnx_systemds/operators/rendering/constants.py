@@ -31,7 +31,7 @@ class Constants:
         return name in self._arrays
 
     def note(self, name: str, array: Array, user: int) -> None:
-        """Have a constant defined in front of a fragment, or of one that uses it before."""
+        """Have a constant defined before a fragment, or of one that uses it before."""
         self._arrays[name] = array
         self._users[name] = user
 

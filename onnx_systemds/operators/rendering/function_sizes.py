@@ -76,7 +76,7 @@ class FunctionSizes:
         return statements + checks, [name for name in self.used if name not in solved]
 
     def unchecked(self) -> tuple[Assumption, ...]:
-        """What is taken for granted of sizes that the function cannot tell apart, such as those of a product."""
+        """What is taken for granted of sizes that the function cannot distinguish, such as those of a product."""
         return tuple(found for found in self.checks.at_start if not all(map(self.is_known, found.symbols)))
 
     def start_checks(self) -> list[str]:

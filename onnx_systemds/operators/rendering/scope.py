@@ -148,7 +148,7 @@ class Scope:
         return self.deferred.identifier(name, form, source, self.rendered)
 
     def shared(self, text: str, hint: str) -> str:
-        """The identifier of an expression over sizes alone, which is defined once, in front of its first use."""
+        """The identifier of an expression over sizes alone, which is defined once, before its first use."""
         return self.deferred.shared(text, hint, self.rendered)
 
     def is_demanded(self, name: str) -> bool:

@@ -17,7 +17,7 @@ def entry(key: str) -> tree.Call:
 
 
 def own_load(place: int, rows: int, cols: int) -> tree.Call:
-    """``matrix(as.matrix(own_weights[2]), rows=m, cols=n)``: the places in the list of a block are from 1."""
+    """``matrix(as.matrix(own_weights[2]), rows=m, cols=n)``: the positions in the list of a block are from 1."""
     operand = tree.Indexed(OWN_WEIGHTS, tree.Span(tree.IntLiteral(place)))
     return reshaped(call("as.matrix", operand), rows, cols)
 

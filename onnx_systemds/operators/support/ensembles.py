@@ -97,7 +97,7 @@ def listed_ensemble(attributes: Mapping[str, Any], prefix: str, targets: int) ->
 
 
 def _counted_weights(leaves: Array, targets: int) -> Array:
-    """The places of the weights that count, where their ``leaves`` may have several.
+    """The positions of the weights that count, where their ``leaves`` may have several.
 
     For a single target onnxruntime takes the first one of each leaf, where ONNX's reference adds them up. skl2onnx
     relies on that: it repeats a leaf for each class, also where it asks for nothing but the number of the leaf.

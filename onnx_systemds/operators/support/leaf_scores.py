@@ -27,7 +27,7 @@ class LeafScores:
 
 @dataclass(frozen=True)
 class _Part:
-    """Leaves side by side, told apart by ``tests`` of one feature; ``values``: theirs, one more."""
+    """Leaves side by side, distinguished by ``tests`` of one feature; ``values``: theirs, one more."""
 
     box: _Box
     tests: tuple[int, ...]

@@ -37,7 +37,7 @@ def batch_product(
 
     sizes: rows of a matrix of ``x``, its columns, and columns of a product. transposed: whether the matrices of ``y``
     are. Where the run decides about sizes the result gets its own: of that of a call the engine knows none, and would
-    compile anew what is made of it.
+    recompile what is made of it.
     """
     rows, inner, cols = sizes
     adds_rows = may_have_few_rows(sizes)

@@ -198,7 +198,7 @@ class Image(Moved):
     sizes: Dims = field(kw_only=True)
 
     def around(self, axis: int) -> tuple[Dim, Dim]:
-        """How many runs of an axis there are, and how many elements each of its places has."""
+        """How many runs of an axis there are, and how many elements each of its positions has."""
         return self.lead * product(self.sizes[:axis]), product(self.sizes[axis + 1 :])
 
     def resized(self, text: str, axis: int, size: Dim) -> Image:

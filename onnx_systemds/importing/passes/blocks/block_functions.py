@@ -116,7 +116,7 @@ def _with_blocks(script: Script) -> Script | None:
 def _is_callable(repeat: Repeat, kinds: Mapping[str, tree.DataType]) -> bool:
     """Whether all variables that go in and out have known types, and numbers are the same in all calls.
 
-    With other numbers in each call the engine would compile the function anew at each (docs/decisions/0011). And the
+    With other numbers in each call the engine would compile the function again at each (docs/decisions/0011). And the
     function is written by the names of the first call: one that stands there for two parameters does not tell which.
     """
     if len({names[0] for names in repeat.parameters}) < len(repeat.parameters):
@@ -265,7 +265,7 @@ class _Block:
 
 
 def _with_calls(body: tree.Block, blocks: Sequence[_Block], shapes: Mapping[str, Shape]) -> list[tree.Statement]:
-    """The statements, with calls in the places of the last ones of the instances."""
+    """The statements, with calls in the positions of the last ones of the instances."""
     gone = {place for block in blocks for instance in (*block.repeat.instances, block.loads) for place in instance}
     ends = {place: (block, number) for block in blocks for place, number in block.ends.items()}
     found: list[tree.Statement] = []

@@ -1,6 +1,6 @@
 """Sequences of statements that a function repeats, equal but for the names of variables.
 
-Constants, and what is computed once (as an order of rows that all layers share), are left out: they stand in front of
+Constants, and what is computed once (as an order of rows that all layers share), are left out: they stand before
 the sequence that needs them. The order of the others is that of the walk, which is the same for equal parts of a graph.
 """
 
@@ -33,8 +33,8 @@ Names = tuple[str, ...]
 class Repeat:
     """A sequence that is repeated.
 
-    instances: the places of its statements. parameters: variables that it reads, results: those that it gives, each by
-    their names in the instances.
+    instances: the positions of its statements. parameters: variables that it reads, results: those that it gives, each
+    by their names in the instances.
     """
 
     instances: tuple[tuple[int, ...], ...]
@@ -120,7 +120,7 @@ class _Finder:
         numbers: dict[Hashable, int] = {}
         self.shapes = [numbers.setdefault(_shape(statement), len(numbers)) if self._is_plain(statement) else None
                        for statement in body]
-        self.uses: dict[str, list[int]] = {name: [len(body)] for name in results}  # places where variables are read
+        self.uses: dict[str, list[int]] = {name: [len(body)] for name in results}  # positions where variables are read
         for place, statement in enumerate(body):
             for name in reads(statement):
                 self.uses.setdefault(name, []).append(place)
@@ -145,7 +145,7 @@ class _Finder:
         return bool(targets) and all(isinstance(it, tree.Name) and self.counts[it.name] == 1 for it in targets)
 
     def _moved(self, given: frozenset[str]) -> set[int]:
-        """Statements that may stand in front of any sequence: constants, weights, and what is computed once of these,
+        """Statements that may stand before any sequence: constants, weights, and what is computed once of these,
         of the parameters and of sizes."""
         known = set(given) - {WEIGHTS}
         moved: set[int] = set()
@@ -205,7 +205,7 @@ class _Finder:
         return [period for period, _ in distances.most_common(_MOST_PERIODS)]
 
     def _quietest(self, run: _Run) -> _Run:
-        """A run with its ends where as few values as possible are handed on.
+        """A run with its ends where as few values as possible are passed on.
 
         Of those that are alike in this it is the longest, and the one where most of the nodes are of one scope.
         """
@@ -220,7 +220,7 @@ class _Finder:
         return max(quiet, key=lambda it: (it.length, len(self._scope(it.start, it.length))))
 
     def _live(self) -> list[int]:
-        """How many values are read after each place in the sequence of those in front of it."""
+        """How many values are read after each place in the sequence of those before it."""
         numbers = {place: number for number, place in enumerate(self.places)}
         steps = [0] * (len(self.places) + 2)
         for number, place in enumerate(self.places):
@@ -234,7 +234,7 @@ class _Finder:
         return common_scope([self.body[place].origin for place in self.places[start : start + period]])
 
     def _repeat(self, run: _Run) -> Repeat | None:
-        """The repeat of sequences of equal statements, as far as these read their own variables in the same places."""
+        """The repeat of equal sequences, for instances that read their own variables at the same positions."""
         instances = [tuple(self.places[place : place + run.length]) for place in run.places()]
         wirings = [self._wiring(instance) for instance in instances]
         first, last = max(_equal_spans([inner for inner, _ in wirings]), key=lambda span: span[1] - span[0])

@@ -1,9 +1,9 @@
 """Loops as they are faster for known sizes: without threads, and in the place of calls or in a function for each call.
 
 A `parfor` takes 2 to 5 ms to start its threads and to copy its body, at every call. A function with a loop that is
-called at several places is compiled anew at each of its calls; in the place of a call its loop is compiled once, for
+called several times is recompiled at each of its calls; in the place of a call its loop is compiled once, for
 the sizes there. So is a copy of the function for each place, which is for scripts that take weights out of a list: with
-such a loop in it, their main function is compiled anew at each call, as a whole.
+such a loop in it, their main function is recompiled at each call, as a whole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def without_threads(script: tree.Script) -> tree.Script:
 
 
 def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function]) -> frozenset[str]:
-    """The functions with loops that are called at several places of ``main``, short enough to stand there."""
+    """The functions with loops that are called several times in ``main``, short enough to stand there."""
     places = Counter(
         node.function for node in tree.walk(main) if isinstance(node, tree.Call) and node.function in functions
     )
@@ -56,7 +56,7 @@ def with_bodies(main: tree.Function, functions: Collection[tree.Function]) -> tr
 def with_turns_written_out(main: tree.Function) -> tree.Function:
     """``main`` with the statements of each turn, one after the other, for a `parfor` of few turns.
 
-    A main function with a loop is compiled anew at each call, as a whole, as its weights come out of a list.
+    A main function with a loop is recompiled at each call, as a whole, as its weights come out of a list.
     """
     body: list[tree.Statement] = []
     for statement in main.body:

@@ -153,7 +153,7 @@ class _Rewriting:
         self._wider: set[str] = set()  # matrices of products with an empty channel more
 
     def changed(self, statement: tree.Statement, counts: Mapping[str, int]) -> tree.Block:
-        """The statement, and what it reads, in front of it."""
+        """The statement, and what it reads, before it."""
         if not _assigns_once(statement, counts):
             return (statement,)
         self._before, self._target, self._origin = [], statement.target.name, statement.origin
@@ -217,7 +217,7 @@ class _Rewriting:
         return replace(images, value=tree.Binary("+", own, images.bias), bias=None)
 
     def _assigned(self, what: str, value: tree.Expression) -> tree.Name:
-        """A variable, assigned in front of the statement."""
+        """A variable, assigned before the statement."""
         name = tree.Name(f"{self._target}{self._suffix}_{what}{len(self._before) or ''}")
         self._before.append(tree.Assign(name, value, origin=self._origin))
         return name

@@ -1,4 +1,4 @@
-"""A function for each size that it is called with: the engine's compiler compiles it once, not anew at each call.
+"""A function for each size that it is called with: the engine's compiler compiles it once, not again at each call.
 
 It does so for a function whose calls all get the same sizes and the same numbers, and which it does not inline. Which
 sizes they are need not be known: calls are compared by those of some inputs.

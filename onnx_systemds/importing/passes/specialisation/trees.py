@@ -65,7 +65,7 @@ def whole_number(node: tree.Expression, known: Mapping[str, int]) -> int | None:
 
 
 def known_sizes(body: tree.Block) -> dict[str, int]:
-    """The whole numbers among the variables that are assigned once, and not in a branch or a loop."""
+    """The integers among the variables that are assigned once, and not in a branch or a loop."""
     counts = assignment_counts(body)
     sizes: dict[str, int] = {}
     for statement in body:
