@@ -40,8 +40,8 @@ class OverBudget(UnsupportedCase):
 def exhausted(error: MemoryError | RecursionError, place: object) -> OverBudget:
     """What to raise for a node at which Python's memory or stack came to its end."""
     if isinstance(error, MemoryError):
-        return OverBudget("the node takes more memory than there is", place)
-    return OverBudget("its sizes are nested deeper than Python goes", place, "fix the dims by --dim")
+        return OverBudget("the node needs more memory than available", place)
+    return OverBudget("its sizes are nested too deeply", place, "fix the dims by --dim")
 
 
 class TooManyNodes(OverBudget):

@@ -203,7 +203,7 @@ def test_a_report_spares_the_weights_of_the_model(tmp_path: Path) -> None:
 def test_a_program_that_scores_has_no_place_beside_a_device(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     for target in ("-", "/dev/null"):
-        refused(invoke(model, "-o", target, "--weights", "inline", "--score"), "no place for score.dml", "name a file by -o")
+        refused(invoke(model, "-o", target, "--weights", "inline", "--score"), "score.dml cannot be written beside a stream", "name a file by -o")
     assert not Path("/dev/score.dml").exists()
 
 
@@ -278,7 +278,7 @@ def test_a_map_goes_to_standard_output(
 def test_reports_are_called_html(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model_with_weights(tmp_path)
     monkeypatch.chdir(tmp_path)
-    refused(invoke("verify", "m.onnx", "--report", name), f"{name}: a report is a page: it is called *.html")
+    refused(invoke("verify", "m.onnx", "--report", name), f"{name}: a report is an HTML page: name it *.html")
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
@@ -292,7 +292,7 @@ def test_the_call_of_a_script_on_standard_output_is_that_of_its_text(
 def test_weights_have_no_place_beside_a_device(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     for target in ("/dev/stdout", "/dev/null"):
-        refused(invoke(model, "-o", target, "--weights", "files"), "no place for the weights", "--weights inline")
+        refused(invoke(model, "-o", target, "--weights", "files"), "weights cannot be written beside a stream", "--weights inline")
     assert not Path("/dev/stdout.weights").exists() and not Path("/dev/null.weights").exists()
 
 

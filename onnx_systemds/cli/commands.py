@@ -125,7 +125,7 @@ def convert(
         target = output or model.with_suffix(".dml")
         program_file = target.with_name(PROGRAM) if scored else None
         if program_file is not None and is_stream(target):
-            raise TranspileError("there is no place for score.dml beside it", target, "name a file by -o")
+            raise TranspileError("score.dml cannot be written beside a stream", target, "name a file by -o")
         targets = [path for path in (target, program_file, map_file) if path is not None]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
         if program_file is not None:

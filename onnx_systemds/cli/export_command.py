@@ -245,5 +245,5 @@ def _bound(text: str) -> Any:
                 return kind(text)
             except ValueError:
                 continue
-        raise TranspileError("there is no such file, and it is no number", text)
+        raise TranspileError("it is neither a file nor a number", text)
     return Path(text)

@@ -48,7 +48,7 @@ def graph_file(typed: TypedGraph, path: Path, title: str) -> str:
         return text
     count = len(_shown(typed))
     if count > MOST_NODES:
-        raise TranspileError(f"a picture of {count:,} nodes is none that anybody sees; .txt takes all", path)
+        raise TranspileError(f"a picture of {count:,} nodes would be illegible; use a .txt file", path)
     picture = page("graph.svg.jinja").render(title=title, **_drawn(typed))
     if suffix == ".svg":
         return picture

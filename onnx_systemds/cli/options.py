@@ -102,7 +102,7 @@ class VerificationOptions:
         if self.page is not None:
             check_target(self.page, [*sources, *([self.contents] if self.contents else [])])
             if self.page.suffix.lower() not in (".html", ".htm") and not is_stream(self.page):
-                raise TranspileError("a report is a page: it is called *.html", self.page)
+                raise TranspileError("a report is an HTML page: name it *.html", self.page)
 
     def write_page(self, report: Report, source: Path) -> None:
         """Write the report, if it is asked for. Raises OSError."""

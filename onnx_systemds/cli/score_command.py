@@ -71,7 +71,7 @@ def score(  # noqa: PLR0913 - an argument for each option
         loaded = read_model(model, given, stages)
         check_target(target, [model, source, *loaded.data_files, *options.plugins, *given.files])
         if target.suffix.lower() not in WRITERS:
-            raise TranspileError(f"it is called none of {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
+            raise TranspileError(f"the file must be named {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
         spark = _spark_options(engine, master, settings)
         chosen = None if columns is None else [name.strip() for name in columns.split(",")]
         convert = partial(converted, loaded, sizes, options, stages=stages)
@@ -127,7 +127,7 @@ def _opened(
             table.close()
             raise
     if suffix not in (".npy", ".npz"):
-        raise TranspileError("it is called none of *.csv, *.parquet, *.npy, *.npz", path)
+        raise TranspileError("the file must be named *.csv, *.parquet, *.npy or *.npz", path)
     if chosen is not None or not has_header:
         raise TranspileError("it holds arrays: --columns and --no-header are for tables", path)
     arrays = read_array_file(path, mapped=True)

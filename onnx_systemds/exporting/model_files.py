@@ -46,7 +46,7 @@ def _write(model: onnx.ModelProto, path: Path, external: ExternalData) -> None:
             stream.write(model.SerializeToString())
         return
     if is_stream(path):
-        raise TranspileError("there is no place for the weights beside it", path, "give the model a file: -o FILE")
+        raise TranspileError("weights cannot be written beside a stream", path, "give the model a file: -o FILE")
     check_target(path, ())
     beside = data_path(path)
     path = Path(os.path.realpath(path))

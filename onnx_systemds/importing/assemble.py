@@ -166,7 +166,7 @@ def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) 
     changing = {symbol for name in graph.inputs for symbol in dim.symbols(graph.values[name].dims or ())}
     for symbol in filter(changing.__contains__, sizes):
         if not any(symbol in dim.symbols(value.dims or ()) for value in outer.graph.values.values()):
-            raise UnsupportedCase(f"the size {symbol} of a carried value cannot be told from its rows and columns")
+            raise UnsupportedCase(f"the size {symbol} of a carried value does not follow from its rows and columns")
 
 
 def _function(

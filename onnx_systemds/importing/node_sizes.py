@@ -125,7 +125,7 @@ class NodeSizes:
                         return f"{scope.sizes.name(symbol)} = {text}"
         if node.identity == ("", "If"):
             return None
-        raise UnsupportedCase(f"the size {symbol.lstrip('?')} cannot be told from the result")
+        raise UnsupportedCase(f"the size {symbol.lstrip('?')} does not follow from the result")
 
 
 def _tells(size: dim.Dim, symbol: str) -> bool:

@@ -162,7 +162,7 @@ class Script:
             return
         folder = target.with_suffix(".weights")
         if not is_file:
-            raise TranspileError("there is no place for the weights beside it", target, "use: --weights inline")
+            raise TranspileError("weights cannot be written beside a stream", target, "use: --weights inline")
         with replacing(target) as stream:
             fixed = folder.resolve().as_posix() if finds_weights else None
             stream.write(self.text_for(folder.stem, fixed).encode())

@@ -46,7 +46,7 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     tensor = list_transfer.tensor_of_matrix(port, matrix, port.dims, sizes)
     if tensor is None:
         why = f"its matrix is {matrix.shape[0]} x {matrix.shape[1]}" if matrix.size else "it has no elements"
-        raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told: {why}")
+        raise TranspileError(f"the dims of output {quoted(port.name)} are unknown: {why}")
     return tensor
 
 

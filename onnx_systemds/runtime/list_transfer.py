@@ -170,7 +170,7 @@ def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping
         raise TranspileError(f"the rank of the items of output {quoted(port.name)} is unknown")
     tensor = tensor_of_matrix(port, matrix, dims, sizes)
     if tensor is None:
-        raise TranspileError(f"the dims of the items of output {quoted(port.name)} cannot be told from their matrices")
+        raise TranspileError(f"the dims of the items of output {quoted(port.name)} do not follow from their matrices")
     return tensor
 
 

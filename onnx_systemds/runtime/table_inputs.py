@@ -145,7 +145,7 @@ def _width(port: Port) -> int | None:
     if isinstance(width, int):
         return width
     if len(port.dims) > 2:
-        raise TranspileError(f"input {quoted(port.name)} has open sizes behind its rows", None, "fix them by --dim")
+        raise TranspileError(f"input {quoted(port.name)} has open sizes after its rows", None, "fix them by --dim")
     return None
 
 

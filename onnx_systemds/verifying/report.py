@@ -94,7 +94,7 @@ class Report:
         first = self.first_apart
         if first is not None:
             where = "" if first.comparison.where is None else f" at {list(first.comparison.where)}"
-            yield f"numbers part first in node {quoted(first.node)} ({first.op_type}){where}"
+            yield f"the first difference is in node {quoted(first.node)} ({first.op_type}){where}"
         rows = [(f"{node.op_type} {node.node}", node.comparison) for node in self.worst_nodes()]
         yield from _table("worst nodes", rows)
 

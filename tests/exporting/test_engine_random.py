@@ -99,7 +99,7 @@ def test_numbers_of_sizes_that_the_run_knows(dtype: str, arguments: str, low: fl
 
 
 @pytest.mark.parametrize(("arguments", "reason"), [
-    ("rows=3, cols=2", "anew in every run"),
+    ("rows=3, cols=2", "new random numbers in every run"),
     ("rows=nrow(X), cols=2, seed=3", "size must be known"),
     ('rows=nrow(X), cols=2, seed=3', "hint: .*--random"),
     ('rows=3, cols=2, seed=3, pdf="poisson"', "poisson"),

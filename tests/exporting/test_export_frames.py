@@ -294,7 +294,7 @@ REFUSED = [
     ("G = as.frame(matrix(1, nrow(F), 1))\nY = cbind(F, G) == cbind(G, F)", "a frame of texts and numbers, which no tensor can hold"),
     ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),
     ("Y = sum(F)", "a frame"),
-    ("b = as.logical(as.scalar(F[1, 1]))\nY = matrix(0, 1, 1)\nif (b) { Y = Y + 1 }", "a string where a truth is needed"),
+    ("b = as.logical(as.scalar(F[1, 1]))\nY = matrix(0, 1, 1)\nif (b) { Y = Y + 1 }", "a string where a boolean is needed"),
     ("n = as.scalar(F[1, 2])\nY = matrix(0, n, 1)", "a string where an integer is needed"),
     ("s = as.scalar(F[1, 2])\nY = exp(s)", "a string"),
 ]

@@ -185,7 +185,7 @@ def test_too_large_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 def test_no_place_beside_a_pipe(tmp_path: Path) -> None:
     result = invoke(script(tmp_path), "--input", "X=double[N,7]", *weights(tmp_path), "--external-data", 0, "-o", "-")
     assert result.exit_code == 1
-    assert result.output == ("error: /dev/stdout: there is no place for the weights beside it\n"
+    assert result.output == ("error: /dev/stdout: weights cannot be written beside a stream\n"
                              "  hint: give the model a file: -o FILE\n")
 
 

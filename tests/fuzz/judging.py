@@ -38,7 +38,7 @@ SECONDS = 20.0
 """How long a case may take."""
 
 _REFUSALS = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to",
-             "the size of a part is negative", "cannot be told: it has no elements", "cannot be told from their matrices")
+             "the size of a part is negative", "are unknown: it has no elements", "do not follow from their matrices")
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]

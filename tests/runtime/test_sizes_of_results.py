@@ -28,5 +28,5 @@ def test_of_a_quotient(dims: tuple[Dim, ...], matrix: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("dims", [(3, K, K), (3, floor_divide(4 * N, K))])
 def test_what_a_matrix_does_not_tell_is_said(dims: tuple[Dim, ...]) -> None:
-    with pytest.raises(TranspileError, match='the dims of output "y" cannot be told: its matrix is 3 x 5'):
+    with pytest.raises(TranspileError, match='the dims of output "y" are unknown: its matrix is 3 x 5'):
         restored(Port("y", "double", dims), np.zeros((3, 5)), {"n": 3})

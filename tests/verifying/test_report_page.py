@@ -86,7 +86,7 @@ def test_a_page_has_all_of_a_report() -> None:
     assert page.titles[0] == "net.onnx: FAILED"
     assert ["Y", "float32 [2]", "1", "0.33", "4.2e+06", "3.3e+02", "[1]: 2.0 for 3.0", "FAIL (1 elements)"] in page.rows
     assert ["Abs <b>apart</b>", "float32 [2]", "7", "3.5", "2.9e+07", "3.5e+03", "[0]: 9.0 for 2.0", "FAIL (1 elements)"] in page.rows
-    assert "Numbers part first in node <b>apart</b> (Abs)." in page.text
+    assert "The first difference is in node <b>apart</b> (Abs)." in page.text
     assert "4 values compared, 2 part." in page.text
     assert "why not <others>" in page.text
     assert "known at conversion, because their content decides the script: k" in page.text
@@ -135,7 +135,7 @@ def test_a_planted_error_is_in_the_page(op_type: str, tmp_path: Path, monkeypatc
     plant(monkeypatch, op_type, NUMBERS)
     invoke("verify", tmp_path / "net.onnx", "--per-node", "--report", tmp_path / "report.html")
     page = Page((tmp_path / "report.html").read_text())
-    assert f"Numbers part first in node {NAMES[op_type]} ({op_type})." in page.text
+    assert f"The first difference is in node {NAMES[op_type]} ({op_type})." in page.text
     assert str(tmp_path) not in page.text
 
 

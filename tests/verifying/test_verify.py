@@ -127,7 +127,7 @@ def test_says_where_numbers_part(network: Path) -> None:
     result = invoke("verify", network, "--per-node")
     assert result.exit_code == 1
     assert "FAILED: 0 of 1 outputs agree" in result.output and "FAIL (8 elements)" in result.output
-    assert 'numbers part first in node "second" (Tanh)' in result.output
+    assert 'the first difference is in node "second" (Tanh)' in result.output
     assert invoke("verify", network, "--atol", 0.1).exit_code == 0
 
 

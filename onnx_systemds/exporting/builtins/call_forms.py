@@ -33,12 +33,12 @@ def check_form(name: str, places: int, names: Sequence[str]) -> None:
     """Raise UnsupportedCase where the engine does not take `places` arguments without names before those of `names`."""
     if name in BY_NAME:
         if places:
-            raise UnsupportedCase(f"the engine takes the arguments of {name} by their names alone",
+            raise UnsupportedCase(f"the engine takes the arguments of {name} by name only",
                                   hint=f"write {name}(target=..." if name.lower() != "rand" else "")
     elif name in FILLED:
         _check_filled(name, places, names)
     elif name not in FREE and names and not places:
-        raise UnsupportedCase(f"the engine takes the arguments of {name} by their places", hint=f"without {names[0]}=")
+        raise UnsupportedCase(f"the engine takes the arguments of {name} by position", hint=f"without {names[0]}=")
 
 
 def _check_filled(name: str, places: int, names: Sequence[str]) -> None:

@@ -94,7 +94,7 @@ class Context:
             return self.g.constant(np.array(bool(value.known)))
         tensor = self.tensor(value)
         if tensor.kind == TEXT:
-            raise UnsupportedCase("a string where a truth is needed", hint="write TRUE or FALSE, in arguments, too")
+            raise UnsupportedCase("a string where a boolean is needed", hint="write TRUE or FALSE, in arguments, too")
         return self.g.truth(tensor)
 
     def as_matrix(self, value: Value) -> Matrix:

@@ -180,7 +180,7 @@ def _freedom(ctx: Context, value: Value) -> int | Tensor:
         return where(given >= 1.0, whole, math.nan)
     known = float(given.constant)
     if not 1 <= known <= _MOST_FREEDOM or known != int(known):
-        raise UnsupportedCase(f"{known:g} degrees of freedom", hint=f"whole ones from 1 to {_MOST_FREEDOM} are exact")
+        raise UnsupportedCase(f"{known:g} degrees of freedom", hint=f"integers from 1 to {_MOST_FREEDOM} are exact")
     return int(known) if known <= _MOST_SUMMED else given
 
 

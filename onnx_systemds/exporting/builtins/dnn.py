@@ -35,7 +35,7 @@ def conv2d(
 ) -> Value:
     """Convolution of linearised images."""
     if bias is not None:
-        raise UnsupportedCase("the engine takes the argument bias of conv2d, and forgets it",
+        raise UnsupportedCase("the engine ignores the argument bias of conv2d",
                               hint="use bias_add(Y, bias)")
     windows = _Windows.of(filter_shape[2:], stride, padding)
     images = image(ctx, x, input_shape)

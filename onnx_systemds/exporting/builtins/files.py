@@ -83,7 +83,7 @@ def write(
     if before is not None:
         names = [[path for path, _ in leaves((name,), value)] for value in (before, x)]
         if names[0] != names[1]:
-            raise UnsupportedCase(f"{quoted(name)} is written twice, with other items")
+            raise UnsupportedCase(f"{quoted(name)} is written twice with different items")
     put(ctx, name, x, again=before is not None)
     if not ctx.written:
         ctx.files[file] = x
@@ -136,7 +136,7 @@ def _put(ctx: Context, name: str, value: Value, again: bool) -> None:
         return
     branch = ctx.written[-1]
     if branch is None:
-        raise UnsupportedCase(f"{quoted(name)} is written in a loop whose trips are not known, or too many",
+        raise UnsupportedCase(f"{quoted(name)} is written in a loop with an unknown number of iterations, or too many",
                               hint="write it after the loop")
     if name in branch:
         raise UnsupportedCase(f"{quoted(name)} is written twice")

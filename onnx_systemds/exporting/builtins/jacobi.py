@@ -172,8 +172,8 @@ def _rotated_columns(ctx: Context, function: str, *dims: Dim) -> int:
     Raises UnsupportedCase without `--iterative`, for unknown sizes, and for more than `LARGEST` columns.
     """
     if not ctx.iterative:
-        raise UnsupportedCase(f"{function} is no operator of ONNX, and takes many steps",
-                              hint="let it be exported by rotations: --iterative, or bind its results")
+        raise UnsupportedCase(f"{function} is no operator of ONNX and needs an iterative algorithm",
+                              hint="give --iterative to export it by rotations, or bind its results")
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) < len(dims):
         raise UnsupportedCase(f"{function} of a matrix of which only the run knows the size",

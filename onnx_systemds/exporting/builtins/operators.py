@@ -286,7 +286,7 @@ def _of_known(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     whole = not isinstance(a, float) and not isinstance(b, float)
     if whole and operator == "%/%" and b == 0:
         raise UnsupportedCase("an integer divided by 0 has no whole quotient",
-                              hint="make one of both a double, 7.0 %/% 0, where an infinity is wanted")
+                              hint="make one of both a double, 7.0 %/% 0, for an infinity")
     found = _calculated(operator, a if whole else float(a), b if whole else float(b))
     if not whole or operator not in ("+", "-", "*", "%/%", "%%") or not math.isfinite(found):
         return known_scalar(float(found))

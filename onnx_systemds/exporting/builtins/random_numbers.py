@@ -27,7 +27,7 @@ def rand(
     if pdf == "uniform" and (sparsity == 0.0 or (min == max and sparsity == 1.0)):
         return ctx.matrix(ctx.g.filled(min if sparsity else 0.0, (rows, cols)))
     if seed == _UNSEEDED:
-        raise UnsupportedCase("random numbers are drawn anew in every run",
+        raise UnsupportedCase("the engine draws new random numbers in every run",
                               hint="give a seed, or bind the matrix to values")
     if pdf not in ("uniform", "normal", *COUNTED):
         raise UnsupportedCase(f"random numbers of the distribution {pdf}", hint="bind the matrix to values")
@@ -68,7 +68,7 @@ def sample(ctx: Context, range: int, size: int, replace: Value | None = None, se
     elif replace is not None:
         repeated = known_content(replace, bool, "replace", "sample")
     if seed == _UNSEEDED:
-        raise UnsupportedCase("sample draws numbers anew in every run",
+        raise UnsupportedCase("sample draws new random numbers in every run",
                               hint="give a seed, or draw them before and bind them to a variable")
     if size < 1 or range < (1 if repeated else size):
         raise UnsupportedCase(f"a sample of {size} from {range} numbers")

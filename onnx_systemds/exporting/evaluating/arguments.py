@@ -71,7 +71,7 @@ def _check_left_out(
     if of_list:
         return
     if by_place:
-        raise UnsupportedCase(f"{function.name} gets its arguments by their places, but not {missing}",
+        raise UnsupportedCase(f"{function.name} gets its arguments by position, but not {missing}",
                               hint="the engine fills in defaults only where all arguments have names")
     if not module.script.file.startswith(JAR_PREFIX) and _is_inlined(function, module):
         hint = "the engine fills in no default of a function that it inlines, as those of assignments alone"

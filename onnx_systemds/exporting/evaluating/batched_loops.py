@@ -84,7 +84,7 @@ def of_all_rows(
         if end is state:
             continue
         if len(made) != 1 or made[0].cols != Range(0, state.dims[1]):
-            raise UnsupportedCase("the trips of this loop do not write ranges of whole rows")
+            raise UnsupportedCase("the iterations of this loop do not write ranges of whole rows")
         writes.append((len(found) - 1, (made[0].part, made[0].rows, state.dims[0])))
     for (place, _), whole in zip(writes, all_rows(graph, batching.scope, batching.trip, batching.trips,
                                                   [write for _, write in writes])):
@@ -96,10 +96,10 @@ def _check_partial(batching: Batching, chain: Writes, block: Block) -> None:
     """Raise UnsupportedCase where a range that only some iterations write may be outside of the matrix."""
     for write in chain.partial:
         if not block.is_inside(batching.trips, chain.state.dims[block.axis]):
-            raise UnsupportedCase("a trip of this loop may write outside of a matrix")
+            raise UnsupportedCase("an iteration of this loop may write outside of a matrix")
         other, size = ((write.cols, write.rows)[block.axis], chain.state.dims[1 - block.axis])
         if not isinstance(other.start, int) or other.start < 0 or not _known_at_most(other.stop, size):
-            raise UnsupportedCase("a trip of this loop may write outside of a matrix")
+            raise UnsupportedCase("an iteration of this loop may write outside of a matrix")
 
 
 def _known_at_most(stop: Dim, size: Dim) -> bool:
@@ -119,7 +119,7 @@ def _common_block(batching: Batching, writes: Sequence[Replacement]) -> Block:
             continue
         if all(batching.graph.computable(bound) for other in others for bound in (other.start, other.size)):
             return block
-    raise UnsupportedCase("the trips of this loop do not write a block of rows or columns each")
+    raise UnsupportedCase("the iterations of this loop do not write a block of rows or columns each")
 
 
 def _written(
@@ -274,7 +274,7 @@ def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial:
 def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
     """Return what the last iteration leaves."""
     if may_not_run(batching.trips):
-        raise UnsupportedCase("whether this loop runs at all is known by the run alone")
+        raise UnsupportedCase("only the run knows whether this loop runs at all")
     found: Batched = batching.of(end)
     if found.same:
         return found.tensor

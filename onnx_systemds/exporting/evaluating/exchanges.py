@@ -135,7 +135,7 @@ class Exchanges:
             exchange = self._own.get(state)
             if exchange is not None and exchange.conditions == own.conditions and state.kind == FLOAT:
                 if bare(exchange.value) is not value or not state.is_single:
-                    raise UnsupportedCase("a trip of this loop compares with what the one before it has left")
+                    raise UnsupportedCase("an iteration of this loop compares with the result of the one before")
                 return _Search(state, op, value)
         return None
 

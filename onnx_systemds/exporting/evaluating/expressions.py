@@ -65,7 +65,7 @@ def unary(evaluator: Evaluator, node: tree.Unary) -> Value:
     operand = evaluator.value(node.operand)
     with evaluator.at(node):
         if node.operator == "-" and _is_truth(node.operand, operand):
-            raise UnsupportedCase("'-' of a truth", hint=_AS_NUMBER)
+            raise UnsupportedCase("'-' of a boolean", hint=_AS_NUMBER)
         return operators.unary(evaluator.context, node.operator, operand)
 
 
@@ -90,7 +90,7 @@ def _check_operands(node: tree.Binary, left: Value, right: Value) -> None:
     if node.operator in _ARITHMETIC:
         for operand, value, other in ((node.left, left, right), (node.right, right, left)):
             if _is_truth(operand, value) and _is_number(other):
-                raise UnsupportedCase(f"'{node.operator}' of a truth and a number", hint=_AS_NUMBER)
+                raise UnsupportedCase(f"'{node.operator}' of a boolean and a number", hint=_AS_NUMBER)
 
 
 def _is_truth(node: tree.Expression, value: Value) -> bool:

@@ -226,7 +226,7 @@ class _Loop:
             if not self._generalized(forms, attempt.ends):
                 break
         else:
-            raise UnsupportedCase("what this loop hands on does not settle on a size or type")
+            raise UnsupportedCase("the carried values of this loop have no fixed size or type")
         if self.poisons and self.form:
             raise next(error for poison in self.poisons.values() for error in poison.errors)
         if self.form and len(self.evaluator.reasons.errors) > len(reasons):

@@ -56,7 +56,7 @@ class Template:
             return self._widen_matrix(value)
         if not isinstance(value, Scalar) or (value.type == STRING) != (self.type == STRING):
             own = "a string" if self.type == STRING else "a scalar"
-            raise UnsupportedCase(f"{self.name} is {own} on one way and {value} on another")
+            raise UnsupportedCase(f"{self.name} is {own} on one path and {value} on another")
         if value.type != self.type and self.type != DOUBLE:
             self.type = DOUBLE
             return True
@@ -65,7 +65,7 @@ class Template:
     def _widen_matrix(self, value: Value) -> bool:
         if not isinstance(value, (Matrix, FrameValue)) or self.cells != _cells(self.name, value):
             form = "frame" if self.cells else "matrix"
-            raise UnsupportedCase(f"{self.name} is a {form} on one way and {value} on another")
+            raise UnsupportedCase(f"{self.name} is a {form} on one path and {value} on another")
         assert self.dims is not None
         changed = False
         for axis, dim in enumerate(value.dims):
@@ -166,7 +166,7 @@ def template(name: str, one: Value | None, other: Value | None) -> Template:
     """Return the common form of two values; None stands for a variable that is not defined on this way."""
     values = [value for value in (one, other) if value is not None and not isinstance(value, Poison)]
     if not values:
-        raise UnsupportedCase(f"the variable {name} is defined on no way to here")
+        raise UnsupportedCase(f"the variable {name} is not defined on any path to here")
     if len(values) == 1:
         return _general(name, values[0])
     found = Template(name, fixed=values[0]) if _fixable(values[0]) else _general(name, values[0])

@@ -47,7 +47,7 @@ class Block:
         for start in self.ends(trips):
             beyond = start + self.size - size
             if (isinstance(start, int) and start < 0) or (isinstance(beyond, int) and beyond > 0):
-                raise UnsupportedCase("a trip of this loop reads or writes outside of a matrix")
+                raise UnsupportedCase("an iteration of this loop reads or writes outside of a matrix")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Batching:
             return self.found[tensor]
         scope = None if tensor.node is None else tensor.node.scope
         if scope is not None and self.scope in scope.with_parents():
-            raise UnsupportedCase("a trip of this loop reads what the one before it has left")
+            raise UnsupportedCase("an iteration of this loop reads the result of the one before")
         return Batched(tensor, same=True)
 
     def _make(self, node: Node) -> None:
@@ -115,7 +115,7 @@ class Batching:
         graph.place = node.place or before
         for tensor in node.outputs:
             if not all(graph.computable(dim) for dim in tensor.dims):
-                raise UnsupportedCase("the trips of this loop make matrices of different sizes")
+                raise UnsupportedCase("the iterations of this loop make matrices of different sizes")
         make = {"If": self._make_branches, "Identity": self._pass_on, "Loop": self._make_loop}.get(node.op)
         if make is not None:
             make(node)
@@ -134,7 +134,7 @@ class Batching:
     def _make_by_rule(self, node: Node, inputs: Sequence[Batched | None]) -> None:
         rule = self.rules.get(node.op)
         if rule is None:
-            raise UnsupportedCase(f"{node.op} is not calculated for several trips at once")
+            raise UnsupportedCase(f"{node.op} cannot be computed for several iterations at once")
         made = rule(self, node, inputs)
         for output, found in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
             self.found[output] = found
@@ -171,10 +171,10 @@ class Batching:
         assert scope is not None
         most = Batched(graph.constant(np.iinfo(np.int64).max), same=True) if limit is None else self._of(limit)
         if len(ends) > len(states) or not most.same:
-            raise UnsupportedCase("a loop in this loop has other numbers of runs in each trip, or joins what they give")
+            raise UnsupportedCase("an inner loop of this loop has a varying number of iterations, or joins its results")
         starts = [start for start in initial if start is not None]
         if not [start.dims for start in starts] == [end.dims for end in ends] == [end.dims for end in node.outputs]:
-            raise UnsupportedCase("a loop in this loop makes matrices of different sizes")
+            raise UnsupportedCase("an inner loop of this loop makes matrices of different sizes")
         self.enter(scope, body.scope, is_on)
         outside = dict(self.found)
 
@@ -208,7 +208,7 @@ class Batching:
         whole = node.op in ("Div", "Mod") and node.outputs[0].kind == INT and _may_be_zero(node.operand(1))
         computed = node.op == "Reshape" and node.operand(1).constant is None
         if node.op not in _HARMLESS or whole or computed:
-            raise UnsupportedCase(f"{node.op} in a branch of this loop may fail where that is not taken")
+            raise UnsupportedCase(f"{node.op} in a branch of this loop may fail if that branch is not taken")
         return node.op == "Slice" and not self._is_inside(node)
 
     def _is_inside(self, node: Node) -> bool:
@@ -245,7 +245,7 @@ class Batching:
         """Raise UnsupportedCase for a matrix that is large, and larger than its operands and what the loop writes."""
         size = estimated_elements(dims)
         if size > max(self.largest, *(estimated_elements(operand.dims) for operand in operands)):
-            raise UnsupportedCase(f"the trips of this loop make about {size} elements together")
+            raise UnsupportedCase(f"the iterations of this loop make about {size} elements together")
 
     def _kept(self, node: Node) -> Batched | None:
         """Return what a state holds before the loop, for a node that reads of it just what its iteration writes."""
@@ -254,7 +254,7 @@ class Batching:
             return None
         initial, block = self.kept[state]
         if self.block(node) != block:
-            raise UnsupportedCase("a trip of this loop reads what another one writes")
+            raise UnsupportedCase("an iteration of this loop reads what another one writes")
         return Batched(initial, same=True)
 
     def _make_once(self, node: Node, inputs: Sequence[Batched | None]) -> None:

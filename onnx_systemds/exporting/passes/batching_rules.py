@@ -64,7 +64,7 @@ def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, B
     """Return the first input of a node, which is the only one that differs from iteration to iteration."""
     first, *others = inputs
     if first is None or any(other is not None and not other.same for other in others):
-        raise UnsupportedCase(f"{node.op} is not calculated for several trips at once when its sizes differ")
+        raise UnsupportedCase(f"{node.op} cannot be computed for several iterations at once if its sizes differ")
     return node.operand(), first
 
 
@@ -186,7 +186,7 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
         parts = graph.reshape(whole, (*source.dims[:axis], batching.trips, size, *source.dims[axis + 1 :]))
         return Batched(moved_to_front(graph, parts, axis))
     if len(bounds) > 3 or not isinstance(size, int):
-        raise UnsupportedCase("the trips of this loop read ranges of different sizes")
+        raise UnsupportedCase("the iterations of this loop read ranges of different sizes")
     own = graph.reshape(batching.repeated(bounds[0], (1,)), (batching.trips, 1))
     starts = own if is_safe else batching.safe_places(node, own, source.dims[axis] - size)
     places = starts + graph.constant(np.arange(size).reshape(1, size))

@@ -52,7 +52,7 @@ def continue_in_branches(
         branches[name] = Graph(branch.name, branch.doc_string, (), results, {}, nodes, graph.value_info)
     names = tuple(output.name for output in results)
     whole = replace(node, outputs=names, attributes={**node.attributes, **branches, CONTINUED: 1})
-    context.notes.fired(RULE, node, f"its branches differ in rank: {len(dependent)} nodes after it, too, are in both")
+    context.notes.fired(RULE, node, f"its branches differ in rank: {len(dependent)} nodes after it are also in both")
     return (*others, whole)
 
 

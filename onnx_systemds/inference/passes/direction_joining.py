@@ -27,7 +27,7 @@ def join_directions(graph: Graph, notes: Notes) -> Graph:
             continue
         made = editor.made_for(node.inputs[0])
         if made is None:
-            notes.left(RULE, node, "other nodes read the layer's hidden states, too")
+            notes.left(RULE, node, "other nodes also read the layer's hidden states")
         elif layer.attributes.get("layout"):
             notes.left(RULE, node, "the layer has the batch first (layout 1)")
         else:

@@ -43,7 +43,7 @@ def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
     product = None if scaled is None else product_of(editor, scaled)
     if product is not None and product.is_close(product.number, math.sqrt(0.5)):
         is_shared = editor.is_shared(erf.inputs[0]) or editor.is_shared(erf.outputs[0])
-        notes.left(RULE, erf, "other nodes read what is in between, too" if is_shared
+        notes.left(RULE, erf, "other nodes also read an intermediate value" if is_shared
                    else "its sum with 1 is not multiplied by the same value and 0.5 next")
 
 

@@ -40,7 +40,7 @@ def _note_left(editor: GraphEditor, clip: Node, notes: Notes) -> None:
     if summed is None or not any(_is_sum(editor, summed, x) for x in summed.inputs):
         return
     is_shared = editor.is_shared(clip.inputs[0]) or editor.is_shared(clip.outputs[0])
-    notes.left(RULE, clip, "other nodes read what is in between, too" if is_shared
+    notes.left(RULE, clip, "other nodes also read an intermediate value" if is_shared
                else "it is not multiplied by the same value and divided by 6 next")
 
 
