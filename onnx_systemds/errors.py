@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _LONGEST_NAME = 200
+_LONGEST_PATH = 4096
 _MOST_REASONS_SHOWN = 100
 _MOST_NAMES_SHOWN = 10
 
@@ -23,6 +24,11 @@ def escaped(text: str, longest: int = _LONGEST_NAME) -> str:
         half = longest // 2
         text = f"{text[:half]}...({len(text) - 2 * half} characters)...{text[-half:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shown_path(path: object) -> str:
+    """Return a path, or a place in a file, on one line and whole."""
+    return escaped(str(path), _LONGEST_PATH)
 
 
 def quoted(text: str) -> str:
@@ -93,7 +99,7 @@ class TranspileError(Exception):
         self.sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        where = "" if self.place is None else f"{self.place}: "
+        where = "" if self.place is None else f"{shown_path(self.place)}: "
         shown = f"\n{self.excerpt}" if self.excerpt else ""
         advice = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{where}{self.message}{shown}{advice}"

@@ -67,6 +67,14 @@ def test_success_says_what_was_written_and_how_it_is_called(relu: Path) -> None:
     assert result.stderr == f"{target} -> {relu.with_name('back.onnx')}: X float[n, 3] -> Y float[n, 3], 1 operator of opset 21\n"
 
 
+def test_paths_of_several_lines_are_printed_on_one(relu: Path) -> None:
+    model = relu.rename(relu.with_name("a\nb.onnx"))
+    target = model.with_suffix(".dml")
+    assert "a\\nb.onnx -> " in invoke(model).stderr.splitlines()[0]
+    for words in (["--function", "gen_tiny", "--input", "X=double[n,3]"], ["--function", "nosuch"]):
+        assert "a\\nb.dml" in invoke(target, *words).stderr.splitlines()[0]
+
+
 def test_quiet_success_says_nothing(relu: Path) -> None:
     assert invoke(relu, "-q").output == ""
     assert invoke(relu.with_suffix(".dml"), "-q", "--function", "gen_tiny", "--input", "X=double[n,3]").output == ""
@@ -98,7 +106,7 @@ def test_fixed_dim(relu: Path, tmp_path: Path) -> None:
     assert '"bach"' in result.output and '"batch"' in result.output
 
 
-@pytest.mark.parametrize("dim", ["batch", "batch=", "batch=x", "=3", "batch=0"])
+@pytest.mark.parametrize("dim", ["batch", "batch=", "batch=x", "=3", "batch=-1"])
 def test_wrong_dim_is_wrong_usage(relu: Path, dim: str) -> None:
     assert invoke(relu, "--dim", dim).exit_code == 2
 

@@ -29,7 +29,7 @@ from onnx_systemds.cli.options import (
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
-from onnx_systemds.errors import TranspileError, counted
+from onnx_systemds.errors import TranspileError, counted, shown_path
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.export import FUNCTIONS
 from onnx_systemds.exporting.graph.builder import DEFAULT_OPSET, DTYPES
@@ -214,7 +214,7 @@ def _success(script: Path, target: Path, model: onnx.ModelProto) -> str:
     )
     opset = next(opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx"))
     operators = counted(len(model.graph.node), "operator")
-    return f"{script} -> {target}: {taken} -> {given}, {operators} of opset {opset}"
+    return f"{shown_path(script)} -> {shown_path(target)}: {taken} -> {given}, {operators} of opset {opset}"
 
 
 def _type_text(type_: onnx.TypeProto.Tensor) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_systemds.dml.names import legal_identifier
-from onnx_systemds.errors import counted, escaped
+from onnx_systemds.errors import counted, escaped, shown_path
 from onnx_systemds.files import is_stream
 from onnx_systemds.inference.dims import Dims, product, text
 from onnx_systemds.inference.values import dims_words
@@ -102,11 +102,12 @@ def signature(main: Interface) -> str:
 def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
     """What was written from what, and how it is called."""
     folder = target.with_suffix(".weights")
-    weights = f", {counted(main.weights, 'weight')} in {folder.name}" if main.weights else ""
+    weights = f", {counted(main.weights, 'weight')} in {shown_path(folder.name)}" if main.weights else ""
     calls = call_lines(main, main.function if is_stream(target) else target.stem)
-    lines = [f"{model} -> {target}: {signature(main)}{weights}", *(f"  {line}" for line in calls)]
+    written = f"{shown_path(model)} -> {shown_path(target)}: {signature(main)}{weights}"
+    lines = [written, *(f"  {line}" for line in calls)]
     if not main.weights and (folder / "weights.mtd").exists():
-        lines.append(f"  {folder.name} is of an earlier conversion: this script does not read it")
+        lines.append(f"  {shown_path(folder.name)} is of an earlier conversion: this script does not read it")
     return lines
 
 
