@@ -8,6 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from onnx_systemds.model.protos import numpy_dtype
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # relative tolerance, and absolute one as a share of the spread of the expected numbers
@@ -21,7 +23,8 @@ class Comparison:
     absolute, relative: the largest differences; infinite where only one side is NaN or infinite, or texts differ.
     severity: the largest difference as a multiple of what is tolerated; more than 1 fails. where: the element with
     it, None for tensors that are equal. problem: why the elements cannot be compared at all, else "". ulps: the largest
-    difference in units in the last place of the expected number, in its type; None where that is no float.
+    difference in units in the last place of the expected number, in its type; None where that is no float. through:
+    the narrower float type by which the tensor is judged, "" where that is its own.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Comparison:
     failed: int = 0
     problem: str = ""
     ulps: float | None = None
+    through: str = ""
 
     @property
     def passed(self) -> bool:
@@ -59,12 +63,13 @@ def spread(expected: Array) -> float:
 
 
 def compare_tensors(
-    name: str, actual: Array, expected: Array, rtol: float | None = None, atol: float | None = None
+    name: str, actual: Array, expected: Array, rtol: float | None = None, atol: float | None = None, rounded: str = ""
 ) -> Comparison:
     """Compare dtype, dims and elements: a difference up to ``atol + rtol * |expected|`` is tolerated.
 
     By default floats differ by what rounding in their type explains, ``atol`` being a share of the `spread`; integers,
-    booleans and texts are equal, and only ``atol`` makes integers differ.
+    booleans and texts are equal, and only ``atol`` makes integers differ. rounded: the element type in which what the
+    tensor is computed of was rounded, if that is a narrower one.
     """
     dtype, dims = "string" if expected.dtype.kind in "OU" else str(expected.dtype), expected.shape
     found = "string" if actual.dtype.kind in "OU" else str(actual.dtype)
@@ -76,8 +81,11 @@ def compare_tensors(
         return _compared(name, actual, expected, differences, differences, np.zeros(dims))
     is_float = not dtype.startswith(("bool", "int", "uint"))
     wide, judge = actual.astype(np.float64), expected.astype(np.float64)
+    through = ""
     if is_float:
-        default = _tolerances(expected.dtype)
+        kind = _narrower(rounded, expected.dtype)
+        through = "" if kind == expected.dtype else str(kind)
+        default = _tolerances(kind)
         rtol = default[0] if rtol is None else rtol
         atol = default[1] * spread(judge) if atol is None else atol
     tolerated = np.full(dims, atol or 0.0)
@@ -96,7 +104,13 @@ def compare_tensors(
         return found_apart
     with np.errstate(over="ignore"):  # infinitely many: a number of FP64 for a denormal one
         places = differences / _last_places(judge, expected.dtype)
-    return replace(found_apart, ulps=float(places.max(initial=0.0)))
+    return replace(found_apart, ulps=float(places.max(initial=0.0)), through=through)
+
+
+def _narrower(rounded: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of fewer digits."""
+    other = numpy_dtype(rounded) if rounded else dtype
+    return max(dtype, other, key=lambda each: float(ml_dtypes.finfo(each).eps))  # type: ignore[no-untyped-call]
 
 
 def _last_places(numbers: Array, dtype: np.dtype[Any]) -> Array:

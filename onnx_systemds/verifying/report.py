@@ -103,13 +103,19 @@ def _with_verdict(comparison: Comparison) -> dict[str, object]:
     return {"passed": comparison.passed, **asdict(comparison)}
 
 
+def type_text(comparison: Comparison) -> str:
+    """Type and dims of a tensor, and by which type it is judged where that is another one."""
+    through = f" through {comparison.through}" if comparison.through else ""
+    return f"{comparison.dtype}{through} {list(comparison.dims)}"
+
+
 def _table(title: str, rows: Sequence[tuple[str, Comparison]]) -> Iterator[str]:
     """A line for each comparison, in columns."""
     head = (title, "type", "largest difference", "relative", "ULPs", "of tolerance", "where", "verdict")
     cells: list[tuple[str, ...]] = [head]
     for name, found in rows:
         verdict = "pass" if found.passed else f"FAIL ({found.failed} elements)" if not found.problem else "FAIL"
-        kind = f"{found.dtype} {list(found.dims)}"
+        kind = type_text(found)
         if found.problem:
             cells.append((_short(name), kind, found.problem, "", "", "", "", verdict))
         elif found.where is None:

@@ -11,7 +11,7 @@ from platform import python_version
 from onnx_systemds.dml.templates import page
 from onnx_systemds.errors import escaped
 from onnx_systemds.verifying.comparing import Comparison
-from onnx_systemds.verifying.report import NodeComparison, Report
+from onnx_systemds.verifying.report import NodeComparison, Report, type_text
 from onnx_systemds.version import __version__
 
 _PACKAGES = ("onnx", "onnxruntime", "numpy", "systemds")
@@ -90,7 +90,7 @@ def _row(name: str, operator: str, found: Comparison) -> Row:
     where = f"{list(found.where or ())}: {found.actual!s} for {found.expected!s}" if is_apart else found.problem
     failed = f" ({found.failed} elements)" if found.failed else ""
     return Row(
-        escaped(name), operator, f"{found.dtype} {list(found.dims)}",
+        escaped(name), operator, type_text(found),
         _number(found.absolute, is_apart), _number(found.relative, is_apart), _number(found.ulps, is_apart),
         _number(found.severity, is_apart), escaped(where), "pass" if found.passed else f"FAIL{failed}", found.passed,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.part import part_of
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
+from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.given_inputs import given_values
 from onnx_systemds.model.ir import MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
@@ -27,6 +29,7 @@ from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.data_folders import read_contents
 from onnx_systemds.verifying.judging import Judgement, judgement
+from onnx_systemds.verifying.narrowest import are_types_mixed, narrowest_types
 from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen, sizes_text
 from onnx_systemds.verifying.report import NodeComparison, Report
 
@@ -90,13 +93,14 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         words.append(judged.judge)
     with stages.stage("compile and run"):
         found = engine.outputs(contents, stages)
+    rounded = engine.rounded_types(contents)
     nodes: list[NodeComparison] = []
     if per_node:
         with stages.stage("node by node") as words:
             producers = engine.comparable_values(contents)
             values = engine.values(contents, list(producers))
             inner = ask(contents, list(producers)).outputs
-            compared = compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
+            compared = compare_all(values, {name: inner[name] for name in producers}, rtol, atol, rounded)
             made = [(producers[each.name], each) for each in compared]
             nodes = [NodeComparison(node.label, node.op_type, each) for node, each in made]
             words.append(f"{len(nodes)} values")
@@ -107,7 +111,7 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         {name: described(content) for name, content in {**contents, **known}.items()},
         sizes_chosen(drawn, dims),
         engine.required_constants,
-        tuple(compare_all({name: found[name] for name in judged.outputs}, judged.outputs, rtol, atol)),
+        tuple(compare_all({name: found[name] for name in judged.outputs}, judged.outputs, rtol, atol, rounded)),
         tuple(nodes),
         stages.times(),
     )
@@ -191,15 +195,25 @@ class _Engine:
         self.required_constants = prepared.required_constants
         return {output.name: content for output, content in zip(model.graph.outputs, outputs)}
 
-    def comparable_values(self, contents: Mapping[str, Any]) -> dict[str, Node]:
-        """The tensors that nodes of the graph compute and that are used, in topological order, each with its node."""
+    def typed(self, contents: Mapping[str, Any]) -> TypedGraph:
+        """The types of all values of the graph as it is written, for these contents."""
         types = {given.name: given.type for given in self.model.graph.inputs}
         known = {name: known_content(types[name], contents[name]) for name in self.required_constants}
         actual = {name: actual_type(type_, contents[name]) for name, type_ in types.items()
                   if not isinstance(type_, MapType)}
         graph = with_constants(with_types(self.model.graph, actual), known)
         written = nodes_written(graph, self.model.functions)
-        typed = infer(graph, Context({}, self.model.functions, simplify=False, written=written))
+        return infer(graph, Context({}, self.model.functions, simplify=False, written=written))
+
+    def rounded_types(self, contents: Mapping[str, Any]) -> dict[str, str]:
+        """The narrowest type on the way to each value, where there are several."""
+        if not are_types_mixed(self.model.graph, self.model.functions):
+            return {}
+        return narrowest_types(self.typed(contents))
+
+    def comparable_values(self, contents: Mapping[str, Any]) -> dict[str, Node]:
+        """The tensors that nodes of the graph compute and that are used, in topological order, each with its node."""
+        typed = self.typed(contents)
         used = {output.name for output in self.model.graph.outputs}
         used.update(name for node in self.model.graph.nodes for name in names_read(node))
         return {
@@ -211,13 +225,17 @@ class _Engine:
 
 
 def compare_all(
-    found: Mapping[str, Any], expected: Mapping[str, Any], rtol: float | None = None, atol: float | None = None
+    found: Mapping[str, Any], expected: Mapping[str, Any], rtol: float | None = None, atol: float | None = None,
+    rounded: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Comparison]:
-    """Compare values by name; the items of lists and the values of maps are compared one by one."""
+    """Compare values by name; the items of lists and the values of maps are compared one by one.
+
+    rounded: the narrowest float type on the way to a value, if that is not its own.
+    """
     actual = flat_results(found)
     judged = flat_results({name: _as_array(content) for name, content in expected.items()})
     comparisons = [
-        compare_tensors(name, actual[name], array, rtol, atol)
+        compare_tensors(name, actual[name], array, rtol, atol, rounded.get(name, ""))
         if name in actual
         else Comparison(name, str(array.dtype), array.shape, problem="it is missing")
         for name, array in judged.items()

@@ -7,8 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx import parser
 
+from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.infer import infer
+from onnx_systemds.model.load import load_model
 from onnx_systemds.verifying.comparing import compare_tensors
+from onnx_systemds.verifying.narrowest import are_types_mixed, narrowest_types
 
 NAN, INF = float("nan"), float("inf")
 
@@ -59,6 +64,31 @@ def test_small_types() -> None:
     nibbles = np.array([1, 2], ml_dtypes.int4), np.array([1, 3], ml_dtypes.int4)
     assert not compare_tensors("Y", *nibbles).passed
     assert compare_tensors("Y", nibbles[0], nibbles[0]).passed
+
+
+def test_what_was_rounded_more_coarsely_on_the_way() -> None:
+    expected = np.array([1.0, 2.0, -3.0], np.float32)
+    actual = expected * np.float32(1.003)
+    assert not compare_tensors("Y", actual, expected).passed
+    found = compare_tensors("Y", actual, expected, rounded="float16")
+    assert found.passed and found.through == "float16"
+    assert not compare_tensors("Y", actual.astype(float), expected.astype(float), rounded="float").passed
+    assert compare_tensors("Y", expected, expected, rounded="float").through == ""
+
+
+def test_the_narrowest_type_on_the_way_to_a_value() -> None:
+    model = load_model(parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 3] x, float16[3, 3] w, bool b) => (float[n, 3] y, float[n, 3] z) {
+            h = Cast<to = 10>(x) same = Cast<to = 1>(h) p = MatMul(h, w) y = Cast<to = 1>(p) z = Exp(x)
+            i = Cast<to = 7>(y) far = Cast<to = 1>(i) joined = Add(y, z) wide = Cast<to = 11>(joined)
+            sub = If(b) <then_branch = t () => (float[n, 3] a) { q = Exp(h) a = Cast<to = 1>(q) },
+                         else_branch = e () => (float[n, 3] c) { c = Identity(x) }>
+        }"""))
+    assert are_types_mixed(model.graph, {})
+    found = narrowest_types(infer(model.graph, Context(simplify=False)))
+    assert {name: found[name] for name in ("h", "same", "p", "y", "z", "far", "joined", "wide", "sub")} == {
+        "h": "", "same": "", "p": "float16", "y": "float16", "z": "float", "far": "", "joined": "float16",
+        "wide": "float16", "sub": "float16"}
 
 
 def test_texts() -> None:

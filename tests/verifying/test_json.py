@@ -40,7 +40,8 @@ def test_a_report_has_its_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["passed"] is True and found["first_apart"] == "#0" and found["sizes"] == {"n": 2}
     assert found["outputs"] == [
         {"passed": True, "name": "Y", "dtype": "float32", "dims": [2], "absolute": 0.0, "relative": 0.0, "severity": 0.0,
-         "where": None, "actual": None, "expected": None, "failed": 0, "problem": "", "ulps": None}
+         "where": None, "actual": None, "expected": None, "failed": 0, "problem": "", "ulps": None,
+         "through": ""}
     ]
     assert found["nodes"][0]["passed"] is False and found["nodes"][0]["relative"] == "inf"
     assert found["nodes"][0]["actual"] == 2.0 and found["nodes"][0]["expected"] == "nan"
