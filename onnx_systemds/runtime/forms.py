@@ -54,7 +54,7 @@ def specialised_script(
     are not those of the script anyhow. is_long: whether to try what is faster for large matrices only. is_part:
     whether other parts of the samples are scored at the same time, so that no form starts threads.
     """
-    form = Form(is_prepared=True, is_serial=False, flattens="none", joins_biases=True)
+    form = Form(is_prepared=True, is_serial=False, flattens="none", joins_biases=True, cuts_images=not is_part)
     first = specialise(script, sizes, form)
     if first.general is None:  # it cannot be specialised
         return SpecialisedScript([program_of(script, shapes, sizes) if is_open else None], {})

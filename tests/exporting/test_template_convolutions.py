@@ -32,3 +32,26 @@ def convolved(name: str, result: str, numbers: str = "3, 2, 2, 1, 1, 1", **more)
 ], ids=str)
 def test_depthwise_matrix(case: ExportCase) -> None:
     check_export(case)
+
+
+STRIPS = library_text("image_strips") + library_text("joined_strips")
+SHAPES = "filter_shape=[4, 2, 3, 3], stride=[1, 1], padding=[1, 1]"
+
+
+def in_strips(name: str, size: int, start: int, numbers: str, **more) -> ExportCase:
+    """An image of 2 x 9 x 5 in strips of that many numbers; numbers: of the results of each."""
+    given = f"conv2d(image_strips(X, {size}, {start}), W, input_shape=[2, 2, {size // 5}, 5], {SHAPES})"
+    image, filters, bias = RNG.normal(size=(2, 45)), RNG.normal(size=(4, 18)), RNG.normal(size=(4, 1))
+    return ExportCase(name, f"Y = joined_strips(bias_add({given}, b), 4, {numbers})", {"X": image, "W": filters, "b": bias},
+                      functions=STRIPS, bound=["W", "b"], dtypes=["float32"], **more)
+
+
+@pytest.mark.parametrize("case", [
+    in_strips("an image in strips", 30, 16, "30, 25, 11", operators=CONV),
+    in_strips("more results of the lower strip", 30, 16, "30, 20, 6", operators=CONV),
+    in_strips("a result that reads the border", 30, 16, "30, 30, 16"),
+    in_strips("a result that comes twice", 30, 16, "30, 25, 6"),
+    in_strips("parts of lines", 30, 16, "30, 23, 9"),
+], ids=str)
+def test_strips(case: ExportCase) -> None:
+    check_export(case)

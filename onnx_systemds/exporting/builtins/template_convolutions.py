@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.library import template_function
-from onnx_systemds.exporting.graph.nodes import Convolution, Entries
+from onnx_systemds.exporting.graph.nodes import Convolution, Entries, Node, cut_of, made_by, source_of
+from onnx_systemds.inference.dims import all_known
 
 
 @template_function("depthwise_matrix")
@@ -37,3 +41,56 @@ def depthwise_matrix(
     convolution = Convolution(kernels, (channels, height, width), (len(y), len(x)), attributes)
     found.entries = Entries(rows, cols, weights, convolution)
     return ctx.matrix(found)
+
+
+@template_function("joined_strips")
+def joined_strips(ctx: Context, Z: Matrix, channels: int, size: int, first: int, rest: int) -> Value | None:
+    """The convolution of the image that two strips were cut from."""
+    added = made_by(Z.tensor, "Add")
+    node = made_by(Z.tensor if added is None else added.inputs[0], "Conv")
+    strips = None if node is None else _strips(node)
+    if node is None or strips is None:
+        return None
+    image, (_, planes, lines, width), second = strips
+    _, filters, results, cols = _known(node.outputs[0].dims)
+    kernel, step, pad = (_known(node.attributes[name])[0] for name in ("kernel_shape", "strides", "pads"))
+    kept, left = first // cols, (rest - 1) // cols
+    if filters != channels or results * cols != size or first % cols or (rest - 1) % cols or second % step:
+        return None
+    if kept > (lines + pad - kernel) // step + 1 or left * step < pad or kept != second // step + left:
+        return None
+    dims = (1, channels, kept + results - left, cols)
+    whole = ctx.viewed(image, (1, planes, second + lines, width))
+    found = ctx.g.node("Conv", [whole, *node.inputs[1:]], dims, whole.kind, **node.attributes)
+    bias = None if added is None else added.inputs[1]
+    return Matrix(found if bias is None else found + bias, channels, dims[2] * cols)
+
+
+class _Strips(NamedTuple):
+    """Two strips of an image. given: the sizes of both, as images. second: the first line of the lower one."""
+
+    image: Matrix
+    given: tuple[int, ...]
+    second: int
+
+
+def _strips(node: Node) -> _Strips | None:
+    """The image whose first and last lines a Conv reads as two images; None where it reads anything else."""
+    joined = made_by(source_of(node.inputs[0], "Reshape"), "Concat")
+    cuts = [] if joined is None else [made_by(tensor, "Slice") for tensor in joined.inputs]
+    images = {cut.inputs[0] for cut in cuts if cut is not None}
+    if node.inputs[0] is None or len(cuts) != 2 or None in cuts or len(images) != 1 or (image := images.pop()) is None:
+        return None
+    given, (rows, pixels) = _known(node.inputs[0].dims), _known(image.dims)
+    samples, channels, lines, width = given
+    size, parts = lines * width, [cut_of(cut) for cut in cuts if cut is not None]
+    if parts != [(0, size, 1), (pixels - size, pixels, 1)] or pixels % width or (samples, channels) != (2, rows):
+        return None
+    return _Strips(Matrix(image, rows, pixels), given, (pixels - size) // width)
+
+
+def _known(sizes: Any) -> tuple[int, ...]:
+    """Raises UnsupportedCase, upon which the script itself is evaluated."""
+    if not all_known(sizes):
+        raise UnsupportedCase("sizes of images that are not known")
+    return tuple(sizes)

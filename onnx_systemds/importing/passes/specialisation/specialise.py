@@ -36,6 +36,7 @@ from onnx_systemds.importing.passes.specialisation.products import (
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
 from onnx_systemds.importing.passes.specialisation.size_copies import separately_compiled, with_copy_per_size
 from onnx_systemds.importing.passes.specialisation.static_checks import without_static_checks
+from onnx_systemds.importing.passes.specialisation.strips import JOINED, STRIPS, with_strips
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
@@ -45,7 +46,7 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.notes import Note
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
-_LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
+_LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, STRIPS, JOINED, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()
 _SOME_SIZE = 1009
 
@@ -229,6 +230,10 @@ def _with_products(work: Work) -> Work:
     return replace(_with_body(work, with_merged_reshapes(columns.body)), bounds=tuple(columns.bounds))
 
 
+def _with_strips(work: Work) -> Work:
+    return _with_body(work, with_strips(work.main.body)) if work.form.cuts_images else work
+
+
 def _with_products_of_rows(work: Work) -> Work:
     return _with_body(work, with_plain_sums(work.main.body))
 
@@ -299,6 +304,7 @@ PASSES: tuple[Callable[[Work], Work], ...] = (
     _with_numbers,
     _without_static_checks,
     _with_products,
+    _with_strips,
     _with_products_of_rows,
     _with_sunk_divisions,
     _hoisted,

@@ -21,6 +21,7 @@ class Form:
     then, None for all. is_serial: whether loops start no threads (see `loops`). flattens: of which matrices extremes
     are taken on one row (see `extremes`). joins_biases: whether biases are joined to weights, which is precise where
     all ``Constants.bounds`` are small (see `sample_columns`). inlined: functions whose bodies replace their calls.
+    cuts_images: whether convolutions of one image are made of two strips, for the engine's threads (see `strips`).
     """
 
     is_prepared: bool = False
@@ -29,6 +30,7 @@ class Form:
     flattens: Literal["none", "large", "all"] = "large"
     joins_biases: bool = False
     inlined: frozenset[str] = frozenset()
+    cuts_images: bool = True
 
 
 @dataclass(frozen=True)
