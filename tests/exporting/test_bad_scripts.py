@@ -111,10 +111,10 @@ LINES = [
     ("Y = t(3)", "2:5", "the argument target of t is an int, not a matrix"),
     ("Y = avg_pool(X, input_shape=3, pool_size=[2,2], stride=[1,1], padding=[0,0])", "2:5", "the argument input_shape of avg_pool"),
     ('Y = removeEmpty(target=X, margin="rows", empty.return="a")', "2:5", "the argument empty.return of removeEmpty must be"),
-    ("if (sum(X) > 0) { Y = X } else { Y = 3 }", "2:1", "Y is a matrix on one way and an int on another"),
+    ("if (sum(X) > 0) { Y = X } else { Y = 3 }", "2:1", "Y is a matrix on one path and an int on another"),
     ('if (sum(X) > 0) { k = "a" } else { k = "b" }\nY = X * k', "3:7", "a string where a number is needed"),
-    ('k = 1\nif (sum(X) > 0) { k = "a" }\nY = X * k', "3:1", "k is a string on one way and an int on another"),
-    ('k = 1\nwhile (sum(X) > 9) { X = X - 9\nk = "a" }\nY = X * k', "3:1", "k is a scalar on one way and a string on another"),
+    ('k = 1\nif (sum(X) > 0) { k = "a" }\nY = X * k', "3:1", "k is a string on one path and an int on another"),
+    ('k = 1\nwhile (sum(X) > 9) { X = X - 9\nk = "a" }\nY = X * k', "3:1", "k is a scalar on one path and a string on another"),
     ("if (X > 0) { Y = X } else { Y = -X }", "2:7", "6 elements do not fill one scalar"),
     # ways that do not end, or end too early
     ("Y = X\nwhile (TRUE) { Y = Y + 1 }", "3:8", "this loop never ends"),

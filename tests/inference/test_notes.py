@@ -19,7 +19,7 @@ QUANTIZED = """g (uint8[4, 4] X) => (uint8[4, 4] Y)
 MODELS = {
     "hard-swish": """g (float[2] X) => (float[2] Y) <float three = {3}, float zero = {0}, float six = {6}>
         { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
-    "hard-swish, other nodes read": """g (float[2] X) => (float[2] Y, float[2] c)
+    "hard-swish, other nodes also read": """g (float[2] X) => (float[2] Y, float[2] c)
         <float three = {3}, float zero = {0}, float six = {6}>
         { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
     "hard-swish, not multiplied": """g (float[2] X) => (float[2] c) <float three = {3}, float zero = {0}, float six = {6}>
@@ -42,7 +42,7 @@ MODELS = {
         <float[1, 1, 1, 1] W = {2}, float s = {3}> { c = Add(X, s) Y = Conv <pads = [1, 1, 1, 1]> (c, W) }""",
     "gelu": """g (float[2] X) => (float[2] Y) <float root = {1.41421354}, float one = {1}, float half = {0.5}>
         { d = Div(X, root) e = Erf(d) a = Add(e, one) m = Mul(X, a) Y = Mul(m, half) }""",
-    "gelu, other nodes read": """g (float[2] X) => (float[2] Y, float[2] e)
+    "gelu, other nodes also read": """g (float[2] X) => (float[2] Y, float[2] e)
         <float root = {1.41421354}, float one = {1}, float half = {0.5}>
         { d = Div(X, root) e = Erf(d) a = Add(e, one) m = Mul(X, a) Y = Mul(m, half) }""",
     "gelu, not multiplied": """g (float[2] X) => (float[2] a) <float root = {1.41421354}, float one = {1}>
