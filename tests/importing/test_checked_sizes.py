@@ -35,17 +35,17 @@ CHECK = 'if (ncol({0}) != {1}) {{ stop("{0} has " + ncol({0}) + " columns, not {
     ("float[N,4] X", "a = Tanh(X) Y = Softmax(a)", []),
     ("float[N,3] X, float[N,3] Z", "a = Abs(X) Y = Sub(a, Z)", [("Z", 3)]),
     ("float[N,3] X, float[N,2] Z", "a = Abs(X) b = Tanh(Z) Y = Concat<axis = 1>(a, b)", [("X", 3), ("Z", 2)]),
-    ("float[N,3] X, float[N,2] Z", "a = MatMul(X, W) b = Tanh(Z) Y = Concat<axis = 1>(a, b)", [("Z", 2)]),
-    ("float[N,3] X", "Y = Gemm(X, W)", []),
+    ("float[N,3] X", "Y = Gemm(X, W)", [("X", 3)]),  # which the engine does not refuse where X is all zeros
+    ("float[N,1,2,2] X", "a = Conv(X, V) Y = Flatten(a)", [("X", 4)]),
+    ("float[N,3,2] X", "a = Abs(X) b = Reshape(a, shape) Y = MatMul(b, U)", []),
     ("float[N,3] X, float[N,3] Z", "s = Shape(Z) a = Abs(X) b = Expand(a, s) Y = Neg(b)", [("Z", 3)]),
     ("string[N,3] X", "t = Slice(X, start, end, axis) Y = Cast<to = 1>(t)", [("X", 3)]),
     ("float[N,6] X, bool c", "Y = If(c) <then_branch = a () => (float[N,2] t) { t = Slice(X, start, end, axis) }, "
      "else_branch = b () => (float[N,2] e) { z = Slice(X, start, end, axis) e = Neg(z) }>", [("X", 6)]),
 ])
 def test_checks_stand_where_nothing_else_refuses(inputs: str, nodes: str, checked: list[tuple[str, int]]) -> None:
-    constants = {name: content for name, content in FIRST_TWO.items() if name in nodes}
-    if "W" in nodes:
-        constants["W"] = np.ones((3, 2), np.float32)
+    held = {"W": np.ones((3, 2), np.float32), "V": np.ones((1, 1, 2, 2), np.float32), "U": np.ones((2, 3), np.float32)}
+    constants = {name: content for name, content in (FIRST_TWO | held | {"shape": np.array([-1, 2])}).items() if name in nodes}
     assert checks_in(script_of(inputs, nodes, **constants)) == [CHECK.format(*given) for given in checked]
 
 

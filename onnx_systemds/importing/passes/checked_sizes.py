@@ -1,14 +1,15 @@
 """Checks that inputs have the rows and columns that the model says, where nothing else in the script refuses others.
 
-A table with a column more would be taken for one without it: trees, slices and sums see no difference. A result that
-has the columns of an input shows it. Of a batch of fixed size a row more is forgotten as easily. What is computed for
-each row is right for any number of them, which shows as well: in all results that come from the input. But of no rows:
-the engine takes the sum of these and a row vector to be the row (row-beside-nothing).
+A table with a column more would be taken for one without it: trees, slices and sums see no difference, nor do products
+and convolutions where it is all zeros. A result that has the columns of an input shows it. Of a batch of fixed size a
+row more is forgotten as easily. What is computed for each row is right for any number of them, which shows as well: in
+all results that come from the input. But of no rows: the engine takes the sum of these and a row vector to be the row
+(row-beside-nothing).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
@@ -22,7 +23,6 @@ from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.rendering.function_sizes import size_check, under_one_condition
 
 _ONE = tree.IntLiteral(1)
-_IMAGES = ("avg_pool", "conv2d", "max_pool")
 
 ShapeOf = Callable[[tree.Expression], Shape | None]
 
@@ -38,7 +38,7 @@ def with_checked_sizes(script: Script) -> Script:
     for function, axis, shown in (("nrow", 0, _shown_rows), ("ncol", 1, _shown_columns)):
         known = _known(views, axis)
         readers = _readers(body, known)
-        certain = shown(script.main, shape_of, readers) | _refused(body, axis, shape_of, readers) if readers else set()
+        certain = shown(script.main, shape_of, readers) | _reshaped(body, axis, shape_of) if readers else set()
         unchecked = [name for name in readers if call(function, tree.Name(name)) not in certain]
         checks += [(size_check(function, name, str(known[name])), f"{function}({name}) != {known[name]}")
                    for name in unchecked]
@@ -142,29 +142,12 @@ def _made_of(name: str, body: tree.Block) -> set[str]:
     return found
 
 
-def _refused(body: tree.Block, axis: int, shape_of: ShapeOf, names: Iterable[str]) -> set[tree.Expression]:
-    """The rows or columns of inputs of which the engine refuses another number, in statements that always run."""
-    inputs = {tree.Name(name) for name in names}
-    found: set[tree.Expression] = set()
-    for statement in body:
-        for given, is_certain in _operands(statement.value, axis, shape_of) if assigns_variable(statement) else ():
-            if (is_certain or (axis == 1 and given in inputs)) and (shape := shape_of(given)):
-                found.add(shape[axis])
-    return found
+def _reshaped(body: tree.Block, axis: int, shape_of: ShapeOf) -> set[tree.Expression]:
+    """The rows or columns of what gets another shape of as many cells, which the engine refuses of others.
 
-
-def _operands(value: tree.Expression, axis: int, shape_of: ShapeOf) -> Iterator[tuple[tree.Expression, bool]]:
-    """The factors of products, what gets another shape of as many cells, and what is read as images.
-
-    Each with whether it is refused though it be all zeros, as what is computed of an input often is.
+    A product or a convolution it refuses, too, but not where the operand is all zeros, and its result is.
     """
-    for node in tree.walk(value):
-        if is_operation(node, "%*%"):
-            if axis == 1:
-                yield node.left, False
-            elif (left := shape_of(node.left)) and (right := shape_of(node.right)) and left[1] != right[0]:
-                yield node.right, False
-        elif isinstance(node, tree.Call) and node.arguments:
-            is_reshape = node.function == "matrix" and len(node.arguments) == 3
-            if is_reshape or node.function in _IMAGES or (node.function == "affine::forward" and axis == 1):
-                yield node.arguments[0].value, is_reshape
+    calls = (node for statement in body if assigns_variable(statement) for node in tree.walk(statement.value)
+             if isinstance(node, tree.Call) and node.function == "matrix" and len(node.arguments) == 3)
+    shapes = (shape_of(node.arguments[0].value) for node in calls)
+    return {shape[axis] for shape in shapes if shape}
