@@ -1,8 +1,9 @@
-"""What a conversion takes for granted of sizes that only the run knows, and the statements that check it there.
+"""Assumptions about sizes that only the run knows, and the statements that check them.
 
-Two sizes that differ in name are taken to be equal where an operator needs them to be, or would broadcast one of them
-if it were 1; an axis of unknown size is not taken for one of size 1. Shape rules note it (`NodeFacts.assume_equal`),
-and the script stops in words where it isn't so: at the start of the function, where the sizes are known there.
+Two sizes with different names are assumed to be equal if an operator needs them to be, or would broadcast one of them
+if it were 1. An axis of unknown size is assumed not to have size 1. Shape rules note assumptions
+(`NodeFacts.assume_equal`), and the script stops with a message if one is broken: at the start of the function, if the
+sizes are known there.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from onnx_systemds.model.ir import Node
 DimText = Callable[[Dim], str]
 
 _LONGEST_BEGINNING = 105
-"""Characters of a check in one line, up to the end of the first words of its message, which are not broken."""
+"""The most characters of a check on one line, up to the end of the first part of its message."""
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<": lt, ">": gt}
 
 
 class Relation(Enum):
-    """How two sizes are taken to be: the comparison where it is not so, and what a message says."""
+    """An assumed relation of two sizes: the DML comparison that breaks it, and the end of the message."""
 
     EQUAL = "!=", "the script takes them to be equal (a 1 that is to broadcast is fixed by --dim)"
     OTHER = "==", "the script takes it to be another size (fix it by --dim)"
@@ -35,13 +36,13 @@ class Relation(Enum):
     AT_MOST = ">", "the script takes it to be within"
 
     def is_broken(self, left: int, right: int) -> bool:
-        """Whether two sizes are not so."""
+        """Whether two sizes break the relation."""
         return _COMPARISONS[self.value[0]](left, right)
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """How two sizes are taken to be, what they are ("" for a number that says nothing), and at which node."""
+    """An assumed relation of two sizes of a node. left_words, right_words: what they are, "" to omit one."""
 
     left: Dim
     right: Dim
@@ -52,12 +53,12 @@ class Assumption:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The sizes of the run that decide it."""
+        """The symbols of both sizes."""
         return symbols((self.left, self.right))
 
     @property
     def divisors(self) -> tuple[str, ...]:
-        """The sizes of the run by which it divides."""
+        """The symbols in divisors of both sizes."""
         found: list[Dim] = []
         stack = [size for size in (self.left, self.right) if isinstance(size, Expression)]
         while stack:
@@ -67,7 +68,7 @@ class Assumption:
         return symbols(found)
 
     def statement(self, dim_text: DimText, factor_text: DimText) -> str:
-        """The statement that stops the run where it is not so."""
+        """The statement that stops the run if the assumption is broken."""
         consequence = self.relation.value[1]
         found = [message_literal(f"{self.node}: {self.left_words} is "), factor_text(self.left)]
         if self.right_words:
@@ -79,7 +80,7 @@ class Assumption:
         return f"{condition} stop({message}) }}"
 
     def complaint(self, sizes: Mapping[str, int]) -> str | None:
-        """What is said of these sizes where it is not so; None where it is, or where some size is missing."""
+        """The message for these sizes; None if the assumption holds, or if a size is missing."""
         left, right = substitute(self.left, sizes), substitute(self.right, sizes)
         if not (isinstance(left, int) and isinstance(right, int)) or not self.relation.is_broken(left, right):
             return None
@@ -87,12 +88,12 @@ class Assumption:
         return f"{self.node}: {self.left_words} is {left}{other}; {self.relation.value[1]}"
 
     def broken(self, dim_text: DimText) -> str:
-        """The condition under which it is not so."""
+        """The DML condition under which the assumption is broken."""
         return f"{dim_text(self.left)} {self.relation.value[0]} {dim_text(self.right)}"
 
     @property
     def bound(self) -> tuple[Dim, int] | None:
-        """A size and its least value, as simple as may be, where that is all that it says: h and 4 for h // 2 >= 2."""
+        """A simplified size and its lower bound, if this is an AT_LEAST: h and 4 for h // 2 >= 2."""
         if self.relation is not Relation.AT_LEAST or not isinstance(self.right, int):
             return None
         size, least = self.left, self.right
@@ -112,17 +113,17 @@ class Assumption:
 
 
 def node_words(node: Node) -> str:
-    """The node in a message."""
+    """A node in messages."""
     return f"node {quoted(node.label)} ({escaped(node.op_type)})"
 
 
 def axis_words(value: str, axis: int) -> str:
-    """An axis of a value in a message of a script."""
+    """An axis of a value in messages of a script."""
     return f"axis {axis} of {quoted(value)}"
 
 
 def certainly_differ(left: Dim, right: Dim) -> bool:
-    """Whether two sizes differ whatever the symbols are, so far as their difference is not too long to tell."""
+    """Whether two sizes differ for all values of the symbols; False if the difference is too long to decide."""
     try:
         difference = left - right
     except OverBudget:

@@ -1,4 +1,4 @@
-"""What the rules of the chain rule are made of: the node they see, and the nodes they make.
+"""`Backward`: what a gradient rule gets, to emit the nodes of the chain rule.
 
 A rule stands beside the generator of its operator, registered by `registry.gradient`. It gets its node and the
 derivative of y by the node's outputs, and returns those by its inputs as names of values that further nodes compute;
@@ -18,7 +18,7 @@ OPSET = 18  # of the nodes that are made
 
 
 class Backward(NodeFacts, NodeWriter):
-    """A node, the derivatives of y by its outputs (``grad`` by the first one), and the nodes that are made of them."""
+    """A node, the derivatives of y by its outputs (``grad``: by the first), and the emitted nodes."""
 
     def __init__(
         self, facts: NodeFacts, node: Node, writer: NodeWriter, given: Sequence[str], active: set[str]
@@ -55,19 +55,19 @@ class Backward(NodeFacts, NodeWriter):
         return self.known(value, self.values[self.out].dtype)
 
     def times(self, left: str, right: str | float) -> str:
-        """A product with a value or a number."""
+        """Emit the product of a value and a value or number."""
         return self.emit("Mul", left, right if isinstance(right, str) else self.number(right))
 
     def chain(self, factor: str) -> list[str]:
-        """The derivative of an elementwise function from its own."""
+        """Emit the derivative by the input of an elementwise function, from the function's own derivative."""
         return [self.emit("Mul", self.grad, factor)]
 
     def where(self, condition: str, derivative: str) -> str:
-        """The derivative where a condition holds, else 0."""
+        """Emit the derivative where a condition holds, else 0."""
         return self.emit("Where", condition, derivative, self.number(0.0))
 
     def fit(self, derivative: str, position: int) -> str:
-        """A derivative of the output's dims, summed over the axes along which an input was broadcast."""
+        """Emit the sum of a derivative over the axes along which an input was broadcast."""
         own = self.dims(position)
         whole = self.values[self.out].dims
         assert whole is not None
@@ -80,39 +80,39 @@ class Backward(NodeFacts, NodeWriter):
         return self.emit("ReduceSum", derivative, self.known(axes)) if axes else derivative
 
     def shaped(self, derivative: str, position: int = 0) -> str:
-        """A derivative in the dims of an input of as many elements."""
+        """Emit a derivative reshaped to the dims of an input."""
         return self.emit("Reshape", derivative, self.emit("Shape", self.node.inputs[position]))
 
     # --- what several rules compute ----------------------------------------------------------------------------
 
     def needed(self, derivatives: Sequence[Callable[[], str]]) -> list[str]:
-        """The derivatives by the inputs; only those that are needed are made."""
+        """The derivatives by the inputs; those that are not needed are not emitted."""
         return [make() if self.needs(position) else "" for position, make in enumerate(derivatives)]
 
     def fitted(self, derivatives: Sequence[Callable[[], str]]) -> list[str]:
-        """As `needed`, of a broadcasting operator."""
+        """As `needed`, for a broadcasting operator."""
         if self.version < 7 and self.attribute("broadcast"):
             raise UnsupportedCase(f"the derivative of {self.node.op_type} that broadcasts as before opset 7")
         return [self.fit(make(), position) if self.needs(position) else "" for position, make in enumerate(derivatives)]
 
     def one_plus(self, name: str) -> str:
-        """1 + x."""
+        """Emit 1 + x."""
         return self.emit("Add", self.number(1.0), name)
 
     def one_minus(self, name: str) -> str:
-        """1 - x."""
+        """Emit 1 - x."""
         return self.emit("Sub", self.number(1.0), name)
 
     def squared(self, name: str) -> str:
-        """x * x."""
+        """Emit x * x."""
         return self.emit("Mul", name, name)
 
     def inverse_root(self, name: str) -> str:
-        """1 / sqrt(x)."""
+        """Emit 1 / sqrt(x)."""
         return self.emit("Reciprocal", self.emit("Sqrt", name))
 
     def share(self, axes: Sequence[int]) -> str:
-        """1 divided by the number of elements along some axes of the first input, for each of its elements."""
+        """Emit 1 / n for each element of the first input, n being the number of elements along some axes."""
         hits = self.filled_like(self.x, self.dtype(0), 1.0)
         return self.emit("Div", hits, self.emit("ReduceSum", hits, self.known(axes))) if axes else hits
 
@@ -123,5 +123,5 @@ def by_factor(factor: Callable[[Backward], str]) -> Callable[[Backward], Sequenc
 
 
 def flat(n: Backward) -> Sequence[str]:
-    """The rule of operators that are flat wherever they have a derivative, and of those that only tell dims."""
+    """The rule of operators whose derivative is 0, and of those that only read dims."""
     return [""] * n.input_count

@@ -1,4 +1,4 @@
-"""What one function of a script has to check of what its conversion takes for granted: `Checks`."""
+"""`Checks`: the assumptions that one function of a script checks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from onnx_systemds.model.walk import needed_positions
 
 
 class Checks:
-    """What one function has to check: ``at_start``, and what its nodes take for granted of sizes that nodes give."""
+    """The assumptions to check: ``at_start``, and before each node those about sizes that other nodes decide."""
 
     def __init__(self, graph: TypedGraph, outer: Checks | None) -> None:
-        """Gather them for the nodes that the outputs need, without what ``outer``, the function around it, checks."""
+        """Collect those of the nodes that the outputs need, except those that the outer function checks."""
         self.at_start: list[Assumption] = []
         self._at_node: dict[int, list[Assumption]] = {}
         self._same: dict[Dim, Dim] = {} if outer is None else dict(outer._same)
@@ -27,12 +27,12 @@ class Checks:
         self.at_start = _strongest(self.at_start)
 
     def add(self, position: int, assumption: Assumption) -> None:
-        """Check one more thing that a node takes for granted."""
+        """Add an assumption of a node."""
         if self._note(position, assumption):
             self.at_start = _strongest(self.at_start)
 
     def _note(self, position: int, assumption: Assumption) -> bool:
-        """Whether it is one more to be checked at the start."""
+        """Note an assumption; return whether it is a new one at the start."""
         if not self._own.isdisjoint(assumption.symbols):
             self._at_node.setdefault(position, []).append(assumption)
             return False
@@ -42,11 +42,11 @@ class Checks:
         return is_new
 
     def of_node(self, position: int) -> Sequence[Assumption]:
-        """What a node takes for granted of sizes that other nodes give."""
+        """The assumptions of a node about sizes that other nodes decide."""
         return self._at_node.get(position, ())
 
     def is_new(self, assumption: Assumption) -> bool:
-        """Whether an assumption doesn't follow from those of which this was asked before."""
+        """Whether an assumption does not follow from those that were noted before."""
         if assumption.relation is not Relation.EQUAL:
             key = assumption.relation, assumption.left, assumption.right
             is_new = key not in self._others
@@ -65,7 +65,7 @@ class Checks:
         return True
 
     def replacements(self, is_available: Callable[[str], bool]) -> dict[str, Dim]:
-        """For symbols that are not available to the script, sizes that they are taken to be equal to, and that are."""
+        """For symbols that are unavailable, equal sizes that are available."""
         sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
                  for size in (assumption.left, assumption.right)]
         known = {self._root(size): size for size in sizes if all(map(is_available, symbols(size)))}
@@ -79,7 +79,7 @@ class Checks:
 
 
 def _strongest(assumptions: Sequence[Assumption]) -> list[Assumption]:
-    """Those that do not follow from another one's bound: windows of windows ask the same size for more and more."""
+    """The assumptions that do not follow from the bound of another one: nested windows bound one size repeatedly."""
     bounds = [assumption.bound for assumption in assumptions]
     most: dict[Dim, int] = {}
     for size, least in filter(None, bounds):

@@ -1,4 +1,4 @@
-"""What the inference of one model shares over its graphs: fixed sizes, functions, names of symbols, reasons."""
+"""`Context`: what all graphs of a model share during inference: fixed sizes, functions, symbols, reasons."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ class Context:
         return self.functions.get(node.function_key)
 
     def count_node(self) -> None:
-        """Count a node that is typed. Raises TooManyNodes."""
+        """Count an inferred node. Raises TooManyNodes."""
         self._typed += 1
         check_nodes(self._typed, self.written)
 
     def is_new(self, name: str) -> bool:
-        """Whether a symbol is met for the first time."""
+        """Whether a symbol occurs for the first time."""
         if name in self._taken:
             return False
         self._taken.add(name)
         return True
 
     def fresh_symbol(self, hint: str) -> str:
-        """A symbol name that no dim has yet."""
+        """An unused name for a symbol."""
         name, count = hint, 1
         while not self.is_new(name):
             count += 1
@@ -62,7 +62,7 @@ class Context:
         return name
 
     def check_fixed_dims(self) -> None:
-        """Raise InvalidModel for a fixed dim that the model does not have: it is probably misspelt."""
+        """Raise InvalidModel for a fixed dim that the model does not have, which is probably misspelt."""
         unknown = [name for name in self.fixed_dims if name not in self._taken]
         if unknown:
             known = quoted_list(name for name in sorted(self._taken) if not depends_on_run(symbol(name))) or "none"
@@ -74,7 +74,7 @@ class Context:
         return self._expansions
 
     def dims(self, declared: Sequence[int | str | None] | None, hint: str) -> Dims | None:
-        """Declared dims as ours: unnamed ones become symbols ``<hint>_dim<axis>``."""
+        """Convert declared dims: unnamed ones become symbols ``<hint>_dim<axis>``."""
         if declared is None:
             return None
         found: list[Dim] = []

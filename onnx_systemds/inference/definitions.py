@@ -23,7 +23,7 @@ from onnx_systemds.model.tensors import TensorReader
 
 
 def expand(facts: NodeFacts, prefix: str) -> tuple[Node, ...] | None:
-    """The nodes that define a node, inner names prefixed; None where nothing defines it."""
+    """The nodes that define a node, with inner names prefixed; None if there is no definition."""
     expander = find(expanders, facts.node.identity, facts.node.version)
     if expander is not None:
         expansion = Expansion(facts, prefix)
@@ -34,7 +34,7 @@ def expand(facts: NodeFacts, prefix: str) -> tuple[Node, ...] | None:
 
 
 def onnx_definition(facts: NodeFacts) -> Function | None:
-    """ONNX's own definition of the node's operator for these input types, None where it gives none."""
+    """ONNX's definition of the node's operator for these input types; None if there is none."""
     node = facts.node
     schema = find_schema(node.domain, node.op_type, node.version)
     if schema is None:
@@ -82,7 +82,7 @@ def _type_of(facts: NodeFacts, position: int) -> Type:
 
 
 def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
-    """The function's nodes with the node's inputs, outputs and attributes put in."""
+    """The function's nodes with the node's inputs, outputs and attributes substituted."""
     attributes: dict[str, Attribute] = {}
     for name, default in function.attributes.items():
         # ONNX's own definitions leave the defaults to the schema
@@ -101,7 +101,7 @@ def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
 
 
 def function_graph(node: Node, function: Function) -> Graph:
-    """The function's body as a graph of its own, with the node's attributes put in; omitted inputs are left out."""
+    """The function's body as a graph with the node's attributes substituted, without omitted inputs."""
     attributes: dict[str, Attribute] = {name: known for name, known in function.attributes.items() if known is not None}
     attributes.update(node.attributes)
     given = dict(zip(function.inputs, node.inputs))
@@ -137,10 +137,10 @@ def inline_body(
 
 
 class _Outer(dict[str, str]):
-    """Names of a sub-graph; those that it does not define are those of the graphs around it."""
+    """The names of a sub-graph; names that it does not define are those of enclosing graphs."""
 
     def setdefault(self, name: str, default: str = "") -> str:
-        """The name inside the graph around."""
+        """The name in the enclosing graph."""
         return self.get(name, name)
 
 

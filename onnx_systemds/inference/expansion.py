@@ -1,4 +1,4 @@
-"""Operators as other operators: what an `expander` of the registry sees and writes.
+"""`Expansion`: what an `expander` of the registry gets, to replace a node by other nodes.
 
 An operator that equals a few ONNX operators needs no generator: its expander writes those, and they are generated
 as in any model. Their shapes are inferred as usual, so an expander may leave sizes to them (Reshape's 0 and -1).
@@ -24,32 +24,32 @@ class Expansion(NodeFacts, NodeWriter):
         self.run_sizes = facts.run_sizes
 
     def input(self, given: Input) -> str:
-        """The name of an input, "" where it is left out."""
+        """The name of an input, "" if it is omitted."""
         return self.name(given) if self.has(given) else ""
 
     def output(self, position: int = 0) -> str:
-        """The name of an output, "" where the node does not give it."""
+        """The name of an output, "" if the node does not have it."""
         return self.node.outputs[position] if self.has_output(position) else ""
 
     def attributes(self, *names: str) -> dict[str, Any]:
-        """Those attributes that have a value, by name."""
+        """The attributes that have a value, by name."""
         return {name: value for name in names if (value := self.attribute(name)) is not None}
 
     def reshape(self, name: str, *dims: int, to: str = "") -> str:
-        """A value in other dims: 0 keeps the one at its place, -1 is what remains."""
+        """Emit a Reshape: 0 keeps the dim at its position, -1 is inferred."""
         return self.emit("Reshape", name, self.known(dims), to=to)
 
     def give(self, name: str, position: int = 0) -> None:
-        """Give a value as an output, if the node has it."""
+        """Make a value an output, if the node has that output."""
         if self.output(position):
             self.emit("Identity", name, to=self.output(position))
 
     def length(self, name: str, axis: int) -> str:
-        """The length of a value along an axis: an integer of rank 0."""
+        """Emit the size of an axis, an integer of rank 0."""
         return self.emit("Gather", self.emit("Shape", name), self.known(axis), axis=0)
 
     def count_up(self, limit: str, start: str = "") -> str:
-        """The integers from 0, or ``start``, up to but without ``limit``."""
+        """Emit the integers from ``start`` up to ``limit``, without it."""
         return self.emit("Range", start or self.known(0), limit, self.known(1))
 
     def split(self, name: str, hints: Sequence[str], sizes: Sequence[int] | str = "", axis: int = -1) -> list[str]:
@@ -64,14 +64,14 @@ class Expansion(NodeFacts, NodeWriter):
         return parts
 
     def channels_first(self, name: str, rank: int) -> str:
-        """Images whose channels lie last, with the channels after the batch."""
+        """Transpose images from channels last to channels first."""
         return self.emit("Transpose", name, perm=(0, rank - 1, *range(1, rank - 1)))
 
     def channels_last(self, name: str, rank: int, to: str = "") -> str:
-        """Images whose channels come after the batch, with the channels last."""
+        """Transpose images from channels first to channels last."""
         return self.emit("Transpose", name, to=to, perm=(0, *range(2, rank), 1))
 
     def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
-        """The part of a value along one axis."""
+        """Emit a Slice along one axis."""
         given = (self.known([number]) for number in (start, end, axis, step))
         return self.emit("Slice", name, *given)

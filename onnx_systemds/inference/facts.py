@@ -1,4 +1,4 @@
-"""What is known of one node: its inputs' dtypes, dims and contents, and its attributes with their defaults."""
+"""`NodeFacts`: dtypes, dims and contents of a node's inputs, and its attributes with their defaults."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from onnx_systemds.model.wiring import place_of
 
 
 class SizeSource(Protocol):
-    """What sizes that only the run decides come from: `RunSizes`."""
+    """The source of sizes that only the run decides: `RunSizes`."""
 
     def elements_of(self, name: str, *, signed: bool, count: int | None = None) -> Elements | None:
-        """Return the elements of an integer tensor, None where they cannot be sizes."""
+        """Return the elements of an integer tensor as sizes, None if they cannot be sizes."""
 
     def call(self, function: str, arguments: tuple[Dim, ...], hint: str, *, signed: bool = False) -> Dim:
         """Return the size that a library function computes."""
 
 
 Input = int | str
-"""An input: its place, or its name in the operator's schema."""
+"""An input: its position, or its name in the operator's schema."""
 
 
 class NodeFacts:
     """Read-only view of a node for shape rules; generators get the larger `NodeView`.
 
-    Inputs go by their names in the operator's schema, or by their positions, counted from 0 as in ONNX; outputs by
-    their positions. A negative or missing place is an omitted input.
+    An input is referred to by its name in the operator's schema or by its position (from 0), an output by its position.
+    A negative or missing position is an omitted input.
     """
 
     run_sizes: SizeSource | None = None  # of the graph around the node, where sizes may be left to the run
@@ -58,7 +58,7 @@ class NodeFacts:
 
     @property
     def place(self) -> NodePlace:
-        """Where the node stands, for messages."""
+        """The place of the node, for messages."""
         return place_of(self.node, self.graph_name)
 
     @property
@@ -68,18 +68,18 @@ class NodeFacts:
 
     @property
     def input_count(self) -> int:
-        """Number of inputs written at the node, omitted ones in between counted."""
+        """The number of inputs of the node, including omitted ones before the last."""
         return len(self.node.inputs)
 
     @property
     def _base_name(self) -> str:
-        """What belongs to the node is named after: its first output."""
+        """The base of names that belong to the node: its first output."""
         return next((name for name in self.node.outputs if name), self.node.op_type)
 
     def index(self, given: Input) -> int:
-        """The place of an input among the node's, by its place or by its name in the operator's schema.
+        """The position of an input.
 
-        Raises KeyError for a name that the schema of this version has not.
+        Raises KeyError for a name that is not in the schema of this version.
         """
         if isinstance(given, int):
             return given
@@ -90,24 +90,24 @@ class NodeFacts:
         return places[given]
 
     def name(self, given: Input) -> str:
-        """Name of the value that is given as an input."""
+        """The name of the value that is an input."""
         return self.node.inputs[self.index(given)]
 
     def _words(self, given: Input) -> str:
-        """An input, in messages."""
+        """An input in messages."""
         return f"input {self.index(given)}"
 
     def has(self, given: Input) -> bool:
-        """Whether the input is given."""
+        """Whether the input is present."""
         position = given if isinstance(given, int) else self.index(given)
         return 0 <= position < len(self.node.inputs) and self.node.inputs[position] != ""
 
     def has_output(self, position: int) -> bool:
-        """Whether the output is named at the node (it may still be unused)."""
+        """Whether the node names the output (it may still be unused)."""
         return position < len(self.node.outputs) and self.node.outputs[position] != ""
 
     def value(self, given: Input) -> Value:
-        """What is known of an input."""
+        """The inferred value of an input."""
         return self.values[self.node.inputs[given if isinstance(given, int) else self.index(given)]]
 
     def dtype(self, given: Input) -> str:
@@ -139,18 +139,18 @@ class NodeFacts:
         return product(self.dims(given))
 
     def constant(self, given: Input) -> Array | None:
-        """Content of an input that is known at conversion, else None."""
+        """The content of an input; None if it is unknown at conversion."""
         return self.value(given).constant if self.has(given) else None
 
     def require_constant(self, given: Input, what: str) -> Array:
-        """Content of an input that must be known at conversion. Raises ConstantNeeded."""
+        """The content of an input. Raises ConstantNeeded if it is unknown at conversion."""
         content = self.constant(given)
         if content is None:
             raise ConstantNeeded(f"{what} ({self._words(given)}) must be a constant", self.name(given))
         return content
 
     def integers(self, given: Input) -> tuple[Dim, ...] | None:
-        """Elements of an integer input, as sizes that may be expressions; None when they are not known."""
+        """The elements of an integer input as sizes, which may be expressions; None if they are unknown."""
         if not self.has(given):
             return None
         value = self.value(given)
@@ -161,7 +161,7 @@ class NodeFacts:
         return None
 
     def require_integers(self, given: Input, what: str) -> tuple[Dim, ...]:
-        """As `integers`, raises ConstantNeeded when they are not known."""
+        """As `integers`; raises ConstantNeeded if they are unknown."""
         found = self.integers(given)
         if found is None:
             raise ConstantNeeded(f"{what} ({self._words(given)}) is only known when the model runs", self.name(given))
@@ -170,8 +170,8 @@ class NodeFacts:
     def sizes(self, given: Input, what: str, *, signed: bool = False, count: int | None = None) -> tuple[Dim, ...]:
         """As `integers`; elements that only the run knows are symbols, which the script defines.
 
-        ``signed``: whether they may be negative. ``count``: how many a vector is taken to have of which only the run
-        knows it, which the script checks. Raises ConstantNeeded where not even their number is known.
+        ``signed``: whether they may be negative. ``count``: the assumed number of elements if only the run knows it;
+        the script checks it. Raises ConstantNeeded if the number of elements is unknown.
         """
         found = self.integers(given)
         if found is None and self.run_sizes is not None and self.has(given):
@@ -185,18 +185,18 @@ class NodeFacts:
         return self.require_integers(given, what) if found is None else found
 
     def computed(self, function: str, *arguments: Dim, hint: str, signed: bool = False) -> Dim:
-        """A size that a library function computes from others when the model runs, named after the first output.
+        """A size that a library function computes from others at run time, named after the first output.
 
-        Without a function one of several terms gets a name of its own: it is computed once, and texts stay short.
+        With an empty ``function`` the argument gets a name, so that a sum of several terms is computed once.
         ``signed``: whether it may be negative.
         """
         assert self.run_sizes is not None
         return self.run_sizes.call(function, arguments, f"{self._base_name}_{hint}", signed=signed)
 
     def assume_equal(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
-        """Take two sizes for equal; the script checks it where only the run knows.
+        """Assume that two sizes are equal; the script checks it if only the run knows.
 
-        Raises UnsupportedCase where they cannot be equal.
+        Raises UnsupportedCase if they cannot be equal.
         """
         if certainly_differ(left, right):
             raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
@@ -204,16 +204,16 @@ class NodeFacts:
             self.assume(left, Relation.EQUAL, right, left_words, right_words)
 
     def assume_at_most(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
-        """As `assume_equal`, of a size that may be smaller than the other."""
+        """Assume that a size is at most another one, as `assume_equal`."""
         if is_non_negative(left - right - 1):
             raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
         if not is_non_negative_from_one(right - left):
             self.assume(left, Relation.AT_MOST, right, left_words, right_words)
 
     def assume_same_size(self, left: tuple[int, int], right: tuple[int, int]) -> None:
-        """As `assume_equal`, for an axis of an input and an axis of another: (position, axis) each.
+        """As `assume_equal`, for the sizes of two axes: (position of the input, axis) each.
 
-        Raises InvalidModel where an input has no such axis.
+        Raises InvalidModel if an input has no such axis.
         """
         for position, axis in (left, right):
             if not -self.rank(position) <= axis < self.rank(position):
@@ -222,23 +222,23 @@ class NodeFacts:
         self.assume_equal(sizes[0], sizes[1], self.axis_words(*left), self.axis_words(*right))
 
     def assume_elements(self, given: Input, axis: int) -> None:
-        """Take an axis of an input to have elements; the script checks it where the run may find none."""
+        """Assume that an axis of an input is not empty; the script checks it if only the run knows."""
         size = self.dims(given)[axis]
         if may_be_zero(size):
             self.assume(size, Relation.AT_LEAST, 1, self.axis_words(given, axis))
 
     def assume(self, left: Dim, relation: Relation, right: Dim, left_words: str, right_words: str = "") -> None:
-        """Take two sizes to be so, of which one is none that is known: the script checks it."""
+        """Assume a relation of two sizes, one of which only the run knows; the script checks it."""
         self.assumptions.append(Assumption(left, right, relation, left_words, right_words, node_words(self.node)))
 
     def axis_words(self, given: Input, axis: int) -> str:
-        """An axis of an input, in messages."""
+        """An axis of an input in messages."""
         return axis_words(self.name(given), axis % max(self.rank(given), 1))
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Value of an attribute: as written at the node, else the default of the operator's schema, else ``default``.
+        """The value of an attribute: that of the node, else the default of the schema, else ``default``.
 
-        Only operators of your own, which have no schema, need a ``default``.
+        Only operators without a schema, those of your own domain, need a ``default``.
         """
         if name in self.node.attributes:
             return self.node.attributes[name]
@@ -246,23 +246,23 @@ class NodeFacts:
         return default if found is None else found
 
     def positive(self, name: str) -> int:
-        """An integer attribute that is larger than 0. Raises UnsupportedCase."""
+        """A positive integer attribute. Raises UnsupportedCase for other values."""
         value = self.attribute(name)
         if not isinstance(value, int) or value < 1:
             raise UnsupportedCase(f"attribute {name!r} is {'missing' if value is None else value}, it must be positive")
         return value
 
     def graph_attribute(self, name: str) -> Graph:
-        """A sub-graph. Raises UnsupportedCase when it is missing."""
+        """A sub-graph attribute. Raises UnsupportedCase if it is missing."""
         graph = self.node.attributes.get(name)
         if not isinstance(graph, Graph):
             raise UnsupportedCase(f"attribute {name!r} is missing")
         return graph
 
     def axis(self, name: str = "axis", *, default: int | None = None, rank: int | None = None) -> int:
-        """An axis attribute, counted from the front: 0 <= axis < rank, the rank of the first input if not given.
+        """An axis attribute counted from the front, ``0 <= axis < rank``; rank: by default that of the first input.
 
-        Raises UnsupportedCase when it is out of range, or missing where neither the schema nor ``default`` gives one.
+        Raises UnsupportedCase if it is out of range, or missing without a default.
         """
         axis = self.attribute(name, default)
         if axis is None:
@@ -271,18 +271,18 @@ class NodeFacts:
 
     @staticmethod
     def normalize_axis(axis: int, rank: int) -> int:
-        """``axis`` counted from the front. Raises UnsupportedCase when it is not in [-rank, rank)."""
+        """``axis`` counted from the front. Raises UnsupportedCase if it is not in [-rank, rank)."""
         if not -rank <= axis < max(rank, 1):
             raise UnsupportedCase(f"axis {axis} is out of range for rank {rank}")
         return axis % rank if rank else 0
 
     def tensor(self, dims: Sequence[Dim] | None, dtype: str | None = None) -> Value:
-        """An output for a shape rule; the dtype is that of the first input where none is given."""
+        """An output for a shape rule; dtype: by default that of the first input."""
         return Value(self.dtype(0) if dtype is None else dtype, None if dims is None else tuple(dims))
 
 
 def unknown_size(facts: NodeFacts, output: int, axis: int, *, or_none: bool = False) -> Dim:
-    """A size that only the run decides: a symbol of its own, defined after the node. or_none: whether it may be 0."""
+    """A new symbol for a size that only the run decides; the script defines it after the node. or_none: it may be 0."""
     return symbol(f"{RUN_SIZE_PREFIX if or_none else RUN_PREFIX}{facts.node.outputs[output]}_dim{axis}")
 
 
@@ -293,7 +293,7 @@ def is_unknown_size(name: str, value: str) -> bool:
 
 @lru_cache(maxsize=2048)
 def input_places(domain: str, op_type: str, version: int) -> Mapping[str, int]:
-    """The positions of an operator's inputs by their names in its schema, ONNX's or onnxruntime's."""
+    """The positions of an operator's inputs by their names in the schema of ONNX or onnxruntime."""
     schema = find_any_schema(domain, op_type, version)
     if schema is None:
         contrib = find_contrib_schema(domain, op_type)
@@ -305,7 +305,7 @@ def input_places(domain: str, op_type: str, version: int) -> Mapping[str, int]:
 
 @lru_cache(maxsize=8192)
 def default_attribute(domain: str, op_type: str, version: int, name: str) -> Any:
-    """The default of an attribute in the given opset version, ONNX's or onnxruntime's; None where there is none."""
+    """The default of an attribute in the schema of ONNX or onnxruntime; None if there is none."""
     schema = find_any_schema(domain, op_type, version)
     if schema is None:
         return contrib_default(domain, op_type, name)

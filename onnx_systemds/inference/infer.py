@@ -1,7 +1,7 @@
-"""Forward inference: dtype and dims of every value, contents where they are known, definitions expanded.
+"""Forward inference: dtype and dims of every value, known contents, and expanded definitions.
 
-For each node in turn: the operator's own shape rule, else ONNX's inference of that single node with our dims
-carried through it as named dimensions. What neither knows becomes a symbol that the running script defines.
+Each node is inferred by the shape rule of its operator, else by ONNX's inference of that single node with our dims as
+named dimensions. A size that neither knows becomes a symbol, which the script defines when it runs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from onnx_systemds.model.ir import (
 
 
 def infer(graph: Graph, context: Context) -> TypedGraph:
-    """Type the main graph. Reasons against the conversion are collected in ``context.errors``."""
+    """Infer the main graph. Reasons against the conversion are collected in ``context.errors``."""
     values: dict[str, Value] = {}
     functions = [function.nodes for function in context.functions.values()]
     if any(node.identity == GRADIENT for nodes in (graph.nodes, *functions) for node in nodes):
@@ -79,7 +79,7 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
 
 
 def _check_declared(output: ValueInfo, value: Value, context: Context) -> None:
-    """Add a reason where the declared type of an output is another one than its nodes compute; dims are not judged."""
+    """Add a reason for each output whose declared type differs from the inferred one; dims are not compared."""
     if output.type is None or value is FAILED or value.keys:
         return
     declared, computed = (
@@ -93,7 +93,7 @@ def _check_declared(output: ValueInfo, value: Value, context: Context) -> None:
 
 
 def infer_body(graph: Graph, inputs: Sequence[Value], outer: Mapping[str, Value], context: Context) -> TypedGraph:
-    """Type a sub-graph whose inputs are known; names it does not define are looked up in ``outer``."""
+    """Infer a sub-graph for known inputs; names that it does not define are looked up in ``outer``."""
     own: dict[str, Value] = {given.name: value for given, value in zip(graph.inputs, inputs)}
     return _infer_nodes(graph, own, ChainMap(own, _writable(outer)), context)
 
@@ -168,7 +168,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
 def _outputs(
     facts: InferenceFacts, before: Sequence[Node], waiting: deque[Node], graph: Graph
 ) -> tuple[Value, ...] | None:
-    """The outputs of a node; None where other nodes stand for it, which then are among those that wait."""
+    """The outputs of a node; None if other nodes replace it, which are then put into the queue."""
     node, values, context = facts.node, facts.values, facts.context
     context.count_node()
     if any(values.get(name) is FAILED for name in node.inputs):
@@ -194,7 +194,7 @@ def _outputs(
 def _placed(
     error: TranspileError, facts: InferenceFacts, run_sizes: RunSizes, before: Sequence[Node]
 ) -> TranspileError:
-    """A reason against a node, with its place and the values whose contents would help."""
+    """An error with the place of its node, and with the values whose contents would help."""
     error.place = error.place or facts.place
     if isinstance(error, ConstantNeeded):
         error.sources = _integer_sources(error.value_name, before, facts.values)
@@ -212,7 +212,7 @@ def _check_parts(node: Node) -> None:
 
 
 def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Value]) -> tuple[str, ...]:
-    """The integer values from which ``name`` is computed and that no node computes: inputs of the graph."""
+    """The integer graph inputs from which ``name`` is computed."""
     if not name:
         return ()
     producer = {output: node for node in nodes for output in node.outputs}
@@ -252,7 +252,7 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
 
 
 def _without_elements(output: Value) -> Value:
-    """A tensor that certainly has no elements is known: the engine never sees it computed."""
+    """Make a tensor that is certainly empty a constant: the engine never computes it."""
     if not output.is_empty or not output.dtype or not output.is_known_size or output.constant is not None:
         return output
     return constant_value(np.zeros([dim for dim in output.dims or () if isinstance(dim, int)],
@@ -285,7 +285,7 @@ def _dense(content: object) -> Array:
 
 
 def _new_symbols(outputs: tuple[Value, ...], node: Node, context: Context) -> tuple[tuple[Value, ...], tuple[str, ...]]:
-    """The outputs, and the names of the data-dependent sizes among them: rules mark them by a leading question mark.
+    """The outputs, and the names of their data-dependent sizes, which rules mark by a leading question mark.
 
     A size that this node names as a node of another sub-graph already did gets a new name.
     """
@@ -309,7 +309,7 @@ def _new_symbols(outputs: tuple[Value, ...], node: Node, context: Context) -> tu
 
 
 def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
-    """A node after one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
+    """Handle a node after one that failed: its outputs are unknown, but it may be unsupported itself."""
     node = facts.node
     known = find(operator_generators, node.identity, node.version) is not None
     defined = has_definition(find_schema(node.domain, node.op_type, node.version))
@@ -320,7 +320,7 @@ def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
 
 
 def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -> Value:
-    """Complete what inference left open by what the model declares; where they differ, inference wins."""
+    """Complete unknown parts of inferred values by the declared types; if both are known, inference wins."""
     if declared is None or value is FAILED or not isinstance(declared.type, TensorType):
         return value
     if value.constant is not None or value.type is not None or (value.dtype and value.dims is not None):
@@ -330,5 +330,5 @@ def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -
 
 
 def _writable(values: Mapping[str, Value]) -> MutableMapping[str, Value]:
-    """ChainMap asks for a mutable mapping, though it never writes to the outer ones."""
+    """Cast for ChainMap, which requires mutable mappings but never writes to the outer ones."""
     return values if isinstance(values, MutableMapping) else dict(values)

@@ -1,4 +1,4 @@
-"""A node on sequences or optionals whose items are known by name, for rules that write other nodes in its place."""
+"""`ListNode`: what a list rule gets, to replace a node on sequences or optionals with known items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fresh = Callable[[str], str]
 
 
 class ListNode:
-    """A node on lists, and the means to write nodes in its place. written: those so far."""
+    """A node on lists, and the nodes that replace it. written: those so far."""
 
     def __init__(self, facts: NodeFacts, fresh: Fresh) -> None:
         self.facts = facts
@@ -27,11 +27,11 @@ class ListNode:
         return self.facts.node
 
     def items(self, position: int) -> tuple[str, ...] | None:
-        """The names of the items of an input, None where they are not known."""
+        """The names of the items of an input; None if they are unknown."""
         return self.facts.value(position).items if self.facts.has(position) else None
 
     def number(self, position: int) -> int | None:
-        """A single integer that is known, else None."""
+        """The content of an input of one integer; None if it is unknown."""
         content = self.facts.constant(position)
         return None if content is None or content.size != 1 else int(content.ravel()[0])
 
@@ -47,12 +47,12 @@ class ListNode:
     def write(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute
     ) -> tuple[Node, ...]:
-        """The nodes written so far and another one."""
+        """Add a node; return all nodes written so far."""
         self.written.append(self.node.inner(op_type, inputs, outputs, attributes))
         return tuple(self.written)
 
     def constant(self, content: Array, output: str = "") -> str:
-        """A known tensor: its name."""
+        """Add a constant; return its name."""
         output = output or self.fresh("constant")
         self.write("Constant", (), (output,), value=content)
         return output

@@ -20,17 +20,17 @@ _MARK = "*"  # begins the symbols of dims that differ from item to item; no mode
 
 
 def varying(axis: int) -> Dim:
-    """The dim of an item that may be another one in each item."""
+    """A dim that may differ between the items."""
     return symbol(f"{_MARK}item{axis}")
 
 
 def is_varying(size: Dim) -> bool:
-    """Whether a dim holds for one item only."""
+    """Whether a dim may differ between the items."""
     return any(name.startswith(_MARK) for name in symbols(size))
 
 
 def list_value(element: Value | None, items: Sequence[str] | None = None, *, optional: bool = False) -> Value:
-    """A sequence or optional; ``element``: what all items have in common, None when nothing is known."""
+    """A sequence or optional; ``element``: the common value of all items, None if unknown."""
     inner = element_type(element)
     kind: Type = OptionalType(inner) if optional else SequenceType(inner)
     return Value("", None, type=kind, element=None if element is None else _plain(element),
@@ -38,7 +38,7 @@ def list_value(element: Value | None, items: Sequence[str] | None = None, *, opt
 
 
 def declared_list(type_: SequenceType | OptionalType) -> Value:
-    """A sequence or optional of which only the type is known: dims that are not numbers differ from item to item."""
+    """A sequence or optional with a declared type; dims that are no numbers may differ between the items."""
     return list_value(_declared(type_.element), optional=isinstance(type_, OptionalType))
 
 
@@ -65,12 +65,12 @@ def element_type(element: Value | None) -> Type:
 
 
 def _plain(element: Value) -> Value:
-    """The value without what holds for one item only: content, and the items of a list."""
+    """The value without its content and items, which hold for one item only."""
     return replace(element, constant=None, elements=None, items=None)
 
 
 def joined(elements: Sequence[Value | None]) -> Value | None:
-    """What items have in common; None (nothing known, no item) adds nothing."""
+    """The common value of items; None (no item) is neutral."""
     result: Value | None = None
     for element in elements:
         if element is None:
@@ -91,7 +91,7 @@ def _join(one: Value, other: Value) -> Value:
 
 
 def local_dims(element: Value | None, local: set[str]) -> Value | None:
-    """The element as graphs around see it: dims over symbols of a sub-graph become varying."""
+    """The element as an enclosing graph sees it: dims over symbols of the sub-graph become varying."""
     if element is None or element.dims is None:
         return element
     dims = tuple(varying(axis) if local.intersection(symbols(size)) else size for axis, size in enumerate(element.dims))
@@ -99,12 +99,12 @@ def local_dims(element: Value | None, local: set[str]) -> Value | None:
 
 
 def outer_list(value: Value, element: Value | None, local: set[str]) -> Value:
-    """A list that leaves a sub-graph: its items are not known by name, nor are sizes of the sub-graph."""
+    """A list that leaves a sub-graph, without the names of its items and sizes of the sub-graph."""
     return list_value(local_dims(element, local), optional=isinstance(value.type, OptionalType))
 
 
 def same_element(one: Value | None, other: Value | None) -> bool:
-    """Whether the same is known of two lists' items."""
+    """Whether the items of two lists have the same common value."""
     if one is None or other is None:
         return one is other
     if one.is_list and other.is_list:

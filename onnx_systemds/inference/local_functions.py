@@ -18,16 +18,16 @@ from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model.ir import Function
 
 SMALLEST = 4
-"""Nodes, constants aside, from which on a function is called."""
+"""The fewest nodes, without constants, of a function that is called and not inlined."""
 
 BODY = "function"
-"""The name under which the body of a called function stands beside a node's sub-graphs."""
+"""The key of a called function's body among the sub-graphs of a node."""
 
 _LARGEST_CONTENT = 64  # elements of a known integer input whose content the body gets: shapes, axes
 
 
 def is_called(facts: NodeFacts, function: Function) -> bool:
-    """Whether a node calls its function; else the function's nodes stand for it."""
+    """Whether a node calls its function; else the function is inlined."""
     nodes = sum(node.op_type != "Constant" for node in function.nodes)
     given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
     return nodes >= SMALLEST and all(value.items is None for value in given)
@@ -44,7 +44,7 @@ def call_values(facts: InferenceFacts, function: Function) -> tuple[Value, ...]:
 
 
 def _is_structure(value: Value) -> bool:
-    """Whether a known input may decide what the body looks like; weights only would keep bodies from being shared."""
+    """Whether the content of an input may change the body. Weights do not: they would prevent shared bodies."""
     content = value.constant
     if content is None:
         return False
@@ -52,7 +52,7 @@ def _is_structure(value: Value) -> bool:
 
 
 def _outer(facts: InferenceFacts, position: int, typed: TypedGraph) -> Value:
-    """An output as the calling graph sees it: sizes that the body's run decides get names of the calling graph."""
+    """An output as the caller sees it: sizes that the body decides at run time get symbols of the caller."""
     value = typed.values[typed.outputs[position]]
     local = typed.own_sizes
     if value.is_list:

@@ -1,4 +1,4 @@
-"""How much memory the matrices of a graph take in the engine, where all sizes are known."""
+"""The memory that the matrices of a graph take in the engine, if all sizes are known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_systemds.model.ir import Node
 from onnx_systemds.model.walk import names_read
 
 NUMBER = 8
-"""Bytes of a number: the engine knows FP64 only."""
+"""Bytes of a number: the engine has FP64 only."""
 
 # What they give is what they take, in another view at most, which the engine does not copy.
 _VIEWS = frozenset(["Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
@@ -53,7 +53,7 @@ def memory_of(graph: TypedGraph) -> Memory | None:
 
 
 def steps_of(graph: TypedGraph) -> Iterator[tuple[Step, tuple[str, ...]]]:
-    """The nodes in their order, with the names of unknown sizes in their sub-graphs."""
+    """The steps in the order of the nodes, and the names of unknown sizes in their sub-graphs."""
     holders = _holders(graph)
     last: dict[str, int] = {}
     for position, node in enumerate(graph.nodes):
@@ -74,7 +74,7 @@ def steps_of(graph: TypedGraph) -> Iterator[tuple[Step, tuple[str, ...]]]:
 
 
 def _holders(graph: TypedGraph) -> dict[str, str]:
-    """For each value that is a view of another one, the name of that one."""
+    """The name of the value that owns the memory, for each value that is a view."""
     found: dict[str, str] = {}
     for node in graph.nodes:
         if node.domain == "" and node.op_type in _VIEWS and node.inputs and node.inputs[0]:
@@ -83,13 +83,13 @@ def _holders(graph: TypedGraph) -> dict[str, str]:
 
 
 def _size(graph: TypedGraph, name: str) -> int:
-    """Bytes of a value; constants are weights, and what is unknown is not counted."""
+    """Bytes of a value; 0 for constants, which are weights, and for unknown sizes."""
     value = graph.values.get(name)
     return 0 if value is None else bytes_of(value) or 0
 
 
 def bytes_of(value: Value, sizes: Mapping[str, int] | None = None) -> int | None:
-    """Bytes of the matrix of a value, 0 for constants; None where ``sizes``, by symbol, leave its size open."""
+    """Bytes of the matrix of a value, 0 for constants; None if ``sizes`` (by symbol) do not determine its size."""
     if value.is_known:
         return 0
     size = None if value.dims is None else substitute(product(value.dims), sizes or {})

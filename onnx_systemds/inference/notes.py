@@ -1,4 +1,4 @@
-"""What the passes over a graph did, and what they left where one would expect them to do something, and why.
+"""`Notes`: what the passes over a graph did, and why they left nodes that they might have changed.
 
 `onnx-systemds MODEL.onnx --verbose` prints it.
 """
@@ -14,7 +14,7 @@ from onnx_systemds.model.ir import Node
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a pass did at a node, or (where it did not fire) why it left the node as it is.
+    """What a pass did at a node or, if it did not fire, why it left the node as it is.
 
     rule: the name of the pass. node: the name of the node, its place in the graph where it has none.
     """
@@ -27,7 +27,7 @@ class Note:
 
 
 class Notes:
-    """The notes of all passes of one conversion, each once: sub-graphs may be typed several times."""
+    """The notes of all passes of a conversion, without duplicates: a sub-graph may be inferred several times."""
 
     def __init__(self) -> None:
         self._notes: dict[Note, None] = {}
@@ -46,7 +46,7 @@ class Notes:
 
 
 def note_lines(notes: Iterable[Note]) -> list[str]:
-    """Notes as lines for a reader: those that say the same of several nodes are one."""
+    """The notes as lines of text; equal notes of several nodes are one line."""
     nodes: dict[tuple[bool, str, str, str], list[str]] = {}
     for note in notes:
         nodes.setdefault((note.fired, note.rule, note.op_type, note.words), []).append(note.node)

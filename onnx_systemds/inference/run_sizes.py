@@ -1,4 +1,4 @@
-"""Sizes that only the run decides: elements of integer tensors, and what library functions compute from them.
+"""`RunSizes`: sizes that only the run decides: elements of integer tensors, and results of library functions.
 
 A consumer that needs the content of an integer tensor as sizes asks for its elements (`NodeFacts.sizes`). Elements that
 inference cannot follow become symbols; the script defines those that it uses: an element after the node that gives
@@ -26,7 +26,7 @@ LARGEST = 64  # elements of a tensor that become symbols
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A size that a function of ``templates/library`` computes from others; without a function the argument itself."""
+    """A size that a function of ``templates/library`` computes from others; without a function, the argument itself."""
 
     function: str
     arguments: tuple[Dim, ...]
@@ -87,7 +87,7 @@ class RunSizes:
         return self._known[key]
 
     def call(self, function: str, arguments: tuple[Dim, ...], hint: str, *, signed: bool = False) -> Dim:
-        """The size that a library function computes: one symbol for each different call."""
+        """The size that a library function computes; equal calls share a symbol."""
         call = Call(function, arguments)
         if call not in self._by_call:
             name = self._fresh_symbol((SIGNED_PREFIX if signed else RUN_SIZE_PREFIX) + hint)
@@ -105,7 +105,7 @@ class RunSizes:
         return [found for name in names for found in self._elements_at.get(name, ())]
 
     def _followed(self, name: str, *, signed: bool) -> Elements | None:
-        """The elements through the node that computes them, as far as its inputs can be followed."""
+        """The elements as computed by their node; None if its inputs cannot be followed."""
         producer = next((node for node in self._nodes if name in node.outputs), None)
         if producer is None or producer.outputs[0] != name:
             return None

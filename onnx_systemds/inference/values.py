@@ -1,4 +1,4 @@
-"""What is known of a value before rendering starts: dtype, dims, and its content where that is known."""
+"""`Value`: the dtype, dims and, if known, content of a value."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Value:
 
     @property
     def is_known(self) -> bool:
-        """Whether its content is known, as numbers or as sizes."""
+        """Whether the elements are known, as numbers or as sizes."""
         return self.constant is not None or self.elements is not None
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is certain that there are no elements."""
+        """Whether the value is certainly empty."""
         return self.dims is not None and 0 in self.dims
 
     @property
@@ -80,7 +80,7 @@ class Value:
 
 
 def constant_value(array: Array) -> Value:
-    """The value of a known content."""
+    """The value for a known content."""
     return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
 
 
@@ -100,4 +100,4 @@ def is_parameter(value: Value) -> bool:
 
 
 FAILED = Value("", None)
-"""Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""
+"""The outputs of a node that cannot be converted, so that only this node is reported and not its consumers."""

@@ -25,17 +25,17 @@ class View(NamedTuple):
 
     @property
     def known(self) -> tuple[int, int]:
-        """Rows and columns, which are known. Raises UnsupportedCase where they are not."""
+        """Rows and columns as integers. Raises UnsupportedCase if they are unknown."""
         if not (isinstance(self.rows, int) and isinstance(self.cols, int)):
             raise UnsupportedCase(f"a matrix of {self.rows} x {self.cols}, which must be known")
         return self.rows, self.cols
 
 
 SCALAR = None
-"""The form of a value that stands in the script as a DML scalar."""
+"""The form of a DML scalar."""
 
 LIST = View(-1, -1)
-"""The form of sequences and optionals: they have no other one, and no matrix has this one."""
+"""The only form of sequences and optionals; no matrix has it."""
 
 Form = Union[View, None]
 
@@ -46,15 +46,15 @@ def split_view(dims: Dims, split: int) -> View:
 
 
 def around(dims: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
-    """How many elements the axes before an axis have, its size, and how many those after it have; 1 of no axes."""
+    """The number of elements in the axes before an axis, its size, and the number in the axes after it."""
     return product(dims[:axis]), product(dims[axis : axis + 1]), product(dims[axis + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
 class AlongAxis:
-    """A matrix whose rows, or else columns, run along an axis, so that parts of the axis are parts of the matrix.
+    """A matrix in which parts of an axis are ranges of rows or columns.
 
-    before, after: elements of the axes before and after it. by_rows: whether positions of the axis are rows.
+    before, after: elements in the axes before and after it. by_rows: whether positions of the axis are rows.
     """
 
     before: Dim
@@ -63,24 +63,24 @@ class AlongAxis:
 
     @property
     def step(self) -> Dim:
-        """How many rows or columns a place of the axis has."""
+        """The number of rows or columns for one position of the axis."""
         return 1 if self.by_rows else self.after
 
     def view(self, size: Dim) -> View:
-        """The matrix where the axis has that size."""
+        """The matrix for a size of the axis."""
         return View(size, self.after) if self.by_rows else View(self.before, size * self.after)
 
     def part(self, matrix: str, span: str) -> str:
-        """DML of the rows or columns ``span`` of the matrix of that name."""
+        """DML of the rows or columns ``span`` of a matrix."""
         return f"{matrix}[{span}, ]" if self.by_rows else f"{matrix}[, {span}]"
 
     def joined(self, parts: Sequence[str]) -> str:
-        """DML of parts one after the other."""
+        """DML of parts joined along the axis."""
         return f"{'rbind' if self.by_rows else 'cbind'}({', '.join(parts)})"
 
 
 def along_axis(dims: Sequence[Dim], axis: int) -> AlongAxis:
-    """By rows where nothing is before the axis."""
+    """The matrix for an axis: by rows if it is the first axis of more than one element."""
     before, _, after = around(dims, axis)
     return AlongAxis(before, after, before == 1)
 
@@ -91,12 +91,12 @@ def boundary_form(dims: Dims) -> View | None:
 
 
 def item_form(dims: Dims) -> View:
-    """The form of a tensor in a list: as at function boundaries, but rank 0 is a matrix, too."""
+    """The form of a tensor in a list: as at function boundaries, but rank 0 is a 1 x 1 matrix."""
     return split_view(dims, 1)
 
 
 def converted(text: str, form: Form, wanted: Form, dim_text: DimText) -> str:
-    """The DML expression that turns ``text``, which has one form, into another form of the same elements."""
+    """DML that converts ``text`` from one form to another form of the same elements."""
     if form == wanted:
         return text
     if LIST in (form, wanted):
@@ -109,6 +109,6 @@ def converted(text: str, form: Form, wanted: Form, dim_text: DimText) -> str:
 
 
 def reshaped(text: str, wanted: View, dim_text: DimText) -> str:
-    """``text`` as a matrix of other rows and columns over the same elements; the engine reshapes no empty ones."""
+    """DML that reshapes ``text``; an empty matrix is made anew, because the engine does not reshape it."""
     text = "0" if 0 in wanted else text
     return f"matrix({text}, rows={dim_text(wanted.rows)}, cols={dim_text(wanted.cols)})"
