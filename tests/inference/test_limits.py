@@ -91,7 +91,7 @@ ROWS = {
     "loops in loops": (_nested_loops(20), "where functions and bodies are used"),
     "calls": (_calls(12), "where functions and bodies are used"),
     "sizes of sizes": (_pools(70), "nested more than"),
-    "sizes nested deeper than Python goes": (_pools(200), "nested (deeper than Python goes|more than 100 levels deep)"),
+    "sizes nested deeper than Python goes": (_pools(200), "nested (too deeply|more than 100 levels deep)"),
 }
 
 
