@@ -27,24 +27,38 @@ def crop_and_resize(node: Expansion) -> None:
 
     Where a sample lies outside its image it is the extrapolation value, not a mixture with it.
     """
-    if node.attribute("mode") != "bilinear":
-        raise UnsupportedCase("CropAndResize by another mode than bilinear")
+    if node.attribute("mode") not in ("bilinear", "nearest"):
+        raise UnsupportedCase("CropAndResize by another mode than bilinear or nearest")
     height, width = (int(size) for size in node.require_constant("crop_size", "the size of the crops"))
     images = node.emit("Gather", node.input("X"), node.input("batch_indices"), axis=0)
-    rows, row_inside = _places(node, 0, height, 2)
-    columns, column_inside = _places(node, 1, width, 3)
-    shape = node.known([1, height, width])
-    grid = [node.unsqueeze(node.emit("Expand", node.unsqueeze(part, axis), shape), 3)
-            for part, axis in ((columns, 1), (rows, 2))]
-    sampled = node.emit("GridSample", images, node.emit("Concat", *grid, axis=3), mode="linear",
-                        padding_mode="border", align_corners=1)
+    nearest = node.attribute("mode") == "nearest"
+    rows, row_inside = _places(node, 0, height, 2, nearest=nearest)
+    columns, column_inside = _places(node, 1, width, 3, nearest=nearest)
+    if nearest:
+        sampled = _elements(node, _elements(node, images, rows, 2), columns, 3)
+    else:
+        shape = node.known([1, height, width])
+        grid = [node.unsqueeze(node.emit("Expand", node.unsqueeze(part, axis), shape), 3)
+                for part, axis in ((columns, 1), (rows, 2))]
+        sampled = node.emit("GridSample", images, node.emit("Concat", *grid, axis=3), mode="linear",
+                            padding_mode="border", align_corners=1)
     inside = node.emit("And", node.unsqueeze(row_inside, 1, 3), node.unsqueeze(column_inside, 1, 2))
     outside = node.known(float(node.attribute("extrapolation_value")), node.dtype("X"))
     node.emit("Where", inside, sampled, outside, to=node.output())
 
 
-def _places(node: Expansion, side: int, count: int, axis: int) -> tuple[str, str]:
-    """For each box the positions along one axis, from -1 to 1, and whether they are inside: [boxes, count]."""
+def _elements(node: Expansion, images: str, places: str, axis: int) -> str:
+    """What lies at the places of each image along an axis: [boxes, count] of a value of rank 4."""
+    across = node.filled_like(node.slice(images, axis, 0, 1), "int64", 0)
+    index = node.emit("Add", node.unsqueeze(places, 1, 5 - axis), across)
+    return node.emit("GatherElements", images, index, axis=axis)
+
+
+def _places(node: Expansion, side: int, count: int, axis: int, *, nearest: bool) -> tuple[str, str]:
+    """For each box the positions along one axis, and whether they are inside: [boxes, count].
+
+    They go from -1 to 1, or are indices of the nearest element, of two the one behind; those outside are of the edges.
+    """
     dtype = node.dtype("X")
     first, last = (node.slice(node.input("rois"), 1, start, start + 1) for start in (side, side + 2))
     steps = [0.5] if count == 1 else [step / (count - 1) for step in range(count)]
@@ -54,5 +68,8 @@ def _places(node: Expansion, side: int, count: int, axis: int) -> tuple[str, str
     places = node.emit("Mul", parts, largest)
     above = node.emit("GreaterOrEqual", places, node.known(0.0, dtype))
     inside = node.emit("And", above, node.emit("LessOrEqual", places, largest))
+    if nearest:
+        whole = node.emit("Floor", node.emit("Add", places, node.known(0.5, dtype)))
+        return node.cast(node.emit("Max", node.emit("Min", whole, largest), node.known(0.0, dtype)), "int64"), inside
     turned = node.emit("Sub", node.emit("Mul", parts, node.known(2.0, dtype)), node.known(1.0, dtype))
     return turned, inside
