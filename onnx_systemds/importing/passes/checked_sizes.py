@@ -4,7 +4,7 @@ A table with a column more would be taken for one without it: trees, slices and 
 and convolutions where it is all zeros. A result that has the columns of an input shows it. Of a batch of fixed size a
 row more is forgotten as easily. What is computed for each row is right for any number of them, which shows as well: in
 all results that come from the input. But of no rows: the engine takes the sum of these and a row vector to be the row
-(row-beside-nothing).
+(row-beside-nothing), and fails where they are indexed or convolved, or where it counts from 1 to none.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.rendering.function_sizes import size_check, under_one_condition
 
 _ONE = tree.IntLiteral(1)
+_IMAGES = ("avg_pool", "conv2d", "max_pool")
 
 ShapeOf = Callable[[tree.Expression], Shape | None]
 
@@ -45,8 +46,8 @@ def with_checked_sizes(script: Script) -> Script:
         places += [readers[name] for name in unchecked]
     open_rows = [name for name, view in views.items() if not isinstance(view.rows, int)]
     own = {function.name: function for function in script.functions}
-    beside = _beside_rows(script.main, own, shape_of) if open_rows else set()
-    readers = _readers(body, {name: 0 for name in open_rows if name in beside})
+    counting = _beside_rows(script.main, own, shape_of) | _taken_apart(script.main, shape_of) if open_rows else set()
+    readers = _readers(body, {name: 0 for name in open_rows if name in counting})
     checks += [(f'if (nrow({name}) == 0) {{ stop("{name} has no rows") }}', f"nrow({name}) == 0") for name in readers]
     places += readers.values()
     if not checks:
@@ -67,8 +68,7 @@ def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function]
 
     functions: those of the script, called by name. Where the rows of a matrix are not followed the only matrix decides.
     """
-    matrices = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
-    counted = {statement.target.name: statement.value for statement in function.body if assigns_variable(statement)}
+    matrices = _matrices(function)
     found: set[str] = set()
     for node in (node for statement in function.body for node in tree.walk(statement)):
         beside: list[tree.Expression] = []
@@ -79,13 +79,46 @@ def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function]
             deciding = _beside_rows(called, functions, shape_lookup(called, functions))
             beside += [argument.value for parameter, argument in zip(called.parameters, node.arguments)
                        if parameter.name in deciding]
-        for shape in map(shape_of, beside):
-            if shape is None:
-                found.update(matrices if len(matrices) == 1 else ())
-            elif not _is_row(shape):
-                found |= _mentioned(shape[0], counted)
+        found |= _row_givers(function, beside, shape_of)
         if found.issuperset(matrices):
             break
+    return found
+
+
+def _taken_apart(function: tree.Function, shape_of: ShapeOf) -> set[str]:
+    """The parameters whose rows decide how many rows a matrix has that is indexed or convolved, or end a sequence.
+
+    The engine fails there where these are 0, in statements that always run.
+    """
+    found: set[str] = set()
+    counted = _values(function)
+    for statement in filter(assigns_variable, function.body):
+        for node in tree.walk(statement.value):
+            if isinstance(node, tree.Indexed):
+                found |= _row_givers(function, [tree.Name(node.name)], shape_of)
+            elif isinstance(node, tree.Call) and node.function in _IMAGES:
+                found |= _row_givers(function, [node.arguments[0].value], shape_of)
+            elif isinstance(node, tree.Call) and node.function == "seq":
+                found |= _mentioned(node.arguments[1].value, counted)
+    return found.intersection(_matrices(function))
+
+
+def _matrices(function: tree.Function) -> list[str]:
+    return [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
+
+
+def _values(function: tree.Function) -> dict[str, tree.Expression]:
+    return {statement.target.name: statement.value for statement in function.body if assigns_variable(statement)}
+
+
+def _row_givers(function: tree.Function, operands: Iterable[tree.Expression], shape_of: ShapeOf) -> set[str]:
+    """The parameters that decide how many rows the operands have; the only one where these are not followed."""
+    matrices, found = _matrices(function), set[str]()
+    for shape in map(shape_of, operands):
+        if shape is None:
+            found.update(matrices if len(matrices) == 1 else ())
+        elif not _is_row(shape):
+            found |= _mentioned(shape[0], _values(function))
     return found.intersection(matrices)
 
 
