@@ -1,4 +1,4 @@
-"""From a typed graph to its DML functions: parameters, checks and statements of each put together."""
+"""Assembles the DML functions of a typed graph: parameters, checks and statements."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[Dim] = ()) -> SubFunction:
-    """Render a sub-graph as a function: its inputs, what it captures, sizes, the dictionary of strings, the weights.
+    """Render a sub-graph as a function of its inputs, captured values, sizes, the dictionary and the weights.
 
     Sub-graphs that give the same text share one function. The captured values are demanded of ``outer``; sizes that a
     parameter's matrix shows are read from it. Scalars are doubles on the way in and out, text tensors are codes. The
@@ -140,7 +140,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[D
 
 
 def _rendering(scope: Scope) -> RenderBody:
-    """Renders sub-graphs of the function that a scope is of."""
+    """The function that renders sub-graphs of a scope."""
     return lambda graph, hint, returned: render_body(graph, hint, scope, returned)
 
 
@@ -151,7 +151,7 @@ def _start_checks(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[s
 
 
 def _dictionary(scope: Scope) -> str:
-    """The statement that gives the strings known at conversion their codes."""
+    """The statement that defines the dictionary of the strings known at conversion."""
     vocabulary = scope.parts.vocabulary
     strings = vocabulary.strings()
     if not scope.parts.goes_to_file(strings) and (vocabulary.is_plain or scope.parts.weights_mode == "inline"):
@@ -162,7 +162,7 @@ def _dictionary(scope: Scope) -> str:
 
 
 def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) -> None:
-    """Raise UnsupportedCase for a size of a sub-graph's input that changes from call to call and is not to be told."""
+    """Raise UnsupportedCase for a size of a sub-graph's input that changes between calls and cannot be determined."""
     changing = {symbol for name in graph.inputs for symbol in dim.symbols(graph.values[name].dims or ())}
     for symbol in filter(changing.__contains__, sizes):
         if not any(symbol in dim.symbols(value.dims or ()) for value in outer.graph.values.values()):
@@ -177,5 +177,5 @@ def _function(
 
 
 def script_function_names(main: str) -> Names:
-    """Names of functions in a script, the main one taken."""
+    """Names for functions of a script, with that of the main function reserved."""
     return Names([main, f"{main}_init"])

@@ -1,4 +1,4 @@
-"""Which axis of a model is its batch: one whose parts can be scored apart and put together again.
+"""Finds the batch axis of a model: an axis whose parts can be scored separately and joined again.
 
 A size that only the run knows is a symbol in the dims, so the dims say where the axis is in every value. A model is
 computed part by part if each value that the axis reaches has it in exactly one dim, and if no node mixes elements
@@ -28,7 +28,7 @@ MANY = -1  # for an axis: it is none of its own
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The axis called ``symbol`` in each input and output; None where one has no such axis and is the same for all."""
+    """The position of the axis ``symbol`` in each input and output; None for one that all samples share."""
 
     symbol: str
     inputs: tuple[int | None, ...]
@@ -50,7 +50,7 @@ class Batching:
 
     @property
     def batch(self) -> Batch | None:
-        """The batch axis, None where there is none."""
+        """The batch axis; None if there is none."""
         typed = self._typed
         if typed is not None:
             self._batch, mixing = find_batch(typed)
@@ -63,18 +63,18 @@ class Batching:
 
     @property
     def mixing(self) -> str:
-        """The first node that is not known to keep samples apart, for a message; "" where it is no node."""
+        """The first node that may mix samples, for messages; "" if there is none."""
         return "" if self.batch is not None else self._mixing
 
     def cells_of_sample(self, sizes: Mapping[str, int]) -> int:
-        """Elements that the largest value of the model has for one sample; sizes: of the other symbols."""
+        """The number of elements of the largest value for one sample. sizes: of the other symbols."""
         known = dict(sizes) if self.batch is None else {**sizes, self.batch.symbol: 1}
         counts = [substitute(product, known) for product in self._products]
         return max((count for count in counts if isinstance(count, int)), default=1)
 
 
 def find_batch(typed: TypedGraph) -> tuple[Batch | None, Node | None]:
-    """The batch axis of a graph of tensors, and of maps that it gives for each row; None where there is none.
+    """The batch axis of a graph of tensors and of maps per row; None if there is none.
 
     Then also the first node that ends the axis that comes first of those that have such a node.
     """
@@ -111,7 +111,7 @@ def _batch_of(typed: TypedGraph, name: str) -> tuple[Batch | None, Node | None]:
 
 
 def _first_mixing(search: _Search) -> Node | None:
-    """The first of the nodes that the script computes to which parts of the axis cannot be given one by one."""
+    """The first computed node that cannot process parts of the axis separately."""
     typed, found = search.typed, None
     needed = {*typed.outputs, *typed.run_sizes.sources}
     for node in reversed(typed.nodes):
@@ -124,7 +124,7 @@ def _first_mixing(search: _Search) -> Node | None:
 
 
 class _Search:
-    """The values of a graph, seen from one symbol."""
+    """The axes of all values of a graph that have the size of one symbol."""
 
     def __init__(self, typed: TypedGraph, name: str) -> None:
         self.typed, self.values, self.symbol = typed, typed.values, symbol(name)
@@ -138,7 +138,7 @@ class _Search:
         return not self.names.isdisjoint(symbols(sizes))
 
     def axis(self, value: str) -> int | None:
-        """The only axis of a value whose size tells of the symbol, None where there is none, else `MANY`."""
+        """The axis of a value whose size depends on the symbol; None if there is none, `MANY` for several."""
         if value not in self._axes:
             self._axes[value] = self._axis(value)
         return self._axes[value]
@@ -151,17 +151,17 @@ class _Search:
         return None if not having else having[0] if len(having) == 1 else MANY
 
     def holds_batch_size(self, value: str) -> bool:
-        """Whether the elements of a value are computed from the number of samples."""
+        """Whether the elements of a value depend on the number of samples."""
         elements = self.values[value].elements
         return elements is not None and self._counts(elements.ravel().tolist())
 
     def size(self, value: str) -> Dim | None:
-        """The size of that axis."""
+        """The size of the axis of a value."""
         axis, dims = self.axis(value), self.values[value].dims
         return None if axis is None or axis == MANY or dims is None else unlimited(dims[axis])
 
     def is_separable(self, node: Node, outputs: Sequence[str]) -> bool:
-        """Whether parts of the axis can be given to a node one by one."""
+        """Whether a node can process parts of the axis separately."""
         facts, rule = NodeFacts(node, self.values, self.typed.name), find(batch_rules, node.identity, node.version)
         facts.run_sizes = self.typed.run_sizes
         batched: list[str] = []
@@ -187,7 +187,7 @@ class _Search:
         return all(self._keeps_axis(node, rule, batched, output) for output in outputs)
 
     def _keeps_axis(self, node: Node, rule: BatchRule | None, batched: Sequence[str], output: str) -> bool:
-        """Whether an output has the axis if the inputs have it, and its parts in their order."""
+        """Whether an output has the axis if the inputs have it, with the parts in the same order."""
         axis, size = self.axis(output), self.size(output)
         if not batched:
             return axis is None or (size == self.symbol and rule is not None and rule.fills)

@@ -1,4 +1,4 @@
-"""How many rows a block of samples has, wherever blocks are scored."""
+"""The number of rows in a block of samples."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ENGINE_BLOCK = 1000
 
 
 def rows_of_block(script: Script, sizes: Mapping[str, int]) -> int:
-    """The rows of a block. sizes: of the symbols beside that of the samples."""
+    """The number of rows of a block. sizes: of the symbols other than the batch."""
     return max(1, min(MOST_ROWS, BLOCK_ELEMENTS // script.cells_of_sample(sizes)))
 
 
 def rows_of_task(rows: int) -> int:
-    """The rows of a block that is scored by a task of Spark, at most ``rows``.
+    """The number of rows of a block for a task of Spark, at most ``rows``.
 
     Only where blocks divide those of the engine, by a number that it knows when it compiles, it divides the matrix
     among tasks; else each process gets all of it.

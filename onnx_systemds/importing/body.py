@@ -53,7 +53,7 @@ _NOTHING = Fragment()
 
 @dataclass(frozen=True, slots=True)
 class _Rendered:
-    """A fragment whose statements are parsed, and the node that it is of."""
+    """A fragment with parsed statements, and the origin of its node."""
 
     origin: Origin
     statements: tuple[tree.Statement, ...]
@@ -63,7 +63,7 @@ class _Rendered:
 
 
 class Body:
-    """The statements of one function, and the functions that they call.
+    """The statements of one function, and the functions that it calls.
 
     results: what the function returns. render_body: renders a sub-graph of a node as a function.
     """
@@ -150,20 +150,20 @@ class Body:
 
 
     def _as_layer(self, view: NodeView) -> Fragment | None:
-        """A layer of SystemDS that does what a node does, where it is asked for and there is one."""
+        """The fragment that calls a layer of SystemDS for a node; None without ``--style nn`` or such a layer."""
         layer = None if self.scope.parts.style == "plain" else find(nn_layers, view.node.identity, view.node.version)
         return None if layer is None else layer(view)
 
 
 def _of_node(statements: tree.Block, origin: Origin) -> tree.Block:
-    """New statements, which know from now on what they compute."""
+    """The statements with their origin."""
     for statement in statements:
         tree.keep_origin(statement, origin)
     return statements
 
 
 def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:
-    """Statements from their texts, those of a node or of the function around it."""
+    """Parse the texts of statements of a node, or of its function."""
     try:
         return cast(tree.Block, parse_snippet("\n".join(lines)))
     except NestedTooDeep as error:
@@ -174,7 +174,7 @@ def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:
 
 
 def _no_dml(error: ScriptSyntaxError, node: NodeView | None) -> InternalError:
-    """The error for what a generator wrote, which names it if it is a plugin's."""
+    """The error for invalid DML of a generator; it names a plugin's generator."""
     made = None if node is None else place_of(operator_generators, node.node.identity, node.node.version)
     if made is None or made.is_own:
         return InternalError(f"a generator wrote what is no DML: {error}", _place(node))
@@ -186,7 +186,7 @@ def _place(node: NodeView | None) -> NodePlace | None:
 
 
 def _check_text(scope: Scope, node: Node) -> None:
-    """Raise UnsupportedCase for text at an operator that is made for numbers."""
+    """Raise UnsupportedCase for text as an input of an operator for numbers."""
     for name in node.inputs:
         if name and scope.value(name).dtype == "string" and node.identity not in text_operators:
             raise UnsupportedCase("the operator is not supported on text")

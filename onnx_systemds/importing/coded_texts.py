@@ -1,4 +1,4 @@
-"""A script whose main function is also there for the numbers of texts, for rows that are scored where frames are not.
+"""Adds a main function that takes codes instead of strings, for scoring in places without frames.
 
 The numbers are those that the model's own texts have (docs/decisions/0007); all others have the number after them.
 """
@@ -25,7 +25,7 @@ _OTHERS = "tasks and sites have numbers for the texts of the model, and one for 
 
 @dataclass(frozen=True, slots=True)
 class CodedNames:
-    """What the further functions of a script are called.
+    """The names of the additional functions.
 
     codes: gives the numbers of a frame of texts. scored: the main function for numbers. texts: gives the model's texts.
     """
@@ -36,17 +36,17 @@ class CodedNames:
 
 
 def coded_names(script: Script) -> CodedNames:
-    """The names of the further functions."""
+    """The names of the additional functions of a script."""
     return CodedNames(*(f"{script.function}_{ending}" for ending in ("codes", "of_codes", "texts")))
 
 
 def has_texts(script: Script) -> bool:
-    """Whether inputs or outputs are texts."""
+    """Whether an input or output is text."""
     return any(port.dtype == "string" for port in (*script.inputs, *script.outputs))
 
 
 def obstacle_to_codes(script: Script) -> str:
-    """Why texts cannot be numbered before the main function is called; "" where they can, or there are none."""
+    """Why strings cannot be encoded before the main function is called; "" if they can, or if there are none."""
     if not has_texts(script):
         return ""
     if len(script.texts) > MOST_TEXTS and any(port.dtype == "string" for port in script.inputs):
@@ -59,7 +59,7 @@ def obstacle_to_codes(script: Script) -> str:
 
 
 def with_coded_texts(script: Script) -> Script:
-    """The script with the functions that `coded_names` names before its main one, where it can have them."""
+    """The script with the functions of `coded_names` before its main function, if strings can be encoded before."""
     names = coded_names(script)
     is_there = any(function.name == names.scored for function in script.functions)
     if is_there or not has_texts(script) or obstacle_to_codes(script):
@@ -74,14 +74,14 @@ def with_coded_texts(script: Script) -> Script:
 
 @dataclass(frozen=True, slots=True)
 class _Divided:
-    """The main function for numbers, and the names of the frames of texts that the other one has."""
+    """The main function for codes, and the names of the frames in the original."""
 
     scored: tree.Function
     frames: frozenset[str]
 
 
 def _divided(script: Script) -> _Divided:
-    """The main function without the statements that number texts and look them up again."""
+    """The main function without the statements that encode and decode strings."""
     main = script.main
     texts = {each.name for each in (*main.parameters, *main.results) if each.type == TEXT_FRAME}
     frames, body = {TEXTS}, list[tree.Statement]()
@@ -111,14 +111,14 @@ _COMMENTS = tree.Comments(before=("# The function below for the numbers of texts
 
 
 def _needing_texts(divided: _Divided) -> Iterator[tree.Statement]:
-    """The statements that read or make frames of texts all the same."""
+    """The remaining statements that read or make frames."""
     for statement in divided.scored.body:
         if not divided.frames.isdisjoint((*read_first((statement,)), *assigned((statement,)))):
             yield statement
 
 
 def _encoding(name: str, texts: Sequence[str]) -> tree.Function:
-    """The function that numbers the texts of a frame, which may lie at sites."""
+    """The function that encodes the strings of a frame, which may be federated."""
     listed, after = ", ".join(map(java_string_literal, texts)), len(texts) + 1
     java = f"(java.util.Arrays.asList(new String[] {{{listed}}}).indexOf(x) + {after}) % {after} + 1"
     body = parsed([f"codes = as.matrix(map(F, 'x -> {java}'))",
@@ -129,7 +129,7 @@ def _encoding(name: str, texts: Sequence[str]) -> tree.Function:
 
 
 def _dictionary(script: Script, name: str) -> tree.Function:
-    """The function that gives the texts of the model in the order of their numbers."""
+    """The function that returns the strings of the model in the order of their codes."""
     main = script.main
     (given,) = (each for each in main.body if isinstance(each, tree.Assign) and each.target == tree.Name(TEXTS))
     parameters = tuple(each for each in main.parameters if each.name == WEIGHTS)

@@ -1,4 +1,4 @@
-"""Texts of a model as comments of the script."""
+"""Texts of a model as comments in the script."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _PYTORCH = re.compile(r"[/\\](site|dist)-packages[/\\]torch[/\\]")
 
 
 def comment_lines(text: str) -> list[str]:
-    """A text from a model as lines that stay comments, whatever it holds."""
+    """The lines of a text, none of which can end a comment."""
     lines = ["".join(c if c.isprintable() else " " for c in line).rstrip() for line in text.splitlines()]
     return [line for line in lines if line]
 
 
 def node_comments(text: str) -> list[str]:
-    """The text of a node: its first lines; of a Python stack only the innermost call outside PyTorch."""
+    """The first lines of a node's doc string; of a Python stack, only the innermost call outside PyTorch."""
     if not text:
         return []
     lines = comment_lines(text)

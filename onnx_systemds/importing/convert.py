@@ -122,7 +122,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a script is written: see `import_model`."""
+    """Options of the script, see `import_model`."""
 
     weights: str = "auto"
     functions: str | None = None
@@ -268,7 +268,7 @@ def _item_type(type_: Type | None) -> Type | None:
 
 
 def _list_nodes(name: str, items: tuple[str, ...], type_: Type | None) -> list[Node]:
-    """The nodes that make a list of known items."""
+    """The nodes that make a list of constant items."""
     if not isinstance(type_, OptionalType):
         return [_plain_node("SequenceConstruct", items, name)]
     if not isinstance(type_.element, SequenceType):

@@ -1,4 +1,4 @@
-"""What the main function of a script takes and gives: as data, as comments at its head, and in messages."""
+"""`Interface`: parameters and results of the main function, as data, as comments and in messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_SIZE = 40  # columns of a size that still tells something
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of the main function: its ONNX name, element type and dims.
+    """An input or output of the main function: ONNX name, element type and dims.
 
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
     dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
@@ -41,7 +41,7 @@ class Port:
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a DML list."""
+        """Whether the port is a DML list."""
         return self.kind not in ("tensor", "maps", "map")
 
 
@@ -62,7 +62,7 @@ class Interface:
 
 
 def call_lines(main: Interface, name: str) -> list[str]:
-    """The statements that call the main function of the script in ``<name>.dml``, long ones broken."""
+    """The statements that call the main function of ``<name>.dml``, with long lines broken."""
     namespace = legal_identifier(name)
     results = ", ".join(main.results)
     target = results if len(main.results) == 1 else f"[{results}]"
@@ -76,7 +76,7 @@ def call_lines(main: Interface, name: str) -> list[str]:
 
 
 def interface_lines(main: Interface) -> list[str]:
-    """A line for each parameter and result: its name in the script, ONNX name where that differs, type and layout."""
+    """A line for each parameter and result: name in the script, ONNX name if different, type and layout."""
     described = [*_described(main.parameters, main.inputs, main.sizes)]
     if main.weights:
         described.append((WEIGHTS, f"the list of weights, which {main.function}_init gives"))
@@ -91,7 +91,7 @@ def interface_lines(main: Interface) -> list[str]:
 
 
 def signature(main: Interface) -> str:
-    """The main function with dims of what it takes and gives, on one line."""
+    """The signature of the main function with dims, on one line."""
     taken, given = (
         ", ".join([*(f"{port.name}{_dims_text(port)}" for port in ports), *sizes])
         for ports, sizes in ((main.inputs, main.sizes), (main.outputs, main.returned))
@@ -100,7 +100,7 @@ def signature(main: Interface) -> str:
 
 
 def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
-    """What was written from what, and how it is called."""
+    """The lines that are printed at the end: files, signature and an example call."""
     folder = target.with_suffix(".weights")
     weights = f", {counted(main.weights, 'weight')} in {shown_path(folder.name)}" if main.weights else ""
     calls = call_lines(main, main.function if is_stream(target) else target.stem)
@@ -112,7 +112,7 @@ def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
 
 
 def described(port: Port) -> str:
-    """The type of a port and how it lies in DML."""
+    """The type of a port and its form in DML."""
     if port.kind == "map":
         return "a map: a row for each key, the keys and the values"
     if port.is_list:
@@ -121,7 +121,7 @@ def described(port: Port) -> str:
 
 
 def key_words(port: Port) -> str:
-    """The keys of a sequence of maps, which are its columns; "" for all else."""
+    """The keys of a sequence of maps, which are its columns; "" for other ports."""
     return f", columns {', '.join(escaped(str(key)) for key in port.keys)}" if port.keys else ""
 
 
@@ -137,7 +137,7 @@ def _dims_text(port: Port) -> str:
 
 
 def _layout(port: Port) -> str:
-    """How a tensor lies in rows and columns, where its dims alone don't tell."""
+    """Rows and columns of a tensor, if they do not follow from its dims."""
     kind = "frame" if port.dtype == "string" else "matrix"
     if not port.dims:
         return ", a string" if kind == "frame" else ", a number"
@@ -155,5 +155,5 @@ def _product_text(dims: Dims) -> str | None:
 
 
 def broken(line: str, indent: int) -> list[str]:
-    """The lines of a comment that may be too long for one."""
+    """A comment, broken into lines."""
     return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)

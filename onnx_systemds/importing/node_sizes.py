@@ -1,4 +1,4 @@
-"""The sizes that nodes of one function decide or need, and the statements that define and check them."""
+"""`NodeSizes`: the statements that define and check the sizes which nodes decide or need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_systemds.operators.rendering.scope import Scope
 
 
 class NodeSizes:
-    """Sizes of the run, node by node, as the nodes of a function are rendered from the last to the first."""
+    """Sizes of the run, by node, while the nodes of a function are rendered from the last to the first."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -20,22 +20,22 @@ class NodeSizes:
         self._checks: dict[int, list[tuple[Assumption, str]]] = {}  # of sizes that nodes give, by the fragment after
 
     def given_by(self, position: int) -> list[str]:
-        """Statements that define the sizes which a node's run decides, where they are used."""
+        """The statements that define the used sizes which a node decides at run time."""
         return self._demand_sizes(position) + self._demand_elements(position)
 
     def note_needed(self, position: int) -> tuple[str, ...]:
-        """Note the checks and the sizes that are computed before a node; returns what these import."""
+        """Note the checks and computed sizes before a node; return the imports of their statements."""
         self._check_sizes(position)
         return self._compute_sizes(position) if self.scope.graph.run_sizes.calls_at(position) else ()
 
     def in_front_of(self, number: int) -> list[str]:
-        """The statements noted for a fragment; of checks that are the same the first one only."""
+        """The statements before a fragment, without repeated checks."""
         is_new = self.scope.sizes.checks.is_new
         checks = [text for assumption, text in self._checks.get(number, ()) if is_new(assumption)]
         return [*self._computed.get(number, ()), *checks]
 
     def _demand_sizes(self, position: int) -> list[str]:
-        """Statements that define the sizes which this node's run decides, where they are used."""
+        """The statements that define the used sizes which this node decides at run time."""
         scope, graph = self.scope, self.scope.graph
         statements: list[str] = []
         left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes.used]
@@ -55,7 +55,7 @@ class NodeSizes:
         return statements
 
     def _demand_elements(self, position: int) -> list[str]:
-        """Statements that read the elements of this node's outputs which are used as sizes."""
+        """The statements that read the elements of this node's outputs that are used as sizes."""
         scope, run_sizes = self.scope, self.scope.graph.run_sizes
         symbols = run_sizes.elements_at(self.scope.graph.nodes[position].outputs)
         statements: list[str] = []
@@ -67,7 +67,7 @@ class NodeSizes:
         return statements
 
     def _compute_sizes(self, position: int) -> tuple[str, ...]:
-        """Note the statements that compute sizes before a node; returns what they import."""
+        """Note the statements that compute sizes before a node; return their imports."""
         scope, run_sizes = self.scope, self.scope.graph.run_sizes
         statements: list[str] = []
         imports: list[str] = []
@@ -82,7 +82,7 @@ class NodeSizes:
         return tuple(imports)
 
     def _check_sizes(self, position: int) -> None:
-        """Note the checks before this node of sizes that other nodes give, where the script can tell these."""
+        """Note the checks before this node of sizes that other nodes decide, if the script knows them."""
         scope = self.scope
         computed = scope.graph.run_sizes.calls_at(position)
         self._checks[scope.rendered] = [
@@ -92,7 +92,7 @@ class NodeSizes:
         ]
 
     def _is_determined(self, symbol: str) -> bool:
-        """Whether a size is there, is computed, or is the rows or columns of an output of the node that decides it."""
+        """Whether a size is defined, is computed, or follows from rows or columns of an output of its node."""
         graph = self.scope.graph
         if self.scope.sizes.is_known(symbol) or symbol in graph.run_sizes.elements:
             return True
@@ -104,11 +104,11 @@ class NodeSizes:
         return any(_tells(size, symbol) for view in views for size in view)
 
     def _splits(self, name: str, dims: dim.Dims) -> list[int]:
-        """The splits in which a value may be asked for, to tell sizes by its rows or columns."""
+        """The splits of a value whose rows or columns may determine sizes."""
         return [1] if name in self.scope.at_boundary else [1, *range(2, len(dims) + 1), 0]
 
     def _size_statement(self, position: int, symbol: str, known: set[str]) -> str | None:
-        """The definition of a size by an output's rows or columns; None where the node itself gives it."""
+        """The statement that defines a size by rows or columns of an output; None if the node defines it."""
         scope, node = self.scope, self.scope.graph.nodes[position]
         for name in node.outputs:
             dims = scope.value(name).dims if name else None
@@ -129,6 +129,6 @@ class NodeSizes:
 
 
 def _tells(size: dim.Dim, symbol: str) -> bool:
-    """Whether a number of rows or columns tells a size, all sizes of inputs being known."""
+    """Whether a size follows from a number of rows or columns, if all sizes of inputs are known."""
     is_open = any(dim.depends_on_run(dim.symbol(name)) for name in dim.symbols(size) if name != symbol)
     return not is_open and solve(size, symbol, "", str) is not None

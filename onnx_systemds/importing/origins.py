@@ -1,4 +1,4 @@
-"""Which node of the model a statement computes, and where that stands in a printed script.
+"""The node of the model that a statement computes, and the position of statements in a printed script.
 
 Passes move and change statements, and a script is printed in several forms (saved, specialised, with a main program
 around it), so that lines are no key: a statement has its node with it (`StatementNode.origin`, docs/decisions/0027).
@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedOrigin:
-    """The nodes that a statement of a function computes, one for each call of that function by its number."""
+    """The nodes that a statement of a function computes, one per call, by the number of the call."""
 
     function: str
     calls: tuple[object, ...]
@@ -89,7 +89,7 @@ class CallOrigin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedOrigin:
-    """That of a statement which was several, the last one with the same target: each knew what it was of."""
+    """The origin of a statement that was joined from several; the last one had the same target."""
 
     statements: tree.Block
 
@@ -105,20 +105,20 @@ class JoinedOrigin:
 
 
 def split_joined(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
-    """The statements of a block, those that were several as they were."""
+    """The statements of a block, with joined statements as they were before."""
     for statement in block:
         yield from statement.origin.statements if isinstance(statement.origin, JoinedOrigin) else (statement,)
 
 
 def origin_of(node: NodeView) -> Origin:
-    """The origin of a node's statements."""
+    """The origin for the statements of a node."""
     given = node.node
     return Origin(node.place, given.inputs, tuple(map(node.values.get, given.inputs)), given.outputs, given.scope)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedStatement:
-    """A statement of a printed script.
+    """A statement with its position in a printed script.
 
     Lines and columns count from 1. function: the one that it stands in, or "". is_whole: it is in no loop or branch.
     shared: the nodes that it computes in the calls of its function. calls: the call of such a function that it is.
@@ -174,7 +174,7 @@ def _keep_origins(printed: tree.Block, block: tree.Block) -> None:
 
 
 def placed_statements(script: tree.Script) -> list[PlacedStatement]:
-    """All statements of a script that was read back, in the order of its text."""
+    """All statements of a script from `read_back`, in the order of its text."""
     found = [*_in_block(script.statements, "")]
     for function in script.functions.values():
         found += _in_block(function.body, function.name)
@@ -197,7 +197,7 @@ def _in_block(block: tree.Block, function: str, around: PlacedStatement | None =
 
 
 def statements_between(places: Sequence[PlacedStatement], first: int, last: int) -> Sequence[PlacedStatement]:
-    """The statements that stand on these lines; one that begins before them may reach there."""
+    """The statements on these lines, including one that begins before them."""
     start = bisect_right(places, first, key=lambda place: place.line) - 1
     while start > 0 and places[start].line == places[start - 1].line:
         start -= 1

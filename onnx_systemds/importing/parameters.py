@@ -1,4 +1,4 @@
-"""How values cross the boundary of a DML function: typed parameters and results, and what is made of them inside."""
+"""The boundary of a DML function: typed parameters and results, and their conversion inside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTEGER = tree.DataType("scalar", "int")
 
 
 def input_parameters(scope: Scope) -> list[tuple[str, str]]:
-    """The graph's own inputs: (value name, identifier); their boundary form is there from the start."""
+    """The graph's own inputs as (value name, identifier); their boundary form exists from the start."""
     parameters: list[tuple[str, str]] = []
     for name in scope.graph.inputs:
         if not is_parameter(scope.value(name)):
@@ -39,7 +39,7 @@ def input_parameters(scope: Scope) -> list[tuple[str, str]]:
 
 
 def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
-    """What gives the inputs the forms that are asked of them: reshapes, numbers of scalars, codes of text."""
+    """The statements that convert inputs to the requested forms: reshapes, scalars, codes of text."""
     statements: list[str] = []
     for name, identifier in parameters:
         form = scope.boundary(name)
@@ -51,7 +51,7 @@ def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> lis
 
 
 def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[str]:
-    """The codes of a frame, a string or a list of frames that comes in."""
+    """The statements that encode an input: a frame, a string or a list of frames."""
     codes = scope.forms.of(name)[form]
     function = "text_codes"
     if form == LIST:
@@ -72,19 +72,19 @@ def is_nested(value: Value) -> bool:
 
 
 def captured_parameter(scope: Scope, name: str) -> str:
-    """The parameter of a captured value: the identifier by which the function already calls it, if it is a matrix."""
+    """The parameter of a captured value; for a matrix the identifier that the function already uses."""
     form = scope.boundary(name)
     forms = scope.forms.of(name)
     return forms[form] if form is not SCALAR and form in forms else scope.names.fresh(name)
 
 
 def sized(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[tuple[str, Dims]]:
-    """Identifier and dims of the parameters that are tensors."""
+    """The identifiers and dims of the parameters that are tensors."""
     return [(identifier, scope.dims(value)) for value, identifier in parameters if not scope.value(value).is_list]
 
 
 def demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) -> None:
-    """Ask the graph around for the captured values whose elements are used as sizes."""
+    """Request from the enclosing graph the captured values whose elements are used as sizes."""
     run_sizes = scope.graph.run_sizes
     if run_sizes.elements:
         input_statements(scope, parameters)  # reshapes of inputs ask for sizes, too
@@ -94,7 +94,7 @@ def demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) 
 
 
 def element_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
-    """Definitions of the sizes that are elements of the function's parameters."""
+    """The statements that define sizes which are elements of parameters."""
     identifiers = dict(parameters)
     return [
         f"{scope.sizes.name(symbol)} = {element_text(identifiers[name], scope.dims(name), element)}"
@@ -104,7 +104,7 @@ def element_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> l
 
 
 def element_text(identifier: str, dims: Dims, element: int) -> str:
-    """An element of an integer tensor in boundary form as a DML integer."""
+    """DML of an element of an integer tensor in boundary form, as an integer."""
     if not dims:
         return f"as.integer({identifier})"
     cols = dim.product(dims[1:])
@@ -116,7 +116,7 @@ def element_text(identifier: str, dims: Dims, element: int) -> str:
 
 
 def declaration(value: Value, identifier: str, *, is_inner: bool = False) -> tree.Parameter:
-    """A typed parameter; numbers that go between our own functions are doubles."""
+    """A typed parameter; scalars between our own functions are doubles."""
     if value.is_list:
         return tree.Parameter(identifier, UNKNOWN_LIST)
     if value.dtype == "string" and not is_inner:
@@ -133,14 +133,14 @@ def _scalar_type(value: Value) -> str:
 
 
 def scalar_argument(dtype: str, number: str) -> str:
-    """A number as a scalar parameter for values of an ONNX element type takes it."""
+    """DML of a number as an argument for a scalar parameter of an ONNX element type."""
     if dtype == "bool":
         return f"({number} != 0)"
     return f"as.integer({number})" if dtype in DML_INTEGERS else number
 
 
 def as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
-    """A scalar in the DML type that its declaration names; a matrix stays as it is."""
+    """DML that converts a scalar to its declared type; a matrix stays as it is."""
     if value.dims != ():
         return text
     if value.dtype == "bool" and not is_inner:

@@ -1,4 +1,4 @@
-"""A part of a graph as a graph: from some of its values to others."""
+"""Extracts a part of a graph: from some of its values to others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_systemds.model.walk import names_read, needed_positions
 
 
 def part_of(model: Model, starts: Sequence[str] = (), ends: Sequence[str] = ()) -> Model:
-    """The model of the nodes that compute the values ``ends`` (none: its outputs) of its inputs and ``starts``.
+    """The model of the nodes that compute ``ends`` (by default its outputs) from its inputs and ``starts``.
 
     ``starts`` become inputs, after those of the model that are still needed, with the type that the model declares for
     them or that follows from its nodes; where neither says one it stays open, for `import_model(types=...)`. Raises
@@ -62,7 +62,7 @@ def _check_names(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -> No
 
 
 def _without(nodes: Sequence[Node], given: set[str]) -> list[Node]:
-    """The nodes, which compute these values no more. Raises InvalidModel where one computes others beside."""
+    """The nodes without those that compute these values. Raises InvalidModel if such a node computes others as well."""
     read = {name for node in nodes for name in names_read(node)}
     kept: list[Node] = []
     for node in nodes:
@@ -78,7 +78,7 @@ def _without(nodes: Sequence[Node], given: set[str]) -> list[Node]:
 
 
 def _types_of(model: Model, names: Sequence[str]) -> dict[str, Type | None]:
-    """The types of values that follow from the nodes before them, as far as these can be typed."""
+    """The types of values that can be inferred from the nodes before them."""
     if not names:
         return {}
     context = Context({}, model.functions, simplify=False)
@@ -90,7 +90,7 @@ def _types_of(model: Model, names: Sequence[str]) -> dict[str, Type | None]:
 
 
 def _before(graph: Graph, names: Sequence[str]) -> Graph:
-    """The graph of what these values are computed from."""
+    """The graph that computes these values."""
     nodes = tuple(graph.nodes[position] for position in sorted(needed_positions(graph.nodes, names)))
     return replace(graph, nodes=nodes, outputs=tuple(ValueInfo(name, None) for name in names))
 
@@ -104,7 +104,7 @@ def _type_of(value: Value) -> Type | None:
 
 
 def _declared(dims: dim.Dims) -> Iterator[int | str | None]:
-    """Dims as a model declares them: sizes that are computed of others stay open."""
+    """Dims for a declaration; a size that is computed from others is left open."""
     for size in dims:
         if isinstance(size, int):
             yield size

@@ -1,4 +1,4 @@
-"""Where each node of a model would be computed by the program that scores files, before it runs.
+"""The plan of ``score.dml``: where it would compute each node of a model.
 
 What can be tasks, blocks and sites, and how many rows a block has, `score_program` decides; which functions a node
 calls the script tells.

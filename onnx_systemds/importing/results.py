@@ -1,4 +1,4 @@
-"""What a function returns: outputs in the form of function boundaries, and sizes that these do not show."""
+"""`Results`: the results of a function: outputs in boundary form, and sizes that they do not determine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_systemds.operators.rendering.scope import Scope
 
 
 class Results:
-    """The results of one function, demanded of its scope.
+    """The results of one function, requested from its scope.
 
     statements: those that hand over what needs one of its own. parameters: the results, in order. returned: the symbols
     of the main function whose sizes are returned after the outputs.
@@ -29,7 +29,7 @@ class Results:
         self.statements = self._demand_outputs(sizes)
 
     def _demand_outputs(self, sizes: Sequence[Dim]) -> list[str]:
-        """Demand the outputs; returns the statements that hand over those which need one of their own."""
+        """Request the outputs; return the statements that assign those which need one."""
         scope = self.scope
         returns: list[str] = []
         taken: set[str] = set()
@@ -58,7 +58,7 @@ class Results:
         return returns if self.is_inner else returns + self._return_sizes()
 
     def _as_text(self, name: str, form: Form) -> str:
-        """A text output as a frame, a string or a list of frames."""
+        """The statement that decodes a text output to a frame, a string or a list of frames."""
         scope = self.scope
         if form == LIST:
             function = "nested_texts" if is_nested(scope.value(name)) else "list_texts"
@@ -77,7 +77,7 @@ class Results:
         return f"as.scalar({frame})" if form is SCALAR else frame
 
     def _return_sizes(self) -> list[str]:
-        """Hand over the sizes that the run decides and that an output's rows and columns do not tell."""
+        """Return the sizes that the run decides and that rows and columns of outputs do not determine."""
         scope = self.scope
         tensors = [name for name in scope.graph.inputs if not scope.value(name).is_list]
         given = {name for value in tensors for name in dim.symbols(scope.dims(value))}
@@ -94,14 +94,14 @@ class Results:
 
 
 def _determines(size: Dim, symbol: str) -> bool:
-    """Whether rows or columns tell the only symbol of their number that is not known; what may be 0 divides none."""
+    """Whether rows or columns determine the only unknown symbol in their number; a size that may be 0 is no divisor."""
     others = dim.divide_exactly(size, dim.symbol(symbol))
     is_divided = others is not None and dim.may_be_zero(others)
     return not is_divided and solve(size, symbol, "", str) is not None
 
 
 def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
-    """The symbols of an output's dims that neither the inputs' dims nor its matrix tell.
+    """The symbols in an output's dims that neither the inputs nor its matrix determine.
 
     A frame without columns has no rows either, so that of text neither tells anything where there may be none.
     """
