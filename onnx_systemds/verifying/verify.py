@@ -1,9 +1,10 @@
-"""Verify a conversion: the script on the engine, the model on onnxruntime, the same inputs."""
+"""Verifies a conversion: runs the script on the engine and the model on onnxruntime, with the same inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -93,16 +94,11 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         words.append(judged.judge)
     with stages.stage("compile and run"):
         found = engine.outputs(contents, stages)
-    rounded = engine.rounded_types(contents)
+    compare = partial(compare_all, rtol=rtol, atol=atol, rounded=engine.rounded_types(contents))
     nodes: list[NodeComparison] = []
     if per_node:
         with stages.stage("node by node") as words:
-            producers = engine.comparable_values(contents)
-            values = engine.values(contents, list(producers))
-            inner = ask(contents, list(producers)).outputs
-            compared = compare_all(values, {name: inner[name] for name in producers}, rtol, atol, rounded)
-            made = [(producers[each.name], each) for each in compared]
-            nodes = [NodeComparison(node.label, node.op_type, each) for node, each in made]
+            nodes = _compared_nodes(engine, contents, ask, compare)
             words.append(f"{len(nodes)} values")
     return Report(
         judged.judge,
@@ -111,14 +107,27 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         {name: described(content) for name, content in {**contents, **known}.items()},
         sizes_chosen(drawn, dims),
         engine.required_constants,
-        tuple(compare_all({name: found[name] for name in judged.outputs}, judged.outputs, rtol, atol, rounded)),
+        tuple(compare({name: found[name] for name in judged.outputs}, judged.outputs)),
         tuple(nodes),
         stages.times(),
     )
 
 
+def _compared_nodes(
+    engine: _Engine, contents: Mapping[str, Any], ask: Callable[[Mapping[str, Any], Sequence[str]], Judgement],
+    compare: Callable[[Mapping[str, Any], Mapping[str, Any]], list[Comparison]],
+) -> list[NodeComparison]:
+    """The intermediate values of the graph compared with those of the judge, in topological order."""
+    producers = engine.comparable_values(contents)
+    values = engine.values(contents, list(producers))
+    expected = ask(contents, list(producers)).outputs
+    compared = compare(values, {name: expected[name] for name in producers})
+    nodes = [(producers[each.name], each) for each in compared]
+    return [NodeComparison(node.label, node.op_type, each) for node, each in nodes]
+
+
 def _loaded(source: str | Path | onnx.ModelProto | Model) -> tuple[Path | onnx.ModelProto, Model]:
-    """What the judge reads, and the model. Raises ValueError for a loaded model that is not from a file."""
+    """The source for the judge, and the loaded model. Raises ValueError for a loaded model that is not from a file."""
     if not isinstance(source, Model):
         return Path(source) if isinstance(source, str) else source, load_model(source)
     if source.path is None:
@@ -127,7 +136,7 @@ def _loaded(source: str | Path | onnx.ModelProto | Model) -> tuple[Path | onnx.M
 
 
 def _check_conversion(model: Model, options: Mapping[str, Any]) -> None:
-    """Raise what stands in the way of the conversion, be the inputs what they may: it is why judges refuse, too."""
+    """Raise the errors of the conversion that do not depend on the inputs: judges refuse for the same reasons."""
     try:
         import_model(model, **options)
     except TranspileError as error:
@@ -166,7 +175,7 @@ def _given_judgement(model: Model, expected: Mapping[str, Any]) -> Judgement:
 
 
 class _Engine:
-    """The side of the engine. required_constants: the inputs whose content was needed at conversion."""
+    """Runs a model on the engine. required_constants: the inputs whose content was needed at conversion."""
 
     def __init__(self, model: Model, options: Mapping[str, Any]) -> None:
         self.model = model
@@ -196,7 +205,7 @@ class _Engine:
         return {output.name: content for output, content in zip(model.graph.outputs, outputs)}
 
     def typed(self, contents: Mapping[str, Any]) -> TypedGraph:
-        """The types of all values of the graph as it is written, for these contents."""
+        """The inferred types of all values of the original graph, for these contents."""
         types = {given.name: given.type for given in self.model.graph.inputs}
         known = {name: known_content(types[name], contents[name]) for name in self.required_constants}
         actual = {name: actual_type(type_, contents[name]) for name, type_ in types.items()
@@ -206,13 +215,13 @@ class _Engine:
         return infer(graph, Context({}, self.model.functions, simplify=False, written=written))
 
     def rounded_types(self, contents: Mapping[str, Any]) -> dict[str, str]:
-        """The narrowest type on the way to each value, where there are several."""
+        """The narrowest float type on the path to each value, if the model has several float types."""
         if not are_types_mixed(self.model.graph, self.model.functions):
             return {}
         return narrowest_types(self.typed(contents))
 
     def comparable_values(self, contents: Mapping[str, Any]) -> dict[str, Node]:
-        """The tensors that nodes of the graph compute and that are used, in topological order, each with its node."""
+        """The used tensors that nodes of the graph compute, in topological order, with their nodes."""
         typed = self.typed(contents)
         used = {output.name for output in self.model.graph.outputs}
         used.update(name for node in self.model.graph.nodes for name in names_read(node))
@@ -246,7 +255,7 @@ def compare_all(
 
 
 def _as_array(content: Any) -> Any:
-    """A scalar that the judge gives as a plain number."""
+    """A plain number of the judge as an array; other contents as they are."""
     return np.asarray(content) if np.isscalar(content) else content
 
 
@@ -255,7 +264,7 @@ def _is_tensor(value: Value | None) -> bool:
 
 
 def _given(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as the model declares them, with lists and maps instead of their arrays. Raises InvalidInput."""
+    """The inputs as declared, with lists and maps instead of their arrays. Raises InvalidInput."""
     ports = [Port(given.name, "float", (), _port_kind(given.type)) for given in model.graph.inputs
              if given.name not in inputs]
     nested = nested_inputs([port for port in ports if port.kind != "tensor"], inputs)
@@ -269,7 +278,7 @@ def _port_kind(type_: Type | None) -> str:
 
 
 def _fed(contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs as the judges want them: an optional that is absent is not fed, texts are objects."""
+    """The inputs for a judge: without absent optionals, strings as objects."""
     return {
         name: content.astype(object) if isinstance(content, np.ndarray) and content.dtype.kind == "U" else content
         for name, content in contents.items()
@@ -278,7 +287,7 @@ def _fed(contents: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(content: Any) -> str:
-    """Type and dims of an input."""
+    """The type and dims of an input as text."""
     if isinstance(content, np.ndarray):
         kind = "string" if content.dtype.kind in "OU" else str(content.dtype)
         return f"{kind} {list(content.shape)}"
