@@ -1,4 +1,4 @@
-"""Which of several candidates is the fastest: tried by turns, until each has been measured often enough."""
+"""Autotuning: calls several candidates in turn until the fastest is known."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ TURNS = 20
 
 
 class Autotuner(Generic[T]):
-    """Candidates that do the same. Only the fastest one is left after `TURNS` calls of each."""
+    """Candidates with equal results. After `TURNS` calls of each only the fastest remains."""
 
     def __init__(self, candidates: Sequence[T]) -> None:
-        """The first candidate has the first turn, and is kept where others are not faster."""
+        """candidates: the first one is called first, and remains unless another one is faster."""
         self.candidates = list(candidates)
         self._seconds: list[list[float]] = [[] for _ in candidates]
 
     def next(self) -> T:
-        """The candidate whose turn it is; every second round goes backwards, as calls feel what ran before them."""
+        """The next candidate to call. Every second round is reversed, because a call depends on what ran before it."""
         calls = [len(seconds) for seconds in self._seconds]
         places = range(len(calls)) if min(calls) % 2 == 0 else reversed(range(len(calls)))
         return self.candidates[min(places, key=calls.__getitem__)]
 
     def record(self, candidate: T, seconds: float) -> None:
-        """Record how long a call of a candidate took; of the last one left that does not count."""
+        """Record the time of a call; ignored if only one candidate remains."""
         if len(self.candidates) == 1:
             return
         for other, measured in zip(self.candidates, self._seconds):
@@ -38,7 +38,7 @@ class Autotuner(Generic[T]):
             self.candidates, self._seconds = [self.candidates[medians.index(min(medians))]], [[]]
 
     def drop(self, candidate: T, instead: T) -> None:
-        """Leave a candidate out for good; where it was the only one, ``instead`` takes its place."""
+        """Remove a candidate; if it was the last one, ``instead`` replaces it."""
         left = [position for position, other in enumerate(self.candidates) if other is not candidate]
         self.candidates = [self.candidates[position] for position in left] or [instead]
         self._seconds = [self._seconds[position] for position in left] or [[]]

@@ -1,4 +1,4 @@
-"""Samples of a batch that are scored apart: the inputs of each part, and the results put together again."""
+"""Splits the samples of a batch into parts that are scored separately, and joins the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tensor = np.ndarray[Any, np.dtype[Any]]
 
 
 def divided(script: Script, tensors: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """The inputs of each of ``count`` parts, which have as many samples or one more."""
+    """The inputs of ``count`` parts, whose numbers of samples differ by one at most."""
     assert script.batch is not None
     parts: list[dict[str, Tensor]] = [{} for _ in range(count)]
     for port, axis in zip(script.inputs, script.batch.inputs):
@@ -26,7 +26,7 @@ def divided(script: Script, tensors: Mapping[str, Tensor], count: int) -> list[d
 
 
 def joined(script: Script, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The outputs for all samples, from those of the parts in their order."""
+    """The outputs for all samples, from those of the parts."""
     assert script.batch is not None
     return {
         port.name: results[0][port.name]
@@ -37,7 +37,7 @@ def joined(script: Script, results: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 
 def of_one_sample(script: Script, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Inputs that have no samples with one of zeros, or of empty texts."""
+    """The inputs with one sample of zeros, or of empty strings, in the place of none."""
     assert script.batch is not None
     return _along_samples(script.inputs, script.batch.inputs, tensors, _one_of_zeros)
 
@@ -60,13 +60,13 @@ def _of_none(result: Any, axis: int) -> Any:
 def _along_samples(
     ports: Sequence[Port], axes: Sequence[int | None], values: Mapping[str, Any], change: Callable[[Any, int], Any]
 ) -> dict[str, Any]:
-    """Values by name, those that have samples changed along their axis."""
+    """The values by name, with a change along the batch axis of those that have one."""
     return {port.name: values[port.name] if axis is None else change(values[port.name], axis)
             for port, axis in zip(ports, axes)}
 
 
 def _joined(results: Sequence[Any], axis: int) -> Any:
-    """Arrays, or the lists of the maps of rows, one after the other."""
+    """Arrays joined along the axis; lists of maps joined."""
     if isinstance(results[0], list):
         return [item for result in results for item in result]
     return np.concatenate(results, axis)

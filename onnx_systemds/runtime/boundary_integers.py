@@ -1,4 +1,4 @@
-"""64-bit integers on their way into the engine and out of it: those that FP64 does not hold end the call.
+"""Checks 64-bit integers of inputs and outputs: a call fails for integers that FP64 does not hold.
 
 See `inference.wide_integers` for what a port allows. Arrays are looked at by two passes, and only where the model has
 such integers.
@@ -20,11 +20,11 @@ Tensor = np.ndarray[Any, np.dtype[Any]]
 
 
 class InexactInteger(TranspileError):
-    """A 64-bit integer of an input or output that FP64, in which DML computes, does not hold or may have rounded."""
+    """A 64-bit integer of an input or output that FP64 does not hold, or that may have been rounded."""
 
 
 def check_given(port: Port, tensor: Tensor) -> None:
-    """Raise InexactInteger where an input holds integers that are too large for what the model does with them."""
+    """Raise InexactInteger if an input holds integers that are too large for the operators of the model."""
     if tensor.dtype.kind not in "iu" or tensor.dtype.itemsize < 8 or tensor.size == 0:
         return
     if max(-int(tensor.min()), int(tensor.max())) <= (LIMIT if port.largest is None else port.largest):
@@ -42,7 +42,7 @@ def check_given(port: Port, tensor: Tensor) -> None:
 
 
 def integers_of(port: Port, numbers: Tensor) -> Tensor:
-    """The numbers of an output of a 64-bit type as integers. Raises InexactInteger where they may be rounded."""
+    """The numbers of a 64-bit output as integers. Raises InexactInteger if they may be rounded."""
     low, high = TYPES[port.dtype]
     limit = LIMIT if port.largest is None else port.largest
     dtype = numpy_dtype(port.dtype)

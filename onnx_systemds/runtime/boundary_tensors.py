@@ -1,4 +1,4 @@
-"""Tensors at the boundary of a generated script: what is given for its inputs, and what its results stand for."""
+"""Converts tensors to the inputs of a generated script, and its results to tensors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Tensor = np.ndarray[Any, np.dtype[Any]]
 
 
 def boundary_matrix(tensor: Tensor) -> Tensor:
-    """A tensor as the matrix it is at function boundaries: rank 0 is 1 x 1, rank 1 is n x 1, else d0 x rest."""
+    """A tensor as a matrix in boundary form: rank 0 is 1 x 1, rank 1 is n x 1, else d0 x rest."""
     if tensor.ndim < 2:
         return as_numbers(tensor.reshape(-1, 1))
     return as_numbers(tensor.reshape(tensor.shape[0], int(np.prod(tensor.shape[1:]))))
 
 
 def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """Sizes of the symbols in the inputs' dims. Raises InvalidInput where dims contradict each other."""
+    """The sizes of the symbols in the inputs' dims. Raises InvalidInput if dims contradict each other."""
     sizes: dict[str, int] = {}
     for port in ports:
         if port.name not in tensors:
@@ -42,7 +42,7 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
 
 
 def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
-    """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
+    """A result matrix as a tensor of the declared dtype and dims; data-dependent dims follow from the matrix."""
     tensor = list_transfer.tensor_of_matrix(port, matrix, port.dims, sizes)
     if tensor is None:
         why = f"its matrix is {matrix.shape[0]} x {matrix.shape[1]}" if matrix.size else "it has no elements"
@@ -51,7 +51,7 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
 
 
 def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:
-    """The tensor given for an input, of a map its keys and values. Raises InvalidInput when it does not fit."""
+    """The tensor for an input, for a map its keys and values. Raises InvalidInput if it does not match the port."""
     if port.kind == "map":
         tensor = _map_matrix(port, inputs[port.name])
     else:
@@ -63,7 +63,7 @@ def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:
 
 
 def list_of(port: Port, given: Any) -> Any:
-    """A list, its items of the declared element type, and of the declared sizes where these are known."""
+    """A list whose items have the declared element type and the declared sizes, if known."""
     if port.kind == "optional":
         found = None if given is None else given_tensor(port.name, given, port.dtype)
     else:
@@ -85,7 +85,7 @@ def _other_dims(port: Port, name: str, tensor: Tensor) -> InvalidInput:
 
 
 def _map_matrix(port: Port, given: Any) -> Tensor:
-    """The keys and the values of a map side by side, numbers written as text where either is text."""
+    """The keys and values of a map side by side; if either is text, numbers become text."""
     assert port.map_type is not None
     pairs = given_map(port.name, given, port.map_type)
     if port.dtype == "string":
@@ -94,12 +94,12 @@ def _map_matrix(port: Port, given: Any) -> Tensor:
 
 
 def as_maps(port: Port, tensor: Tensor) -> Any:
-    """A dict for each row, where the output is a sequence of maps."""
+    """The rows of an output that is a sequence of maps, as dicts."""
     return [dict(zip(port.keys, row)) for row in tensor.tolist()] if port.kind == "maps" else tensor
 
 
 def as_numbers(array: Tensor) -> Tensor:
-    """Element types that the engine does not take (bfloat16, float8, 4-bit ...) widened to float64."""
+    """An array of a type that the engine does not take (bfloat16, float8, 4-bit ...) as float64."""
     if array.dtype == object or array.dtype.name in ("float64", "float32", "int32", "uint8"):
         return array
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""The main program around a generated script, by which the embedded engine runs it."""
+"""Writes the main program around a generated script for the embedded engine."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Shapes = Mapping[str, tuple[int, ...]]
 class Program:
     """The text of a main program with the functions that it needs.
 
-    native_blas: whether a session's native BLAS may serve it. Not where it has sparse filters: with it the engine makes
-    them dense, which is more work, and what is no number in one channel reaches all of them. functions, statements: the
-    trees of what in it computes nodes of the model.
+    native_blas: whether the native BLAS of a session may be used. Not with sparse filters: the engine would make them
+    dense, which is slower, and NaN in one channel would reach all others. functions, statements: the trees of the parts
+    that compute nodes of the model.
     """
 
     text: str
@@ -41,17 +41,17 @@ class Program:
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of a script. weights_apart: the main one takes each weight by itself instead of the list."""
+    """The functions of a script. weights_apart: the main function takes each weight as an argument, not the list."""
 
     functions: tuple[tree.Function, ...]
     weights_apart: bool
 
 
 def functions_of(script: Script) -> Functions:
-    """The functions of a script, the main one with the weights and constants apart where that can be.
+    """The functions of a script; the main function takes weights and constants as single arguments if possible.
 
-    What comes out of a list has no known size, for which the engine compiles the function again at each call. Functions
-    that hand the list on to others, or take texts out of it, keep it.
+    A matrix from a list has no known size, so the engine would recompile the function at each call. Functions that pass
+    the list on to others, or take strings from it, keep it.
     """
     functions, names = (*script.library, *script.functions), listed(script)
     takers = [function for function in functions if any(given.name == WEIGHTS for given in function.parameters)]
@@ -67,7 +67,7 @@ def functions_of(script: Script) -> Functions:
 
 
 def with_entries(block: tree.Block, variables: Mapping[str, str]) -> tree.Block:
-    """The statements with variables, by the names in the list, for the weights that are taken out of it as matrices."""
+    """The statements with variables in the place of matrices that are taken from the list of weights."""
 
     def change(node: tree.Node) -> tree.Node:
         if isinstance(node, tree.Call) and is_entry(node):
@@ -81,18 +81,18 @@ def with_entries(block: tree.Block, variables: Mapping[str, str]) -> tree.Block:
 
 
 def mentions(block: tree.Block, name: str) -> bool:
-    """Whether a variable of this name is anywhere in some statements."""
+    """Whether statements mention a variable."""
     return any(name in read_in(statement) for statement in block)
 
 
 def listed(script: Script) -> list[str]:
-    """The names in the list of weights: these, and constants."""
+    """The names in the list of weights and constants."""
     constants = script.constants.names if script.constants is not None else ()
     return [*(weight.name for weight in script.weights), *constants]
 
 
 def constants_program(script: Script) -> tuple[Program, dict[str, int], list[str]]:
-    """A program that computes a script's constants; the positions of the weights by its inputs, and its outputs."""
+    """A program that computes the constants of a script; positions of weights by inputs, and its outputs."""
     assert script.constants is not None
     statements = script.constants.statements
     prefix = "hoisted"
@@ -131,7 +131,7 @@ def _weight_list(script: Script, constants: Collection[str] = (), prefix: str = 
 def program_of(
     script: Script, shapes: Shapes | None = None, sizes: Sizes | None = None, constants: Shapes | None = None
 ) -> Program:
-    """The script with a main program around it: every input, size, weight and output is a matrix.
+    """The script with a main program, in which every input, size, weight and output is a matrix.
 
     shapes: rows and columns of inputs, by their names in the main program; else those that the declared dims tell.
     sizes: of symbols, where they are known: then no input is read for them. constants: rows and columns of what was
@@ -174,7 +174,7 @@ def program_of(
 
 
 def _reading(port: Port, name: str, shapes: Shapes) -> tuple[list[str], str]:
-    """The statements that read an input, and the argument that is made of it."""
+    """The statements that read an input, and the argument of the function."""
     if port.is_list:
         return list_transfer.reading(port, name)
     size = shapes.get(name) or _declared_size(port)

@@ -1,8 +1,8 @@
-"""Errors of the engine told with the node of the model whose statement failed.
+"""Attributes errors of the engine to the node of the model whose statement failed.
 
-The engine says between which lines the block stands that failed, which may have the statements of many nodes, and of
-`stop` nothing. Then the program runs once more, traced: each statement has a block of its own, and what stops fails as
-an instruction does (docs/decisions/0027).
+The engine reports the lines of the failed block, which may have statements of many nodes, and nothing for `stop`. The
+program then runs again, traced: each statement is a block of its own, and `stop` becomes an instruction that fails
+(docs/decisions/0027).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _Failed = tuple[PlacedStatement, ...]
 def with_failed_node(
     script: Script, program: Program, sizes: Mapping[str, int], rerun: Callable[[str], object] | None = None
 ) -> Iterator[None]:
-    """Give an error of the engine the node of the script that it is of.
+    """Add the failed node to errors of the engine.
 
-    sizes: of symbols, as far as they are known. rerun: runs another text of the program in the same way.
+    sizes: known sizes of symbols. rerun: runs another text of the program in the same way.
     """
     try:
         yield
@@ -61,7 +61,7 @@ def failed_node(
     sizes: Mapping[str, int],
     rerun: Callable[[str], object] | None = None,
 ) -> FailedNode | None:
-    """The node that an error of the engine is of, None where it is of none, or that cannot be found out."""
+    """The node that caused an error of the engine; None if there is none, or if it cannot be determined."""
     tracked = read_back(program.text, program.functions, program.statements)
     failed = _failed(error, placed_statements(tracked))
     is_settled = len({(place.line, place.origin) for place in failed}) == 1
@@ -82,7 +82,7 @@ def _failed_when_traced(tracked: tree.Script, rerun: Callable[[str], object], *,
 
 
 def _failed(error: EngineError, places: Sequence[PlacedStatement]) -> _Failed:
-    """The statements of the innermost of the running blocks that is of a node.
+    """The statements of the innermost running block that belongs to a node.
 
     Those of a function with the statements of several nodes are of what the call around them stands for.
     """
@@ -101,7 +101,7 @@ def _failed(error: EngineError, places: Sequence[PlacedStatement]) -> _Failed:
 
 
 def _of_nodes(place: PlacedStatement, around: Iterable[Sequence[PlacedStatement]]) -> Iterator[PlacedStatement]:
-    """A statement for each of the nodes that it may be of. around: the running blocks, the innermost one first."""
+    """A statement for each node that may have failed. around: the running blocks, innermost first."""
     for part in (*place.others, place.origin if place.shared is None else place.shared):
         if isinstance(part, Origin):
             yield place if part is place.origin else replace(place, origin=part)
@@ -137,7 +137,7 @@ def _described(failed: _Failed, script: Script, sizes: Mapping[str, int]) -> Fai
 
 
 def _line_in(saved: str, script: Script, failed: PlacedStatement) -> int | None:
-    """The line of a statement in the script as it is saved; a form of it may read weights in another way."""
+    """The line of a statement in the saved script; the running form may load weights differently."""
     places = placed_statements(read_back(saved, script.functions))
     own = [place for place in places if failed.origin in place.origins]
     targets = assigned((failed.statement,))

@@ -1,4 +1,4 @@
-"""The forms of a script for known sizes, of which any may be the fastest, with the constants that they are given."""
+"""The specialised forms of a script, any of which may be the fastest, and their constants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST_CONSTANTS = 256 << 20
 
 @dataclass(frozen=True)
 class SpecialisedScript:
-    """Main programs for inputs of known sizes, and the matrices that they take as further inputs, by their names.
+    """Main programs for inputs of known sizes, and their constants as further inputs, by name.
 
     programs: the forms of which any may be the fastest, the surest first; None is the script as it is.
     """
@@ -34,7 +34,7 @@ class SpecialisedScript:
 
 @dataclass(frozen=True)
 class Engine:
-    """What the engine is asked for.
+    """The callbacks to the engine.
 
     computed: the constants of a script. values: the cells of one. recompiled: the functions of a main program, which
     takes these further inputs, that it recompiles at each of their calls.
@@ -48,7 +48,7 @@ class Engine:
 def specialised_script(
     script: Script, shapes: Shapes, sizes: Sizes, engine: Engine, *, is_open: bool, is_long: bool, is_part: bool
 ) -> SpecialisedScript:
-    """The main programs for these sizes.
+    """The main programs for known sizes.
 
     shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols. is_open: whether these
     are not those of the script anyhow. is_long: whether to try what is faster for large matrices only. is_part:
@@ -91,7 +91,7 @@ def specialised_script(
 
 
 def _computed(script: Script, engine: Engine) -> dict[str, ResultMatrix]:
-    """The constants that calls are given, in the order in which the script names them."""
+    """The constants as inputs of calls, in the order of the script."""
     if script.constants is None:
         return {}
     matrices = engine.computed(script)

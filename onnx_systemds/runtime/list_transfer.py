@@ -1,8 +1,8 @@
-"""Sequences and optionals on their way into the engine and out of it.
+"""Transfers sequences and optionals to the engine and back.
 
-JMLC takes and gives matrices and frames only, so a list travels as two: all items below each other in one column, and a
-table of their rows and columns. Both begin with a row of zeros, because an empty list would have no rows. Text
-travels as codes, with a frame of the strings that they stand for (see `model.texts`).
+JMLC takes and returns only matrices and frames. So a list is sent as two matrices: all items stacked in one column, and
+a table of their rows and columns. Both begin with a row of zeros, because an empty list would have no rows. Text is
+sent as codes, with a frame of the strings (see `model.texts`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ driver_item = function(list[unknown] optional) return (list[unknown] items, doub
 
 
 def functions(script: Script) -> list[str]:
-    """Texts of the functions that a program needs to take and give the lists of a script."""
+    """The texts of the functions that a program needs to read and write lists."""
     lists = [port for port in script.inputs + script.outputs if port.is_list]
     if not lists:
         return []
@@ -82,7 +82,7 @@ def functions(script: Script) -> list[str]:
 
 
 def variables(port: Port, name: str) -> list[str]:
-    """The matrices, and the frame, in which a list travels."""
+    """The names of the matrices and the frame that transfer a list."""
     names = [name, f"{name}_shapes"]
     names += [f"{name}_present"] if port.kind == "optional sequence" else []
     return [*names, _texts(name)] if port.dtype == "string" else names
@@ -93,7 +93,7 @@ def _texts(name: str) -> str:
 
 
 def reading(port: Port, name: str) -> tuple[list[str], str]:
-    """DML statements that read a list, and the text of the list."""
+    """The DML statements that read a list, and the DML of the list."""
     lines = [f'{variable} = read("./{variable}"{_FRAME if variable == _texts(name) else ""})'
              for variable in variables(port, name)]
     lines.append(f"{name}_items = driver_unpack({name}, {name}_shapes)")
@@ -107,7 +107,7 @@ def reading(port: Port, name: str) -> tuple[list[str], str]:
 
 
 def writing(port: Port, result: str, name: str) -> list[str]:
-    """DML statements that write a list."""
+    """The DML statements that write a list."""
     lines = []
     if port.kind == "optional sequence":
         lines = [f"[{result}_items, {result}_count] = driver_item({result})",
@@ -121,7 +121,7 @@ def writing(port: Port, result: str, name: str) -> list[str]:
 
 
 def sent(port: Port, given: Any, name: str) -> dict[str, Matrix]:
-    """The matrices of a list: ``given`` is a list of arrays, an array for an optional tensor, or None."""
+    """The matrices to send for a list of arrays, or for an array or None as an optional tensor."""
     present = given is not None
     items = [] if not present else [given] if port.kind == "optional" else list(given)
     vocabulary = Vocabulary()
@@ -147,7 +147,7 @@ def _as_matrix(item: Matrix) -> Matrix:
 
 
 def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mapping[str, int]) -> Any:
-    """The list that matrices stand for: a Python list of arrays, an array or None for an optional tensor."""
+    """The list from received matrices: a list of arrays, or an array or None for an optional tensor."""
     packed, shapes = computed[name].ravel(), computed[f"{name}_shapes"][1:].astype(np.int64)
     if port.dtype == "string":
         packed = computed[_texts(name)].ravel()[np.maximum(packed.astype(np.int64) - 1, 0)]
@@ -175,7 +175,7 @@ def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping
 
 
 def tensor_of_matrix(port: Port, matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix | None:
-    """A matrix in boundary form as a tensor of these dims and of a port's type; None where the dims is unknown."""
+    """A matrix in boundary form as a tensor of a port's type and these dims; None if they cannot be determined."""
     matrix = _with_rows(matrix, dims, sizes)
     shape = _solved_shape(dims, matrix.shape, sizes)
     if shape is None:
@@ -190,7 +190,7 @@ def tensor_of_matrix(port: Port, matrix: Matrix, dims: Sequence[Dim], sizes: Map
 
 
 def _with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix:
-    """The matrix of a frame of no cells: no frame has rows without columns."""
+    """The matrix of a frame without cells: a frame without columns has no rows."""
     rows = dim.substitute(dim.product(dims[:1]), sizes)
     if matrix.dtype != object or matrix.size or not isinstance(rows, int):
         return matrix
@@ -198,7 +198,7 @@ def _with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) ->
 
 
 def _solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> list[int] | None:
-    """Dims as integers from a matrix of them in boundary form, None where that does not determine them."""
+    """The dims as integers, from a matrix in boundary form; None if it does not determine them."""
     known = dict(sizes)
     equations: list[tuple[Dim, int]] = [(dim.product(dims[:1]), shape[0]), (dim.product(dims[1:]), shape[1])]
     for _ in range(2):
@@ -214,7 +214,7 @@ def _solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[st
 
 
 def _solve(size: Dim, symbol: str, actual: int) -> int | None:
-    """The value of the symbol that makes a linear size the actual one; None of another size, such as n // symbol."""
+    """The value of the symbol for which a linear size is the actual one; None for other expressions."""
     try:
         at_zero, at_one = (dim.substitute(size, {symbol: value}) for value in (0, 1))
         if not isinstance(at_zero, int) or not isinstance(at_one, int) or at_one == at_zero:

@@ -1,4 +1,4 @@
-"""Rows that are scored block by block, so that memory is bounded whatever their number."""
+"""Scores rows block by block, in bounded memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BASE_HEAP = 400 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """How rows are cut. rows: of a block, None where all go in one call. heap: of the engine, as Java's -Xmx.
+    """How rows are split. rows: of a block, None for all in one call. heap: of the engine, as Java's -Xmx.
 
     is_fixed: whether the model itself says how many rows a call has: then no block has fewer.
     """
@@ -37,7 +37,7 @@ class RowBlocks:
 
 
 class RowSource(Protocol):
-    """Where rows come from."""
+    """A source of rows."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -62,7 +62,7 @@ class RowSource(Protocol):
 
 
 def common_rows(model: Model) -> dict[str, Type]:
-    """The inputs that leave the size of their first axis open and without a name, with types that share one.
+    """Types with a common symbol for the inputs whose first axis has an unnamed open size.
 
     Columns of a table have the same number of rows; a model says so only by a common name.
     """
@@ -74,7 +74,7 @@ def common_rows(model: Model) -> dict[str, Type]:
 
 
 def row_blocks(script: Script, source: RowSource, wanted: int | None = None) -> RowBlocks:
-    """How to cut the rows of a source. wanted: rows of a block, if somebody asks for so many."""
+    """How to split the rows of a source. wanted: rows of a block, if the user sets it."""
     fixed, batch = _fixed_rows(script), script.batch
     if fixed is not None:
         return RowBlocks(fixed, default_max_heap(), is_fixed=True)
@@ -94,7 +94,7 @@ def row_blocks(script: Script, source: RowSource, wanted: int | None = None) -> 
 
 
 def _fixed_rows(script: Script) -> int | None:
-    """The rows of a model whose inputs and outputs all have the same known number of them."""
+    """The number of rows that all inputs and outputs of a model have; None if it is open or differs."""
     if any(port.is_list or not port.dims for port in script.inputs + script.outputs):
         return None
     rows = {port.dims[0] for port in script.inputs + script.outputs}
@@ -105,7 +105,7 @@ def _fixed_rows(script: Script) -> int | None:
 def scored_blocks(
     score: Callable[[Inputs], dict[str, Any]], blocks: Iterable[tuple[int, Inputs]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows and the results of each block; the next block is made while the engine scores the one before."""
+    """The number of rows and the results of each block; the next block is read while the engine scores one."""
     engine = concurrent.futures.ThreadPoolExecutor(1, "onnx-systemds-rows")
     running: tuple[int, concurrent.futures.Future[dict[str, Any]]] | None = None
     try:

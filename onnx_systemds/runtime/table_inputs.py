@@ -1,4 +1,4 @@
-"""Which columns of a table become which inputs of a model."""
+"""Assigns the columns of a table to the inputs of a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HINT = "an .npz file takes any input"
 
 @dataclass(frozen=True, slots=True)
 class TableInputs:
-    """The columns that are read, and how many of them make each of the inputs, one after the other."""
+    """The columns to read, and how many of them belong to each input, in order."""
 
     ports: tuple[Port, ...]
     columns: tuple[Column, ...]
@@ -77,7 +77,7 @@ def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, 
 
 
 def _dealt(ports: Sequence[Port], places: list[int], table: Table) -> list[list[int]]:
-    """Places given out to inputs in their order."""
+    """Positions of columns dealt to inputs in order."""
     widths = [_width(port) for port in ports]
     if None in widths and len(ports) == 1:
         return [places]
@@ -98,7 +98,7 @@ def _dealt(ports: Sequence[Port], places: list[int], table: Table) -> list[list[
 
 
 def _separated(table: Table) -> str:
-    """What to do where the only column is several that other signs than commas separate, else nothing."""
+    """A hint if the only column seems to hold several, separated by other characters than commas; else ""."""
     sign = next((sign for sign in ";\t|" if len(table.names) == 1 and sign in table.names[0]), "")
     return sign and (
         "fields are separated by commas, and the decimal sign is a point; pandas writes them so: "
@@ -128,7 +128,7 @@ def _names(port: Port, names: Sequence[str]) -> list[str]:
 
 
 def _is_row(names: Sequence[str]) -> bool:
-    """Whether a header looks like a row: all are numbers, but not those by which others count columns."""
+    """Whether a header looks like a row: all names are numbers, but not the numbers of the columns."""
     counted = any(list(names) == [str(first + place) for place in range(len(names))] for first in (0, 1))
     return not counted and all(_NUMBER.fullmatch(name.strip()) for name in names)
 

@@ -1,4 +1,4 @@
-"""When do two tensors agree: the judgement of ``verify``, and of the tests."""
+"""Compares two tensors, for ``verify`` and the tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOLERANCES = {"float64": (1e-7, 1e-9), "float32": (1e-3, 1e-5)}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How far one tensor is from the expected one.
+    """The difference of a tensor from the expected one.
 
     absolute, relative: the largest differences; infinite where only one side is NaN or infinite, or texts differ.
     severity: the largest difference as a multiple of what is tolerated; more than 1 fails. where: the element with
@@ -56,7 +56,7 @@ class Comparison:
 
 
 def spread(expected: Array) -> float:
-    """How far the finite numbers of a tensor are apart, or away from zero."""
+    """The range of the finite numbers of a tensor, including zero."""
     wide = expected.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     return max(float(np.ptp(finite)), float(np.abs(finite).max()), 1e-6) if finite.size else 1e-6
@@ -114,7 +114,7 @@ def _narrower(rounded: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _last_places(numbers: Array, dtype: np.dtype[Any]) -> Array:
-    """What a unit in the last place is worth in a float type, at each number."""
+    """The unit in the last place of each number in a float type."""
     info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     least = max(float(info.smallest_subnormal), 5e-324)
     _, exponents = np.frexp(np.where(np.isfinite(numbers) & (numbers != 0), numbers, least))

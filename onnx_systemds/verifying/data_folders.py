@@ -1,4 +1,4 @@
-"""What a model is given and should give: of numpy's files, or of a folder as ONNX's own test suite has them."""
+"""Reads inputs and expected outputs: from numpy's files, or from a folder as in ONNX's test suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of the engine for what a script reads: matrices, frames, scalars and lists, each with its description."""
+"""Writes the files that a script reads: matrices, frames, scalars and lists, each with its .mtd."""
 
 from __future__ import annotations
 

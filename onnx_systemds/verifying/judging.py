@@ -1,4 +1,4 @@
-"""The other side: what onnxruntime makes of a model, or ONNX's reference implementation where it refuses.
+"""The judge: runs a model on onnxruntime, or on ONNX's reference implementation if onnxruntime refuses.
 
 onnxruntime is made more exact than it comes, by the same model with what it computes coarsely written out:
 * its float32 Sigmoid is wrong by up to 1.2e-7 absolutely: of a result of 2e-6 that is 5 %, and 0 for inputs below -18.
@@ -45,7 +45,7 @@ _WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the other side says. judge: who it is. reasons: why others were not asked, or refused."""
+    """The outputs of a judge. judge: its name. reasons: why others were not used."""
 
     judge: str
     outputs: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Programs for the engine out of scripts: the same statements, with all that they read and write in one folder."""
+"""Copies scripts as programs for the engine that read and write files in one folder."""
 
 from __future__ import annotations
 

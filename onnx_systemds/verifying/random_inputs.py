@@ -1,4 +1,4 @@
-"""Seeded random inputs for a model, of which both sides can make something."""
+"""Seeded random inputs that a model accepts."""
 
 from __future__ import annotations
 

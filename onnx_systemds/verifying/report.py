@@ -1,4 +1,4 @@
-"""What a verification found, and the text of its report."""
+"""The report of a verification."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _with_verdict(comparison: Comparison) -> dict[str, object]:
 
 
 def type_text(comparison: Comparison) -> str:
-    """Type and dims of a tensor, and by which type it is judged where that is another one."""
+    """The type and dims of a tensor, and the type by which it is judged if that differs."""
     through = f" through {comparison.through}" if comparison.through else ""
     return f"{comparison.dtype}{through} {list(comparison.dims)}"
 

@@ -1,4 +1,4 @@
-"""Verify an export: a script on the engine, the model that it became on onnxruntime, the same inputs."""
+"""Verifies an export: runs the script on the engine and its model on onnxruntime, with the same inputs."""
 
 from __future__ import annotations
 

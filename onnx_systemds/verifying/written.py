@@ -1,4 +1,4 @@
-"""What a script has written, as the outputs that its model has."""
+"""Converts what a script has written to the outputs of its model."""
 
 from __future__ import annotations
 
