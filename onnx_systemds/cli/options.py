@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
-FILE = click.Path(path_type=Path, readable=False)  # opening it tells what is wrong with it
+FILE = click.Path(path_type=Path, readable=False)  # opening it gives the reason for a failure
 
 _LARGEST_SIZE = 2**31 - 1  # of a matrix of the engine
 _MOST_DIGITS = 20

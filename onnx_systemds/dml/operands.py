@@ -1,4 +1,4 @@
-"""What the text of an operand says, told by its tree.
+"""Facts about the text of an operand, from its syntax tree.
 
 Generators write text. Where one has to know what it was given, a name (which alone can be indexed), a number or a call,
 it asks here, so that spelling and parentheses decide nothing.

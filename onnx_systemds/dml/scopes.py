@@ -157,7 +157,7 @@ class Mentioned(NamedTuple):
 
 @once
 def mentioned(part: tree.Node) -> Mentioned:
-    """Return what stands in a part of a script; one walk tells it to all who ask."""
+    """Return the facts about a part of a script, found in a single walk."""
     variables: list[str] = []
     functions: list[str] = []
     operations: list[tree.Binary | tree.Call | tree.Indexed] = []

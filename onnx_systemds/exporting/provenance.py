@@ -32,7 +32,7 @@ class Provenance:
         return self.shown(self.script.file)
 
     def place(self, place: str) -> str:
-        """Return a ``file:line`` as the model tells it."""
+        """Return a ``file:line`` as written into the model."""
         file, colon, line = place.rpartition(":")
         return f"{self.shown(file)}{colon}{line}" if colon else place
 

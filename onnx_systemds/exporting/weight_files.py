@@ -129,7 +129,7 @@ def _described(path: Path, description: dict[str, Any]) -> Any:
 
 
 def _matrix_market(path: Path) -> dict[str, Any] | None:
-    """Return the sizes that a Matrix Market file tells itself, None for another file."""
+    """Return the sizes in the header of a Matrix Market file, None for other files."""
     with path.open("rb") as stream:
         head = stream.readline(100).split()
     if not head or head[0] != b"%%MatrixMarket":

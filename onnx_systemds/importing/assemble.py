@@ -49,7 +49,7 @@ class MainFunction:
     sizes: symbols that the inputs do not determine: integer parameters, in order.
     returned: symbols that the outputs' matrices do not tell: integer results after them, in order.
     functions: those of its sub-graphs, then its own.
-    unchecked: what it takes for granted of sizes that it is not told.
+    unchecked: assumptions about sizes that it does not know.
     """
 
     sizes: tuple[str, ...]

@@ -16,7 +16,7 @@ from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _WIDTH = 116  # of a line without the sign of a comment
-_LONGEST_SIZE = 40  # columns of a size that still tells something
+_LONGEST_SIZE = 40  # characters of a size that is still readable
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def _determines(size: Dim, symbol: str) -> bool:
 def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
     """The symbols in an output's dims that neither the inputs nor its matrix determine.
 
-    A frame without columns has no rows either, so that of text neither tells anything where there may be none.
+    A frame without columns has no rows either, so neither determines anything for text that may have none.
     """
     known = set(given)
     shows = not is_text or not dim.depends_on_run(split_view(dims, 1).cols)

@@ -20,7 +20,7 @@ _CUT = 'if (time() < 0) { print("never") }  # keeps cbinds apart: one of more th
 
 
 def sizes_at_sites(program: Program) -> dict[str, str]:
-    """How the sizes that are no number of samples are told from the columns of the features."""
+    """DML of the sizes other than the batch, by symbol, from the columns of the features."""
     columns = columns_side_by_side(program)
     names = dim.symbols(columns)
     is_read_apart = is_joint(program) and program.has_texts

@@ -44,7 +44,7 @@ def count_text(program: Program) -> str:
 
 
 def size_texts(program: Program) -> dict[str, str]:
-    """How the sizes that are no number of samples are told from the rows and columns of inputs."""
+    """DML of the sizes other than the batch, by symbol, from rows and columns of inputs."""
     found: dict[str, str] = dict(zip(program.script.sizes, program.sizes))
     for variable in program.inputs:
         sides = [] if not variable.port.dims else [("ncol", variable.columns)] if variable.axis == 0 else [

@@ -87,7 +87,7 @@ class Variable:
         return self.columns if self.axis == 0 else self.port.dims[0]
 
     def empty(self, size_texts: Mapping[str, str]) -> str:
-        """What has its rows and columns. size_texts: how sizes are told from the inputs."""
+        """What has its rows and columns. size_texts: how sizes follow from the inputs."""
         if size_texts.keys() >= set(dim.symbols(self.other_size)):
             other = dim.text(self.other_size, size_texts.__getitem__)
         else:  # of the result for one sample

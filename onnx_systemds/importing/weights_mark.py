@@ -1,4 +1,4 @@
-"""A number that tells the weights of a script from others of the same names and sizes."""
+"""A number that distinguishes the weights of a script from others with the same names and sizes."""
 
 from __future__ import annotations
 

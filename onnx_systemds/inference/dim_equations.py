@@ -1,4 +1,4 @@
-"""Sizes told by what is known of a run: a number of rows or columns is an expression over them."""
+"""Solves a number of rows or columns, an expression over symbols, for a symbol."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Expansion(NodeFacts, NodeWriter):
         return self.emit("Range", start or self.known(0), limit, self.known(1))
 
     def split(self, name: str, hints: Sequence[str], sizes: Sequence[int] | str = "", axis: int = -1) -> list[str]:
-        """The parts of a value along an axis: of known sizes, of those that a value tells, else all alike.
+        """Emit a Split: into known sizes, into sizes that a value holds, or into equal parts.
 
         hints: for the names of the parts.
         """

@@ -49,7 +49,7 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
 
 
 def has_dims(identity: Identity, version: int) -> bool:
-    """Whether dims and dtypes of an operator's outputs can be told: by a rule of ours or a plugin's, or by ONNX."""
+    """Whether dims and dtypes of an operator's outputs can be inferred, by a rule of ours or a plugin's, or by ONNX."""
     return find(shape_rules, identity, version) is not None or find_schema(*identity, version) is not None
 
 

@@ -83,7 +83,7 @@ def given_map(name: str, given: Any, type_: MapType) -> dict[Any, Any]:
 
 
 def given_tensor(name: str, given: Any, dtype: str) -> Array:
-    """An array of the ONNX element type ``dtype``, texts as objects; the rule is told above. Raises InvalidInput."""
+    """An array of the ONNX element type ``dtype``, strings as objects; see the module. Raises InvalidInput."""
     array = _array(name, given)
     if dtype == "string":
         return _texts(name, array)

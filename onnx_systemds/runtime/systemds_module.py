@@ -62,7 +62,7 @@ def systemds_module(
 class SystemdsModule:
     """The main function of a script, as a function over nodes.
 
-    script: the generated one. path: where it lies. `inspect.signature` tells parameters and results.
+    script: the generated one. path: where it lies. `inspect.signature` shows parameters and results.
     """
 
     def __init__(self, script: Script, context: Any, folder: str | Path | None = None) -> None:
@@ -150,10 +150,11 @@ class SystemdsModule:
         )
 
     def _size(self, symbol: str, name: str, given: Any, known: Mapping[str, int]) -> Any:
-        """An integer that the function is told."""
+        """An integer argument for a size."""
         if given is None:
             if symbol not in known:
-                raise InvalidInput(f"the size {quoted(symbol)} is not told by the nodes", hint=f"give it: {name}=...")
+                why = f"the size {quoted(symbol)} does not follow from the nodes"
+                raise InvalidInput(why, hint=f"give it: {name}=...")
             return str(known[symbol])
         if _is_node(given):
             self._check_node(f"the size {quoted(symbol)}", "scalar", given)

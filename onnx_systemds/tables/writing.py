@@ -202,7 +202,8 @@ class _Parts:
         if self._file is None:
             whole = np.concatenate([self._first, *self._others], self._axis or 0) if self._others else self._first
             whole = whole.astype(str) if whole.dtype == object else whole
-            plain = SimpleNamespace(write=stream.write)  # numpy writes into files itself, and tells not why it cannot
+            # numpy would write to a real file itself, and not give the reason for a failure
+            plain = SimpleNamespace(write=stream.write)
             np.lib.format.write_array(plain, np.ascontiguousarray(whole).reshape(whole.shape), allow_pickle=False)
             return
         header = {"descr": np.lib.format.dtype_to_descr(self._first.dtype), "fortran_order": False,

@@ -6,7 +6,7 @@ onnxruntime is made more exact than it comes, by the same model with what it com
 * Products of uint8 activations with int8 weights saturate at 16 bits on processors without VNNI instructions. With the
   same weights as uint8 (both they and their zero points raised by 128) they are exact.
 * Products with weights of 4 bits round their activations to 8 bits where ``accuracy_level`` allows it, and where the
-  optimiser makes them of DequantizeLinear and MatMul. They are told to compute in FP32.
+  optimiser makes them of DequantizeLinear and MatMul. They are set to compute in FP32.
 * Between QuantizeLinear and DequantizeLinear its optimiser puts integer kernels, which saturate in the same way and
   round elsewhere; a model with such pairs is run as it is written.
 """

@@ -183,7 +183,7 @@ def test_sizes_that_matrices_do_not_tell(context: Any) -> None:
     assert np.allclose(score(x).compute(), expected)
     assert np.allclose(score(node, h=3, w=4).compute(), expected)
     assert np.allclose(score(node, h=context.scalar(3), w=np.int64(4)).compute(), expected)
-    for wrong, why in [({"h": 3}, 'size "w" is not told by the nodes'), ({"h": 3, "w": 4.0}, "is an integer, got float"),
+    for wrong, why in [({"h": 3}, 'size "w" does not follow from the nodes'), ({"h": 3, "w": 4.0}, "is an integer, got float"),
                        ({"h": True, "w": 4}, "is an integer, got bool")]:
         with pytest.raises(InvalidInput, match=why):
             score(node, **wrong)

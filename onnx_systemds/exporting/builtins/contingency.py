@@ -26,7 +26,7 @@ def table(
     """The contingency table: how often each pair of indices (from 1) occurs; by default as large as the largest ones.
 
     A pair with NaN, or with the weight NaN, counts nowhere, as in the engine.
-    A boolean at the end (`empty`, or in its position the one of `cols`) tells the engine how to store the zeros.
+    A boolean at the end (`empty`, or in its position the one of `cols`) chooses how the engine stores the zeros.
     """
     if isinstance(cols, Scalar) and cols.type == BOOLEAN:
         cols = None

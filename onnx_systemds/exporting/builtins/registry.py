@@ -7,7 +7,7 @@ underscore, and a Python word gets one after it. Their annotations say what an a
 - `Dim`: an integer, known or computed by the model. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
 - ``bool``, ``int``, ``float``, ``str``: a value that must be known.
 
-Before a ``/`` stand those that the engine tells by their places, whatever names they get:
+Before a ``/`` are the parameters that the engine takes by position, whatever their names:
 ``table(a, b, cols=9, rows=7)`` has 9 rows.
 
 The first parameter is the `Context`.

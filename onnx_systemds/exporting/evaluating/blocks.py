@@ -20,7 +20,7 @@ _MESSAGES = ("print", "stop", "assert")
 
 
 def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
-    """Run the statements of a block; `live_after` tells which variables are read after it."""
+    """Run the statements of a block; `live_after`: returns the variables that are read after it."""
     live_after_each = cache(lambda: scopes.live_after_each(block, live_after()))
     for index, statement in enumerate(block):
 

@@ -28,7 +28,7 @@ from onnx_systemds.exporting.values import Matrix, Poison, Scalar, Value
 _MOST_TRIALS = 3
 """A loop that cannot be run for all iterations at once is not tried more often; it may work with other arguments."""
 Live = Callable[[], scopes.Names]
-"""Tells which variables are read after a statement."""
+"""Returns the variables that are read after a statement."""
 
 
 @dataclass(eq=False)
@@ -105,7 +105,7 @@ class Evaluator:
         return self.rules.expressions[type(node)](self, node)
 
     def run(self, statement: tree.Statement, live: Live) -> None:
-        """Run one statement; `live` tells which variables are read after it."""
+        """Run one statement; `live`: returns the variables that are read after it."""
         self.rules.statements[type(statement)](self, statement, live)
 
     def variable(self, name: str, node: tree.Node) -> Value:

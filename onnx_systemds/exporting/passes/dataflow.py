@@ -48,5 +48,5 @@ def fed_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
 
 
 def given_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
-    """Return the outputs of a body that are those of its node, without what tells whether a loop goes on."""
+    """Return the outputs of a body that are those of its node, without the condition of a loop."""
     return body.outputs[len(body.outputs) - len(node.outputs) :]

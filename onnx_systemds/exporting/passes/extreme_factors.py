@@ -1,7 +1,7 @@
-"""Factors of 0 and infinity beside products, which stay apart from these in onnxruntime by a Sum of one.
+"""Keeps factors of 0 and infinity apart from products by a Sum of one tensor.
 
-It makes a known factor one of the product itself. There it refuses infinities, multiplies sums in which infinities
-would have met, and makes 0 of NaN where the factor is 0.
+onnxruntime fuses a known factor into the product. With infinity it then fails, or multiplies sums in which infinities
+would have cancelled to NaN; with 0 it makes 0 of NaN.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from onnx_systemds.exporting.graph.nodes import Node, Tensor, made_by
 from onnx_systemds.exporting.passes.fusing import Fusing
 
 
-def behind(fusing: Fusing, node: Node) -> bool:
-    """A product times 0 or infinity, or divided by them."""
+def scaled_product(fusing: Fusing, node: Node) -> bool:
+    """A product that is multiplied by 0 or infinity, or divided by them."""
     operands = node.inputs
     products = [x is not None and made_by(x, "MatMul") is not None for x in operands]
     if not any(products) or not _is_extreme(node):
@@ -22,8 +22,8 @@ def behind(fusing: Fusing, node: Node) -> bool:
                                          for x, is_product in zip(operands, products)])
 
 
-def in_front(fusing: Fusing, node: Node) -> bool:
-    """A product of what is multiplied by 0 or infinity, or divided by them, and maybe transposed."""
+def product_of_scaled(fusing: Fusing, node: Node) -> bool:
+    """A product with an operand that is multiplied by 0 or infinity, or divided by them, and maybe transposed."""
     scaled = []
     for x in node.inputs:
         turned = made_by(x, "Transpose")
@@ -36,7 +36,7 @@ def in_front(fusing: Fusing, node: Node) -> bool:
 
 
 def _is_extreme(node: Node) -> bool:
-    """Whether a Mul or Div is that with a known number which, as a factor in float32, is 0 or infinite."""
+    """Whether a Mul or Div has a known number that is 0 or infinite as a factor in float32."""
     factors = node.inputs if node.op == "Mul" else node.inputs[1:]
     known = [x.constant.item() for x in factors if x is not None and x.constant is not None and x.constant.size == 1]
     with np.errstate(all="ignore"):

@@ -18,7 +18,7 @@ class Retyping(ABC):
         self.kind = kind
         self.type = type_
         self.kinds = (FLOAT, kind)
-        self.twins: dict[Tensor, Tensor] = {}
+        self.converted: dict[Tensor, Tensor] = {}
 
     @abstractmethod
     def choose(self, node: Node) -> tuple[Sequence[bool], str] | None:
@@ -89,10 +89,10 @@ class Retyping(ABC):
         if tensor is None or tensor.kind == kind or {tensor.kind, kind} != set(self.kinds):
             return tensor
         if tensor.constant is not None or tensor.stored is not None:
-            twin = self.twins.get(tensor)
-            if twin is None:
-                twin = self.twins[tensor] = _in_kind(tensor, kind)
-            return twin
+            converted = self.converted.get(tensor)
+            if converted is None:
+                converted = self.converted[tensor] = _in_kind(tensor, kind)
+            return converted
         before = source_of(tensor, "Cast")
         if before is not None and before.kind == kind:
             return before

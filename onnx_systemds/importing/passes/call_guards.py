@@ -53,15 +53,15 @@ def guard_statements(guards: Sequence[str]) -> tree.Block:
 
 
 def is_guard(statement: tree.Statement) -> bool:
-    """Whether it is what `guarding_calls` gave for the statements as they were."""
+    """Whether a statement is a guard from `guard_statements`."""
     return is_never(statement) and any(comment in GUARDED for comment in _comments(statement))
 
 
 def with_guards(main: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
     """``main`` with the guards that it needs with other functions, in place of those that it has."""
     body = [statement for statement in main.body if not is_guard(statement)]
-    behind = (place + 1 for place, statement in enumerate(main.body) if is_loaded_cut(statement))
-    start = next((place for place, statement in enumerate(main.body) if is_guard(statement)), next(behind, 0))
+    after_loads = (place + 1 for place, statement in enumerate(main.body) if is_loaded_cut(statement))
+    start = next((place for place, statement in enumerate(main.body) if is_guard(statement)), next(after_loads, 0))
     guard = guard_statements(guarding_calls(list(functions.values()), body))
     return replace(main, body=with_never([*body[:start], *guard, *body[start:]]))
 

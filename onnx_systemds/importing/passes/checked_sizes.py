@@ -76,9 +76,9 @@ def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function]
             beside.append(node.left)
         elif isinstance(node, tree.Call) and node.function in functions:
             called = functions[node.function]
-            deciding = _beside_rows(called, functions, shape_lookup(called, functions))
+            names = _beside_rows(called, functions, shape_lookup(called, functions))
             beside += [argument.value for parameter, argument in zip(called.parameters, node.arguments)
-                       if parameter.name in deciding]
+                       if parameter.name in names]
         found |= _row_givers(function, beside, shape_of)
         if found.issuperset(matrices):
             break

@@ -1,6 +1,6 @@
-"""A Cast to the element type that its input has already goes.
+"""Drops a Cast to the element type that its input already has.
 
-Types are told by inputs, initializers, other Casts, and operators whose result has the type of an input. Condition: the
+Types follow from inputs, initializers, other Casts, and operators whose result has the type of an input. Condition: the
 result is none of the graph's, and no sub-graph reads it. Reason: Keras writes several in each layer, between operators
 that other passes put together.
 """
@@ -49,7 +49,7 @@ def drop_needless_casts(graph: Graph, notes: Notes) -> Graph:
 
 
 def _dtype(node: Node, types: Mapping[str, str]) -> str | None:
-    """The element type of a node's first output, None where it is not told."""
+    """The element type of a node's first output, None if it is unknown."""
     if node.identity == ("", "Cast"):
         to = node.attributes.get("to")
         if isinstance(to, int):

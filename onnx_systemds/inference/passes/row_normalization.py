@@ -1,4 +1,4 @@
-"""Normalizer (L1) behind a softmax of rows is dropped: so scikit-learn's classifiers of several classes are exported.
+"""Drops a Normalizer (L1) after a softmax of rows, as in exported classifiers of scikit-learn with several classes.
 
 Condition: the probabilities come from a LinearClassifier of several scores with SOFTMAX. Reason: they are not below 0
 and their sum is 1 already, or all are NaN.

@@ -120,7 +120,7 @@ class _Sinking:
         rank = self._ranks.get(node.inputs[0], len(order)) if waiting is None else len(waiting.order)
         before = tuple(range(rank)) if waiting is None else waiting.order
         if sorted(order) != list(range(rank)):  # type: ignore[type-var]
-            return None  # it is told where types are inferred
+            return None  # type inference reports it
         source = node.inputs[0] if waiting is None else waiting.source
         return _Waiting(source, tuple(before[axis] for axis in order), node)  # type: ignore[index]
 
@@ -199,7 +199,7 @@ class _Sinking:
 
 
 def _axis(axis: int, rank: int) -> int | None:
-    """An axis counted from the front; None for one that is not there, which is told where types are inferred."""
+    """An axis counted from the front; None for one out of range, which type inference reports."""
     return axis % rank if -rank <= axis < rank else None
 
 

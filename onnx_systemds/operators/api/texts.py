@@ -1,4 +1,4 @@
-"""The strings of a script as a generator uses them: codes, and the dictionary that tells what they stand for."""
+"""The strings of a script for generators: codes, and the dictionary of their strings."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def _packed(node: Expansion, position: int, which: int, width: int) -> str:
 
 
 def known_size(node: Expansion, given: Input, axis: int) -> int:
-    """The size of an axis by which that of a head is told. Raises UnsupportedCase where it is not known."""
+    """The size of an axis that determines that of a head. Raises UnsupportedCase if it is unknown."""
     if node.rank(given) <= axis:
         raise UnsupportedCase(f"input {node.index(given)} has rank {node.rank(given)}, it has {axis + 1} axes at least")
     size = node.dims(given)[axis]

@@ -61,7 +61,7 @@ def _tap(node: Expansion, images: str, tap: Sequence[int], kernel: Sequence[int]
 
 @expander("ConvTransposeWithDynamicPads", domain=CONTRIB)
 def conv_transpose_with_dynamic_pads(node: Expansion) -> None:
-    """ConvTranspose without pads, whose result is cut by those that an input tells."""
+    """ConvTranspose without pads, whose result is cropped by the pads in an input."""
     names = ("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides")
     inputs = [node.input(name) for name in ("X", "W", "B")]
     if not node.has("Pads"):

@@ -119,7 +119,7 @@ def qlinear_leaky_relu(node: NodeView) -> Fragment:
 
 @generator("QLinearSoftmax", since=1, domain=CONTRIB)
 def qlinear_softmax(node: NodeView) -> Fragment:
-    """Softmax along an axis; its attribute ``opset`` tells the meaning: below 13 all axes from ``axis`` on are one."""
+    """Softmax along an axis; its attribute ``opset`` gives the meaning: below 13 all axes from ``axis`` on are one."""
     if int(node.attribute("opset")) >= 13:
         return normalized_along(node, _normalized)
     return flattened(node, _normalized)

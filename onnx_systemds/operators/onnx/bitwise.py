@@ -1,7 +1,7 @@
 """Integers as patterns of bits: BitShift, BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitCast.
 
-The engine's bitwAnd and its kin work on 32-bit words in two's complement. What does not fit such a word is taken
-apart by a library function. Numbers are exact as far as FP64 holds them.
+The engine's bitwAnd and similar builtins work on 32-bit words in two's complement. A library function splits numbers
+that do not fit such a word. Numbers are exact as far as FP64 holds them.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _settled_body(
 
 
 def _start(value: Value) -> Value:
-    """What holds of a carried value in every iteration, as far as its start tells."""
+    """The facts about a carried value that hold in every iteration, from its start value."""
     if value.is_list:
         return list_value(value.element, optional=isinstance(value.type, OptionalType))
     return Value(value.dtype, value.dims)

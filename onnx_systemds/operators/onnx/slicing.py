@@ -158,7 +158,7 @@ def _clipped(position: Dim, size: Dim, least: int, limit: Dim) -> Dim:
 
 
 def _smaller(left: Dim, right: Dim) -> Dim:
-    """The minimum, told at conversion where possible."""
+    """The minimum, decided at conversion if possible."""
     if is_non_negative_from_one(left - right):
         return right
     return left if is_non_negative_from_one(right - left) else sizes.minimum(left, right)

@@ -243,7 +243,7 @@ def _grown(
     node: NodeView, source: Source, dims: Dims, amounts: Amounts,
     grow: Callable[[Source, Dims, int, tuple[str, ...]], Moved],
 ) -> Moved:
-    """The axes that a pad changes, grown from the last to the first; ``grow`` is told the statements so far."""
+    """The axes that a pad changes, grown from the last to the first; ``grow`` gets the statements so far."""
     moved = Moved("", View(0, 0))
     for axis, (before, after) in reversed(list(enumerate(amounts))):
         if (before, after) == (0, 0):

@@ -1,7 +1,7 @@
 """Weights and constants taken out of their list before what reads them, in a block of their own.
 
 What comes out of a list has no size that the engine's compiler knows, and it compiles a block with such a matrix again
-at each call, all of it. A load tells the sizes: after a cut they are known.
+at each call, all of it. A load contains the sizes: after a cut they are known.
 """
 
 from __future__ import annotations
