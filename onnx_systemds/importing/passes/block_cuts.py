@@ -1,7 +1,7 @@
-"""Conditions that are never true, which cut the blocks of a function's statements.
+"""Cuts basic blocks by conditions that are never true.
 
-The engine simplifies expressions over all statements of a block. What it would make wrong of two statements is kept
-apart by a cut between them (see `engine.faults`); a block that gets long is cut, too.
+The engine simplifies expressions across all statements of a block. A cut separates two statements that it would
+simplify wrongly (see `engine.faults`), and cuts a block that is too long.
 """
 
 from __future__ import annotations
@@ -50,31 +50,31 @@ _BESIDE = frozenset(("/", "^", "<", "<=", ">", ">=", "==", "!=", "%%", "%/%"))
 
 @cache
 def cut(text: str) -> tree.Statement:
-    """One of the cuts as a statement."""
+    """A cut as a statement."""
     (statement,) = parse_snippet(text)
     assert isinstance(statement, (tree.If, tree.Assign))
     return statement
 
 
 def is_never(statement: tree.Statement) -> bool:
-    """Whether a statement never runs: it keeps something from the engine's compiler."""
+    """Whether a statement never runs, and exists only for the engine's compiler."""
     return isinstance(statement, tree.If) and statement.condition == _NEVER
 
 
 def is_cut(statement: tree.Statement) -> bool:
-    """Whether it is one of the cuts that `cut_blocks` makes, by what stands in a block."""
+    """Whether a statement is a cut that `cut_blocks` makes because of the statements in a block."""
     return is_never(statement) and statement == cut(BLOCK_CUT) and not is_loaded_cut(statement) and any(
         comment.startswith("# cuts the block") for comment in statement.comments.beside
     )
 
 
 def is_loaded_cut(statement: tree.Statement) -> bool:
-    """Whether it is the cut after weights that are taken out of their list."""
+    """Whether a statement is the cut after the loads of weights."""
     return is_never(statement) and statement.comments == cut(LOADED_CUT).comments
 
 
 def with_never(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
-    """The statements with the definition of ``never`` in front, where it is used, and nowhere else."""
+    """The statements with one definition of ``never`` at the start if it is used, else none."""
     others = tuple(statement for statement in statements if statement != cut(NEVER))
     return (cut(NEVER), *others) if any(map(is_never, statements_in(others))) else others
 
@@ -84,7 +84,7 @@ def cut_blocks(
     functions: Mapping[str, tree.Function] = MappingProxyType({}),
     scalars: Iterable[str] = (),
 ) -> list[tree.Statement]:
-    """The statements with cuts where a block gets long, and between those that the engine would join to a fault.
+    """The statements with cuts in long blocks, and between statements that the engine would join wrongly.
 
     functions: those that the statements call and that the engine may inline, by name. scalars: variables that are
     numbers before the statements.
@@ -110,13 +110,13 @@ def cut_blocks(
 
 
 def _is_scalar(statement: tree.Statement) -> TypeGuard[tree.Assign]:
-    """Whether a statement takes a number out of a matrix, or from outside."""
+    """Whether a statement assigns a scalar that is read from a matrix or from outside."""
     value = statement.value if assigns_variable(statement) else None
     return is_call(value, "as.scalar", "as.double")
 
 
 class _Step:
-    """A statement, and what stands in it.
+    """A statement and its parts.
 
     names: those of the variables that it reads. operations: its operators, calls and slices. assigned: the assignments
     that it stands for; of a call that the engine inlines, those of the function.
@@ -134,7 +134,7 @@ class _Step:
 
 
 class _Block:
-    """What is defined in a block, and which names are extremes, transposed matrices, comparisons and such sums.
+    """The definitions in a block, and which names are extremes, transposed matrices, comparisons or sums.
 
     uses: how often variables are read in the whole function. scalars: those that are numbers of the run.
     """
@@ -145,7 +145,7 @@ class _Block:
         self.joined = JoinedOperations(self.values, uses, scalars)
 
     def add(self, step: _Step) -> None:
-        """Take a statement into the block."""
+        """Add a statement to the block."""
         for assigned in step.assigned:
             name, value = assigned.target.name, assigned.value
             self.values[name] = value
@@ -154,7 +154,7 @@ class _Block:
                 self.kinds[name] = kind
 
     def refuses(self, step: _Step) -> str | None:
-        """The cut that a statement needs before it, if it does."""
+        """The cut that a statement needs before it; None if it needs none."""
         reason = self.joined.reason(step.operations) if step.is_plain else None
         if reason is not None:
             return f"{_CUT}cuts the block: {reason}"
@@ -183,7 +183,7 @@ class _Block:
         return None
 
     def _inlined_reason(self, step: _Step) -> str | None:
-        """The cut before a call, for what the engine would join of the function and statements before it."""
+        """The cut before a call whose inlined statements the engine would join with those before it."""
         for assigned in step.assigned:
             if assigned is step.statement:
                 return None
@@ -208,7 +208,7 @@ class _Block:
         return self.kinds.get(value.name, "") if isinstance(value, (tree.Name, tree.Indexed)) else ""
 
     def _kind(self, value: tree.Expression) -> str:
-        """The function that gives a value, whatever its reshapes are: the engine drops those that change nothing."""
+        """The function that computes a value, ignoring reshapes, which the engine may drop."""
         while is_call(value, "matrix"):
             value = value.arguments[0].value
         if isinstance(value, tree.Call):
@@ -220,7 +220,7 @@ class _Block:
         return self._name_kind(value) if isinstance(value, tree.Name) else ""
 
     def _is_shifted(self, value: tree.Binary) -> bool:
-        """Whether a value is a sum of one and a number, or calculated of such a sum and a number."""
+        """Whether a value is a sum of a value and a number, or is computed from such a sum and a number."""
         operator, operand, number = value.operator, value.left, value.right
         if operator in "+*" and number_of(operand) is not None:
             operand, number = number, operand
@@ -233,7 +233,7 @@ class _Block:
 
 
 def _reading(statement: tree.Statement) -> Sequence[tree.Node]:
-    """The parts of a statement that read variables; where a part of one is assigned, all of it is read."""
+    """The parts of a statement that read variables; an indexed assignment reads the whole variable."""
     if assigns_variable(statement):
         return (statement.value,)
     if isinstance(statement, tree.MultiAssign):

@@ -1,9 +1,9 @@
-"""Conditions that are never true, after which the engine's compiler does not know that a matrix holds zeros only.
+"""Hides zeros from the engine's compiler by conditions that are never true.
 
-The compiler counts what is not zero: of the arguments of each call of a function with a loop, and of matrices that it
-fills. What it calculates from zeros it takes for zeros, and of three counts it does not see that they change
-(``zeros-of-earlier-sum``, ``zeros-of-two-trips-before`` and ``zeros-known-in-loop`` in `engine.faults`). A matrix that
-such a count may come from gets a new value in a branch that is never taken; its count is not known from there on.
+The compiler counts non-zeros: of the arguments of each call of a function with a loop, and of matrices that it fills.
+It propagates zeros, and misses that three of these counts change (``zeros-of-earlier-sum``,
+``zeros-of-two-trips-before`` and ``zeros-known-in-loop`` in `engine.faults`). A matrix with such a count gets a new
+value in a branch that is never taken, after which its count is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ONE_LINE = 40
 
 
 def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
-    """The function without matrices that the engine would take for zeros where they are not.
+    """The function without matrices that the engine would wrongly take for zeros.
 
     functions: those that it calls, by name.
     """
@@ -55,7 +55,7 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
 
 
 def _read(body: tree.Block, functions: Mapping[str, tree.Function]) -> set[str]:
-    """The variables that a body does more with than to assign them, and to hand them to functions of their own."""
+    """The variables that a body reads other than to copy them, or to pass them to compiled functions."""
     counts: Counter[str] = Counter()
     for node in tree.walk(*body):
         if isinstance(node, (tree.Name, tree.Indexed)):
@@ -69,7 +69,7 @@ def _read(body: tree.Block, functions: Mapping[str, tree.Function]) -> set[str]:
 
 
 def _is_apart(call: tree.Call, functions: Mapping[str, tree.Function]) -> bool:
-    """Whether it is a call of a function that the engine does not inline."""
+    """Whether an expression is a call of a function that the engine does not inline."""
     return call.function in functions and not is_straight(functions[call.function].body)
 
 
@@ -85,7 +85,7 @@ def _lasting(here: str, there: str) -> str:
 
 
 class _Counts:
-    """What the compiler may know of the variables of a function, while its statements are followed."""
+    """Forward analysis of the counts that the compiler may know of a function's variables."""
 
     def __init__(self, functions: Mapping[str, tree.Function], known: Mapping[str, Roots], read: set[str]) -> None:
         self.functions = functions
@@ -94,7 +94,7 @@ class _Counts:
         self.wanted: set[str] = set()  # those whose zeros are to be hidden
 
     def follow(self, block: Sequence[tree.Statement]) -> tree.Block:
-        """Follow statements; the same with zeros hidden around and in their loops."""
+        """Analyse statements; return them with zeros hidden around and in their loops."""
         return tuple(new for statement in block for new in self._statement(statement))
 
     def _statement(self, statement: tree.Statement) -> list[tree.Statement]:
@@ -162,7 +162,7 @@ class _Counts:
         return [*first, loop if _is_same(body, loop.body) else replace(loop, body=body)]
 
     def _results(self, call: tree.Call) -> list[Roots]:
-        """The results of a function that the engine inlines; of others nothing is known."""
+        """The counts of the results of a function that the engine inlines; unknown for others."""
         function = self.functions.get(call.function)
         given = [self._of(argument.value) for argument in call.arguments]
         if function is None or not is_straight(function.body):
@@ -179,7 +179,7 @@ class _Counts:
         return before | _ANOTHER if before and isinstance(target, tree.Name) else _UNKNOWN
 
     def _sum(self, left: Roots, right: Roots) -> Roots:
-        """A sum has got no count once that of one operand is not known; one that it had it keeps."""
+        """A sum loses its count if an operand has none, but the engine keeps one that it had before."""
         if not left or not right:
             return _UNKNOWN
         sides = [side for side in (left, right) if side.isdisjoint(_LITERALS)]
@@ -187,7 +187,7 @@ class _Counts:
         return left | right
 
     def _of(self, value: tree.Expression) -> Roots:
-        """The variables whose zeros the compiler makes those of a value; none where it knows no count."""
+        """The variables whose counts the compiler propagates to a value; none if the count is unknown."""
         first, chain = left_operands(value)
         found = self._of_operand(first)
         for node in chain:
@@ -222,7 +222,7 @@ class _Counts:
 
 
 def _with_hidden_ends(body: tree.Block, names: Sequence[str]) -> tree.Block:
-    """The body of a loop that hides zeros at its end: by the cut before the copies that it ends in, if it does."""
+    """The body of a loop with zeros hidden at its end, by the cut before its final copies if there are some."""
     cuts = [number for number, statement in enumerate(body) if is_never(statement) and not assigned((statement,))]
     copies: dict[str, str] = {}
     for statement in body[cuts[-1] + 1 :] if cuts else ():
@@ -238,17 +238,17 @@ def _with_hidden_ends(body: tree.Block, names: Sequence[str]) -> tree.Block:
 
 
 def _is_literal(target: tree.Indexed) -> bool:
-    """Whether the compiler knows what part of a matrix is written; else it knows no count after that."""
+    """Whether the compiler knows which part of a matrix is written; else it knows no count afterwards."""
     nodes = [node for span in (target.rows, target.columns) if span is not None for node in tree.walk(span)]
     return all(isinstance(node, (tree.Span, tree.IntLiteral)) for node in nodes)
 
 
 def _is_same(block: tree.Block, other: tree.Block) -> bool:
-    """Whether two blocks hold the same statements: to compare trees takes long."""
+    """Whether two blocks hold the same objects; comparing trees would be slow."""
     return len(block) == len(other) and all(one is another for one, another in zip(block, other))
 
 
 def _is_own_complement(node: tree.Binary) -> bool:
-    """Whether a product is ``X * (1 - X)``, which the engine has an operator for."""
+    """Whether a product is ``X * (1 - X)``, for which the engine has an operator."""
     right = node.right
     return is_operation(right, "-") and right.right == node.left

@@ -1,4 +1,4 @@
-"""What calls become where the engine inlines them: functions without control flow, as statements of their callers."""
+"""The statements of calls that the engine inlines: those of functions without control flow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_systemds.dml.scopes import assigns_variable, statements_in
 
 
 def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -> Iterator[tree.Assign]:
-    """The assignments of matrices and numbers that a statement stands for, in their order.
+    """The assignments of a statement; for a call that the engine inlines, those of the function.
 
     A call of one of the functions becomes the assignments in its body; variables of the body get the name of the
     first target in front, which no script can write.
@@ -49,10 +49,10 @@ def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -
 
 
 def has_loop(function: tree.Function) -> bool:
-    """Whether there is a loop in a function, be it in a branch."""
+    """Whether a function has a loop, also inside a branch."""
     return any(isinstance(statement, (tree.For, tree.While)) for statement in statements_in(function.body))
 
 
 def is_straight(statements: Iterable[tree.Statement]) -> bool:
-    """Whether there is no control flow among the statements of a function: the engine inlines its calls."""
+    """Whether statements have no control flow: the engine inlines calls of such a function."""
     return not any(isinstance(statement, (tree.If, tree.For, tree.While)) for statement in statements)

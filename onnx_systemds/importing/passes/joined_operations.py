@@ -1,7 +1,7 @@
-"""Operations that the engine joins over statements to others, which are wrong for infinities and NaN.
+"""Finds statements that the engine would fuse into operations which are wrong for infinities and NaN.
 
-The engine takes ``m = X * Y; Z = X + m`` for ``X * (1 + Y)``, which is not NaN where it should be. Statements that it
-would join so are kept apart by a cut (see `block_cuts`); for what is joined within one statement a cut is no help.
+The engine rewrites ``m = X * Y; Z = X + m`` as ``X * (1 + Y)``, which is not NaN where it should be. A cut separates
+such statements (see `block_cuts`); it cannot help within a single statement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FAR_APART = 1e6
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a value is in this block.
+    """The definition of a value in this block.
 
     is_elsewhere: another statement calculates it, so that a cut between the two helps. is_shared: it is read more
     than once.
@@ -44,12 +44,12 @@ class _Found:
     is_shared: bool = False
 
     def after(self, other: _Found) -> _Found:
-        """What is found on the way through another value."""
+        """The definition as seen through another value."""
         return _Found(self.value, self.is_elsewhere or other.is_elsewhere, self.is_shared or other.is_shared)
 
 
 class JoinedOperations:
-    """Which statements the engine would join with those before them in a block.
+    """Finds the statements that the engine would fuse with those before them in a block.
 
     values: those that the block assigns to variables. uses: how often a variable is read in the function. scalars: the
     variables that are numbers of the run.
@@ -61,7 +61,7 @@ class JoinedOperations:
         self._scalars = scalars
 
     def reason(self, nodes: Iterable[tree.Node]) -> str | None:
-        """Why a statement that assigns a value has to be cut off from those before it; None where it has not.
+        """Why a statement that assigns a value needs a cut before it; None if it needs none.
 
         nodes: all of the value that are operators, calls or slices, if not more.
         """
@@ -171,7 +171,7 @@ class JoinedOperations:
         return WEIGHTED_PRODUCT if weighted is not None and weighted.is_elsewhere else None
 
     def _weighted(self, right: _Found, operator: str) -> _Found | None:
-        """The matrix product in a function of one that the engine calculates only where the weights are not 0."""
+        """The matrix product below a function that the engine would compute only where the weights are not 0."""
         value = right.value
         if _binary(value, "%*%") is not None:
             return right if operator == "*" else None
@@ -274,7 +274,7 @@ class JoinedOperations:
     # Values that names stand for
 
     def _find(self, value: tree.Expression) -> _Found:
-        """What a value is without names and reshapes; the engine drops a reshape that changes nothing."""
+        """The definition of a value through names and reshapes; the engine drops a reshape that changes nothing."""
         if isinstance(value, tree.Name) and value.name not in self._values:
             return _Found(value)
         is_elsewhere = is_shared = False
@@ -285,12 +285,12 @@ class JoinedOperations:
         return _Found(value, is_elsewhere, is_shared)
 
     def _is_same(self, one: tree.Expression, other: tree.Expression) -> bool:
-        """Whether two values are one, as copies or reshapes, too."""
+        """Whether two values are equal up to copies and reshapes."""
         others = tuple(self._steps(other))
         return any(step in others for step in self._steps(one))
 
     def _steps(self, value: tree.Expression) -> Iterator[tree.Expression]:
-        """A value, and what it stands for, name by name and reshape by reshape."""
+        """A value, then its definitions, through one name or reshape at a time."""
         seen: set[str] = set()
         within: tree.Expression | None = value
         while within is not None:
@@ -304,18 +304,18 @@ class JoinedOperations:
 
 
 def _binary(value: tree.Expression, *operators: str) -> tree.Binary | None:
-    """The value, if it is of one of the operators."""
+    """The value if it is a binary operation with one of the operators, else None."""
     return value if is_operation(value, *operators) else None
 
 
 def _may_be_one_element(node: tree.Indexed) -> bool:
-    """Whether a slice is one element, or a row or column, which may have no more; not the first one."""
+    """Whether a slice may have a single element: a row, a column or an element, but not the first one."""
     spans = [span for span in (node.rows, node.columns) if span is not None and span.lower is not None]
     is_one = all(span.upper is None or span.upper == span.lower for span in spans)
     return is_one and any(number_of(span.lower) != 1 for span in spans if span.lower is not None)
 
 
 def _reshaped(value: tree.Expression) -> tree.Expression | None:
-    """The matrix that a reshape is of."""
+    """The operand of a reshape; None for other values."""
     first = operand_of(value, "matrix")
     return None if first is None or isinstance(first, tree.StringLiteral) or number_of(first) is not None else first

@@ -1,7 +1,7 @@
-"""Sizes that the run decides, with a name each: what a function calculates again and again of the sizes it is given.
+"""Common-subexpression elimination for sizes: names sizes that a function computes several times.
 
-The height of an image after three convolutions is ``(((h - 1) %/% 2) %/% 2) %/% 2 + 1`` wherever it is needed. It gets
-a name before its first use; the number is the same. The sum ``k*a*b + k*a + k*b + k`` is ``k*(a + 1)*(b + 1)``.
+The height of an image after three convolutions is ``(((h - 1) %/% 2) %/% 2) %/% 2 + 1`` wherever it is used. It gets a
+name before its first use. The sum ``k*a*b + k*a + k*b + k`` is ``k*(a + 1)*(b + 1)``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ONE = tree.IntLiteral(1)
 
 
 def with_named_sizes(script: Script) -> Script:
-    """The script whose functions have names for sizes; specialised are the sizes as they were (`Script.general`)."""
+    """The script whose functions have names for sizes. Specialised scripts are made without (`Script.general`)."""
     return with_functions(script, tuple(map(with_named_sizes_in, script.functions)))
 
 
 def with_named_sizes_in(function: tree.Function) -> tree.Function:
-    """The function with names for sizes, where it calculates some more than once; else the same object."""
+    """The function with names for sizes that it computes more than once; the same object if there are none."""
     symbols = _symbols(function)
     if not symbols:
         return function
@@ -46,7 +46,7 @@ def with_named_sizes_in(function: tree.Function) -> tree.Function:
 
 
 def _symbols(function: tree.Function) -> set[str]:
-    """Integers that a function is given, or reads from its matrices once, outside of branches and loops."""
+    """The integers that are parameters, or are read from matrices once, outside of branches and loops."""
     symbols = {parameter.name for parameter in function.parameters if parameter.type == INTEGER}
     symbols |= {it.target.name for it in function.body if isinstance(it, tree.Assign) and reads_size(it)}
     if symbols:
@@ -57,13 +57,13 @@ def _symbols(function: tree.Function) -> set[str]:
 
 
 def reads_size(statement: tree.Statement) -> bool:
-    """Whether a number is read from a matrix: as its rows or columns."""
+    """Whether a statement reads the rows or columns of a matrix."""
     value = statement.value if isinstance(statement, tree.Assign) else None
     return is_call(value, "nrow", "ncol")
 
 
 def is_size(node: tree.Expression, symbols: Collection[str]) -> bool:
-    """Whether an expression is calculated of symbols and integers alone."""
+    """Whether an expression is computed from symbols and integers alone."""
     stack: list[tree.Expression] = [node]
     has_symbol = False
     while stack:
@@ -78,7 +78,7 @@ def is_size(node: tree.Expression, symbols: Collection[str]) -> bool:
 
 
 class _Sizes:
-    """The sizes that statements calculate of symbols, and how often; hints: what those of images are called."""
+    """Counts the sizes that statements compute from symbols. hints: names for the sizes of images."""
 
     def __init__(self, symbols: set[str]) -> None:
         self.symbols = symbols
@@ -86,7 +86,7 @@ class _Sizes:
         self.hints: dict[tree.Expression, str] = {}
 
     def count(self, statement: tree.Statement) -> None:
-        """Count what a statement calculates."""
+        """Count the sizes that a statement computes."""
         stack: list[tree.Node] = [statement]
         while stack:
             node = stack.pop()
@@ -129,7 +129,7 @@ def sides_of(size: tree.Expression) -> tuple[int, tree.Binary, tree.Binary] | No
 
 
 def _without_factor(term: tree.Expression, number: int) -> tree.Expression | None:
-    """What is times the number in a product; None if it is no such product."""
+    """The other factor in a product with a number; None for other expressions."""
     if number == 1:
         return term
     is_product = is_operation(term, "*") and term.left == tree.IntLiteral(number)
@@ -142,7 +142,7 @@ def _is_worth_a_name(size: tree.Expression) -> bool:
 
 
 class _Naming:
-    """Writes names for sizes into statements, and defines each before the first that uses it."""
+    """Writes names for sizes into statements, and their definitions before the first use."""
 
     def __init__(self, sizes: _Sizes, wanted: set[tree.Expression], names: Names) -> None:
         self.sizes = sizes
@@ -152,14 +152,14 @@ class _Naming:
         self.new: list[tree.Statement] = []
 
     def statements(self, statement: tree.Statement) -> Iterator[tree.Statement]:
-        """The statement with names, the definitions that it needs before it."""
+        """The statement with names, after the definitions that it needs."""
         self.new = []
         found = rewritten(statement, lambda node: node, self._size)
         yield from (with_origin(definition, statement.origin) for definition in self.new)
         yield found
 
     def _size(self, size: tree.Node) -> tree.Expression | None:
-        """A size with names; None for what is none."""
+        """A size with names; None for expressions that are no sizes."""
         if not isinstance(size, tree.Binary) or not is_size(size, self.sizes.symbols):
             return None
         if size in self.wanted:
