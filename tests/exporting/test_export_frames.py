@@ -276,6 +276,11 @@ def test_texts_that_are_missing_are_missing_numbers(how: str, filling: float) ->
     np.testing.assert_array_equal(found, [[filling, 1], [filling, 190], [19, np.nan], [filling, 2]])
 
 
+def test_columns_of_joined_frames_of_open_width() -> None:
+    text = 'F = read("F", data_type="frame")\nG = cbind(F, F[, 1])\nY = G[, 2:ncol(G)]\nwrite(Y, "Y")\n'
+    assert run_model(export_script(text, inputs={"F": "string[N,M]"}), {"F": F})["Y"].tolist() == F[:, [1, 2, 0]].tolist()
+
+
 REFUSED = [
     ('Y = F[, 1] == "a"', "'==' of a frame of N x 1 and a string"),
     ("Y = as.matrix(F[, 1] < F[, 2])", "'<' of frames"),

@@ -183,9 +183,10 @@ def without_texts(ctx: Context, target: FrameValue, unwanted: Value, filling: st
 
 def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
     """Return `size` columns of a frame, from `start` (counted from 0) on."""
-    if len(x.parts) == 1:
-        return FrameValue((ctx.g.slice(x.parts[0], 1, start, start + size, size=size),))
     widths = [part.dims[1] for part in x.parts]
+    is_known = all(isinstance(each, int) for each in (start, size, *widths))
+    if len(x.parts) == 1 or (not is_known and len({part.kind for part in x.parts}) == 1):
+        return FrameValue((ctx.g.slice(joined(ctx, x), 1, start, start + size, size=size),))
     if not isinstance(start, int) or not isinstance(size, int) or not all(isinstance(width, int) for width in widths):
         raise UnsupportedCase("columns of a frame of texts and numbers that only the run can choose")
     found: list[Tensor] = []
