@@ -18,9 +18,9 @@ from onnx_systemds.engine import shared_session
 from onnx_systemds.importing.passes.specialisation.loops import (
     MOST_COPIES,
     called_with_loops,
-    with_bodies,
     with_copies,
-    with_turns_written_out,
+    with_inlined_calls,
+    with_unrolled_loops,
     without_threads,
 )
 from onnx_systemds.runtime.driver import Program
@@ -57,7 +57,7 @@ def main_of(body: str) -> Script:
 
 def placed(body: str, names: Collection[str] = ("doubled", "sums")) -> str:
     script = main_of(body)
-    main = with_bodies(script.functions["f"], [script.functions[name] for name in names])
+    main = with_inlined_calls(script.functions["f"], [script.functions[name] for name in names])
     return print_script(Script((main,))).partition("{\n")[2]
 
 
@@ -114,7 +114,7 @@ BODIES = [
 def test_bodies_and_loops_without_threads_give_the_same(body: str) -> None:
     script = main_of(body)
     functions, main = script.functions, script.functions["f"]
-    placed_main = with_bodies(main, [functions["doubled"], functions["sums"]])
+    placed_main = with_inlined_calls(main, [functions["doubled"], functions["sums"]])
     changed = without_threads(Script((placed_main,))).functions["f"]
     assert "parfor" not in print_script(Script((changed,))) and "sums(" not in print_script(Script((changed,)))
     x = np.random.default_rng(5).normal(size=(3, 4))
@@ -220,7 +220,7 @@ def test_what_is_called_once_has_no_copy_in_functions_either() -> None:
 )
 def test_turns_that_are_written_out(loop: str, is_written_out: bool) -> None:
     main = main_of(f"Y = X\n{loop}").functions["f"]
-    found = with_turns_written_out(main)
+    found = with_unrolled_loops(main)
     assert (found != main) == is_written_out
     if is_written_out:
         text = print_script(Script((found,)))

@@ -1,4 +1,4 @@
-"""What variables of a function hold: a matrix, a frame, a list, or a number of a type."""
+"""The types of variables of a function: matrix, frame, list, or a type of scalars."""
 
 from __future__ import annotations
 

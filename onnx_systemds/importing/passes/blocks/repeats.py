@@ -24,7 +24,7 @@ FEWEST_STATEMENTS = 8
 _MOST_FAMILIES = 16
 _MOST_PERIODS = 24
 _MOST_TRIES = 8
-_MOST_TRIED = 64
+_MOST_SHIFTS = 64
 
 Names = tuple[str, ...]
 
@@ -43,7 +43,7 @@ class Repeat:
 
     @property
     def saved(self) -> int:
-        """How many statements a function saves, a call taken for three."""
+        """The number of statements that a function saves; a call counts as three."""
         return _saved(len(self.instances), len(self.instances[0]))
 
 
@@ -67,7 +67,7 @@ class _Run:
 
     @property
     def saved(self) -> int:
-        """How many statements a function saves if all are alike."""
+        """The number of statements that a function saves if all instances are equal."""
         return _saved(self.times, self.length)
 
     def places(self) -> range:
@@ -137,7 +137,7 @@ class _Finder:
         return sorted(repeats, key=lambda repeat: repeat.instances[0][0])
 
     def _is_plain(self, statement: tree.Statement) -> bool:
-        """Whether a statement assigns variables that nobody else assigns."""
+        """Whether a statement assigns variables that no other statement assigns."""
         if isinstance(statement, tree.Assign):
             targets: tuple[tree.Target, ...] = () if statement.accumulate else (statement.target,)
         else:
@@ -160,12 +160,12 @@ class _Finder:
         return moved
 
     def _best(self) -> Repeat | None:
-        """The repeat that saves most."""
+        """The repeat that saves most statements."""
         best: Repeat | None = None
         for run in sorted(self._runs(), key=lambda run: -run.saved)[:_MOST_TRIES]:
             if best is not None and best.saved >= run.saved:
                 break
-            repeat = self._repeat(self._quietest(run))
+            repeat = self._repeat(self._with_fewest_live_values(run))
             if repeat is not None and (best is None or repeat.saved > best.saved):
                 best = repeat
         return best
@@ -181,13 +181,13 @@ class _Finder:
                 if length >= FEWEST_STATEMENTS:
                     times, rest = length // period + 1, length % period
                     whole = _Run(place, period, period, times, rest, 0)
-                    less = min(rest // 3, _MOST_TRIED)
+                    less = min(rest // 3, _MOST_SHIFTS)
                     part = _Run(place, period, rest, times + 1, less, less)  # the last ends in something else
                     yield from (run for run in (whole, part) if run.saved > 0 and not self._is_small(run))
                 place += length + 1
 
     def _is_small(self, run: _Run) -> bool:
-        """Whether a sequence is itself a repetition of a few statements."""
+        """Whether a sequence itself repeats a few statements."""
         kinds = self.kinds[run.start : run.start + run.period]
         return any(kinds[step:] == kinds[:-step] for step in range(1, min(FEWEST_STATEMENTS, len(kinds))))
 
@@ -195,7 +195,7 @@ class _Finder:
         return self.kinds[place] == self.kinds[place + period]
 
     def _periods(self) -> list[int]:
-        """The distances at which equal statements stand most often."""
+        """The most frequent distances between equal statements."""
         distances: Counter[int] = Counter()
         before: dict[int, list[int]] = {}
         for place, kind in enumerate(self.kinds):
@@ -204,7 +204,7 @@ class _Finder:
             seen.append(place)
         return [period for period, _ in distances.most_common(_MOST_PERIODS)]
 
-    def _quietest(self, run: _Run) -> _Run:
+    def _with_fewest_live_values(self, run: _Run) -> _Run:
         """A run with its ends where as few values as possible are passed on.
 
         Of those that are alike in this it is the longest, and the one where most of the nodes are of one scope.
@@ -216,11 +216,11 @@ class _Finder:
                  for start in starts for earlier in range(run.earlier + 1)]
         handed = [sum(live[place] + live[place + it.length] for place in it.places()) for it in tried]
         least = min(handed)
-        quiet = [it for it, count in zip(tried, handed) if count == least][:_MOST_TRIED]
+        quiet = [it for it, count in zip(tried, handed) if count == least][:_MOST_SHIFTS]
         return max(quiet, key=lambda it: (it.length, len(self._scope(it.start, it.length))))
 
     def _live(self) -> list[int]:
-        """How many values are read after each place in the sequence of those before it."""
+        """The number of live values after each position in the sequence."""
         numbers = {place: number for number, place in enumerate(self.places)}
         steps = [0] * (len(self.places) + 2)
         for number, place in enumerate(self.places):

@@ -1,11 +1,10 @@
-"""Maxima and minima with a number, as they are faster where scripts use several operations.
+"""Rewrites `max` and `min` of a matrix and a number to a faster form with three operands on one row.
 
-The engine's `max` and `min` of a matrix and a number share their loop with all operations of a matrix and a number.
-Once the JVM has seen more than two of these there, it calls each for every element, for three times the time. Those
-of three operands have a loop of their own, at the price of some calls for each row, so a matrix is made one row.
-There the mistake of that loop, which takes the rows of sparse matrices for the first, is none. For matrices of less
-than some 4,000 elements the further operations cost more than what that saves, and of many rows the engine's threads
-share the work without it.
+In the engine all operations of a matrix and a number share one loop. Once the JVM has seen more than two of them there,
+it calls each for every element, which takes three times as long. `max` and `min` of three operands have a loop of their
+own, with some calls per row; so the matrix is reshaped to one row. (That loop takes all rows of a sparse matrix for the
+first one, which is correct for one row.) For fewer than some 4,000 elements the reshapes cost more than they save, and
+many rows are shared among the engine's threads anyway.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _FEWEST, _MOST_ROWS = 16_384, 255
 
 
 def is_large(rows: int, cols: int) -> bool:
-    """Whether extremes of such a matrix are mostly faster on one row: many rows are shared among threads."""
+    """Whether extremes of such a matrix are usually faster on one row: many rows are shared among threads."""
     return rows * cols >= _FEWEST and rows <= _MOST_ROWS
 
 
 def has_elements(rows: int, cols: int) -> bool:
-    """Whether a matrix can be one row."""
+    """Whether a matrix is not empty, so that it can be reshaped to one row."""
     return rows > 0 and cols > 0
 
 
@@ -67,7 +66,7 @@ def _is_extreme(value: tree.Expression) -> bool:
 
 
 def _read_once(body: tree.Block) -> set[str]:
-    """The variables that are read once, as the first operand of a pooling."""
+    """The variables that are read only once, as the first operand of a pooling."""
     read = name_counts(body)
     calls = (node for node in tree.walk(*body) if isinstance(node, tree.Call))
     operands = [call.arguments[0].value for call in calls if call.function in POOLINGS]

@@ -1,8 +1,8 @@
-"""What a script computes of weights and sizes alone: found, to be computed once by the init function.
+"""Hoists what depends on weights and sizes alone into the init function, which computes it once.
 
-A statement is constant when all that it reads is, and when it always gives the same. Constants that other statements
-need are *hoisted*: the init function computes them and puts them into the list of weights, where the main function
-takes them from. Weights as they are, and numbers, are not worth it.
+A statement is constant if all that it reads is constant, and if it always gives the same result. Constants that other
+statements read are *hoisted*: the init function computes them and adds them to the list of weights, from which the main
+function takes them. Unchanged weights and numbers are not hoisted.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ MOST_HOISTED = 200
 
 @dataclass(frozen=True)
 class Flow:
-    """Which statements of a function are constant, and where what they read comes from.
+    """Which statements of a function are constant, and the definitions that each statement reads.
 
-    sources: for each statement, and for the end of the function after them, the numbers of those that it reads of.
+    sources: for each statement, and for the end of the function, the numbers of the statements whose results it reads.
     """
 
     constant: frozenset[int]
     sources: Sequence[frozenset[int]]
 
     def needed(self, given: Iterable[int]) -> set[int]:
-        """The statements that calls need, when the results of those in ``given`` are there."""
+        """The statements that calls need if the results of those in ``given`` are available."""
         open_ones = set(range(len(self.sources) - 1)) - self.constant
         return self._with_sources(open_ones | self.sources[-1], set(given))
 
     def first_needed(self, candidates: Iterable[int]) -> list[int]:
-        """Of the statements that may be hoisted, those of which all others can be computed."""
+        """The statements to hoist, from which all other constants can be computed."""
         given = set(candidates)
         return sorted(self.needed(given) & given)
 
     def computing(self, numbers: Iterable[int]) -> set[int]:
-        """The statements with all that they need."""
+        """The statements and all that they depend on."""
         return self._with_sources(set(numbers), set())
 
     def _with_sources(self, numbers: set[int], given: set[int]) -> set[int]:
@@ -68,7 +68,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Hoisted:
-    """The statements that are left in the main function, and those that compute the constants.
+    """The remaining statements of the main function, and those that compute the constants.
 
     names: of the constants in the list; the first ``matrices`` are the sparse matrices of products, which have to be
     hoisted, since calls would take longer than ever with them. variables: the names by those of the variables.
@@ -82,7 +82,7 @@ class Hoisted:
 
 
 def flow_of(body: tree.Block, fixed: Iterable[str], results: Iterable[str], impure: frozenset[str]) -> Flow:
-    """Which statements are constant. fixed: parameters that are; impure: functions that may not be called."""
+    """Find the constant statements. fixed: constant parameters. impure: functions that are never constant."""
     defined: dict[str, int] = {}  # the last statement that may have defined a name; it reads those before, if any
     constant: set[int] = set()
     sources: list[frozenset[int]] = []
@@ -99,7 +99,7 @@ def flow_of(body: tree.Block, fixed: Iterable[str], results: Iterable[str], impu
 
 
 def impure_functions(functions: Mapping[str, tree.Function]) -> frozenset[str]:
-    """The functions, builtins among them, that may not give the same matrix or number for the same arguments."""
+    """The functions, including builtins, whose results may differ for equal arguments."""
     impure = {name for name, function in functions.items() if not _gives_one_matrix(function)}
     return callers(functions.values(), impure | (_NEVER_CONSTANT - functions.keys()))
 
@@ -111,7 +111,7 @@ def hoisted(
     functions: Mapping[str, tree.Function],
     wanted: Callable[[str, Shape | None], bool],
 ) -> Hoisted:
-    """The statements of a function with its constants taken out of the list of weights.
+    """The statements of a function that takes its constants out of the list of weights.
 
     taken: the names of the weights in the list. functions: of the script. wanted: whether a constant of that name and
     of these rows and columns, where they are known, is hoisted.
@@ -142,7 +142,7 @@ def hoisted(
 def _list_names(
     body: tree.Block, found: Sequence[int], computed: Sequence[int], taken: Iterable[str]
 ) -> dict[int, str]:
-    """The names of constants in the list: those of their variables, where these still hold them in the end."""
+    """The names of constants in the list: those of variables that still hold them at the end."""
     variables = {name for statement in body for name in assigned((statement,))}
     last = {_target(body[number]): number for number in computed}
     weights = set(taken)
@@ -161,7 +161,7 @@ def _target(statement: tree.Statement) -> str:
 
 
 def _taken(statement: tree.Statement, key: str, shape: Shape | None) -> tree.Statement:
-    """What takes a constant out of the list."""
+    """The expression that takes a constant out of the list."""
     assert isinstance(statement, tree.Assign)
     value = entry(key) if shape is None else load(key, *shape)
     return tree.Assign(tree.Name(statement.target.name), value, comments=statement.comments, origin=statement.origin)
@@ -170,7 +170,7 @@ def _taken(statement: tree.Statement, key: str, shape: Shape | None) -> tree.Sta
 def _computing(
     body: tree.Block, numbers: Sequence[int], keys: Mapping[int, str], functions: Mapping[str, tree.Function]
 ) -> tree.Block:
-    """The statements that compute the constants; each then is a variable of the name that it has in the list."""
+    """The statements that compute the constants as variables with their names in the list."""
     called = set[str]().union(*(calls(body[number]) for number in numbers))
     computing = [statement for statement in body if _guards(statement, called & functions.keys())]
     for number in numbers:
@@ -181,7 +181,7 @@ def _computing(
 
 
 def _guards(statement: tree.Statement, functions: set[str]) -> bool:
-    """Whether a statement never runs, and keeps the calls of one of these functions apart (see `call_guards`)."""
+    """Whether a statement is a guard of calls of one of these functions (see `call_guards`)."""
     return is_never(statement) and bool(calls(statement) & functions)
 
 
@@ -190,14 +190,14 @@ def _gives_one_matrix(function: tree.Function) -> bool:
 
 
 def _makes_sparse(statement: tree.Statement) -> bool:
-    """Whether it makes a sparse matrix for a convolution."""
+    """Whether a statement makes the sparse matrix of a convolution."""
     return not calls(statement).isdisjoint((MATRIX, SHIFTS, SHIFTS_OF_SAMPLES))
 
 
 def _is_worth_hoisting(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:
-    """Whether it takes the engine longer than to take it out of a list.
+    """Whether an expression takes longer to compute than to take its result out of a list.
 
-    Neither is that a number, nor another name, a weight, or a matrix of a literal.
+    It does not for a number, a variable, a weight, or a matrix of a literal.
     """
     assert isinstance(statement, tree.Assign)
     value = statement.value
@@ -207,7 +207,7 @@ def _is_worth_hoisting(statement: tree.Statement, numbers: Mapping[str, int]) ->
 
 
 def _reads_matrices(node: tree.Node, numbers: Mapping[str, int]) -> bool:
-    """Whether there is a call, an index or a variable that may be a matrix below a part of a script."""
+    """Whether a part of a script has a call, an index or a variable that may be a matrix."""
     below = [found for part in tree.children(node) if not (isinstance(node, tree.Assign) and part is node.target)
              for found in tree.walk(part)]
     return any(

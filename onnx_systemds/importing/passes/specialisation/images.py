@@ -1,4 +1,4 @@
-"""Images with the samples last, as `sample_columns` writes them."""
+"""Images with the samples last, for `sample_columns`."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ class Images:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Those that two images have in common to be added."""
+        """The sizes that must be equal to add two images."""
         return self.samples, self.channels, self.pixels
 
     @property
     def columns(self) -> tree.Expression:
-        """With a sample in each column."""
+        """The images with one sample per column."""
         assert self.bias is None
         rows = self.channels * self.pixels
         return reshaped(self.value, rows, self.samples) if self.by_channel else self.value
 
     @property
     def planes(self) -> tree.Expression:
-        """With a channel in each row."""
+        """The images with one channel per row."""
         assert self.bias is None
         cols = self.pixels * self.samples
         return self.value if self.by_channel else reshaped(self.value, self.channels, cols)
 
 
 def stacked(parts: Sequence[Images]) -> Images | None:
-    """Images with the channels of all, one after the other; None where they do not have the same samples and pixels."""
+    """Images with the channels of all joined; None if their samples or pixels differ."""
     first = parts[0]
     if any((part.samples, part.pixels) != (first.samples, first.pixels) for part in parts):
         return None
@@ -61,7 +61,7 @@ def filled(number: int, rows: int, cols: int) -> tree.Expression:
 
 
 def shape_of(node: tree.Expression, sizes: Mapping[str, int]) -> tuple[int, int] | None:
-    """Rows and columns of ``matrix(..., rows=rows, cols=cols)``, where both are known."""
+    """Rows and columns of ``matrix(..., rows=rows, cols=cols)`` if both are known, else None."""
     if not is_call(node, "matrix"):
         return None
     given = {argument.name: argument.value for argument in node.arguments[1:]}
@@ -72,5 +72,5 @@ def shape_of(node: tree.Expression, sizes: Mapping[str, int]) -> tuple[int, int]
 
 
 def is_zero(node: tree.Expression) -> bool:
-    """Whether it is ``matrix(0, rows=..., cols=...)``."""
+    """Whether an expression is ``matrix(0, rows=..., cols=...)``."""
     return operand_of(node, "matrix") == tree.IntLiteral(0)

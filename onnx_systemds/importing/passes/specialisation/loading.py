@@ -1,7 +1,7 @@
-"""Weights and constants taken out of their list before what reads them, in a block of their own.
+"""Loads weights and constants from their list in a block of their own, before the statements that read them.
 
-What comes out of a list has no size that the engine's compiler knows, and it compiles a block with such a matrix again
-at each call, all of it. A load contains the sizes: after a cut they are known.
+The engine's compiler does not know the size of a matrix from a list, and recompiles the whole block of the load at each
+call. The load contains the sizes, so they are known after a cut.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def with_loads_first(body: tree.Block, most: float = math.inf) -> tree.Block:
 
 
 def _load(parts: list[_Part], loads: Collection[tree.Statement], most: float) -> None:
-    """Add loads to the last part, or to new ones: all to one of them, unless they are too large for that."""
+    """Add loads to the last part, or to new ones; all to one part unless they are too large."""
     if parts[-1].loads and parts[-1].taken + sum(map(bytes_of, loads)) > most:
         parts.append(_Part())
     for load in loads:
@@ -60,7 +60,7 @@ def _load(parts: list[_Part], loads: Collection[tree.Statement], most: float) ->
 
 
 class _Part:
-    """Statements, those that load what they read, and how many bytes these take."""
+    """Statements, the loads that they need, and the bytes of these."""
 
     def __init__(self) -> None:
         self.loads: list[tree.Statement] = []

@@ -1,9 +1,9 @@
-"""Loops as they are faster for known sizes: without threads, and in the place of calls or in a function for each call.
+"""Optimises loops for known sizes: `for` instead of `parfor`, and functions with loops inlined or cloned per call.
 
-A `parfor` takes 2 to 5 ms to start its threads and to copy its body, at every call. A function with a loop that is
-called several times is recompiled at each of its calls; in the place of a call its loop is compiled once, for
-the sizes there. So is a copy of the function for each place, which is for scripts that take weights out of a list: with
-such a loop in it, their main function is recompiled at each call, as a whole.
+A `parfor` takes 2 to 5 ms at every call to start its threads and to copy its body. A function with a loop that is
+called several times is recompiled at each call. Inlined, its loop is compiled once, for the sizes there. So is a clone
+of the function per call, which is for scripts that take weights out of a list: with an inlined loop their main function
+would be recompiled at each call, as a whole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def without_threads(script: tree.Script) -> tree.Script:
 
 
 def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function]) -> frozenset[str]:
-    """The functions with loops that are called several times in ``main``, short enough to stand there."""
+    """The functions with loops that ``main`` calls several times, and that are short enough to be inlined."""
     places = Counter(
         node.function for node in tree.walk(main) if isinstance(node, tree.Call) and node.function in functions
     )
@@ -45,47 +45,47 @@ def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function
                      and has_loop(functions[name]))
 
 
-def with_bodies(main: tree.Function, functions: Collection[tree.Function]) -> tree.Function:
-    """The function with the bodies of others in the place of their calls.
+def with_inlined_calls(main: tree.Function, functions: Collection[tree.Function]) -> tree.Function:
+    """The function with calls of others inlined.
 
-    Calls stay in conditions and in the heads of loops, and where arguments are not given one by one.
+    Calls stay in conditions and in heads of loops, and if their arguments are not given one by one.
     """
-    return _Bodies(main, functions).placed()
+    return _Inliner(main, functions).placed()
 
 
-def with_turns_written_out(main: tree.Function) -> tree.Function:
-    """``main`` with the statements of each turn, one after the other, for a `parfor` of few turns.
+def with_unrolled_loops(main: tree.Function) -> tree.Function:
+    """``main`` with each `parfor` of few iterations unrolled.
 
     A main function with a loop is recompiled at each call, as a whole, as its weights come out of a list.
     """
     body: list[tree.Statement] = []
     for statement in main.body:
-        numbers = _turns(statement)
+        numbers = _iterations(statement)
         if isinstance(statement, tree.For) and numbers and not _is_read_elsewhere(statement, main.body):
-            body += _written_out(statement, numbers)
+            body += _unrolled(statement, numbers)
         else:
             body.append(statement)
     return replace(main, body=tuple(body))
 
 
 def _is_read_elsewhere(loop: tree.For, body: tree.Block) -> bool:
-    """Whether the number of the turn is read by other statements than those of the loop."""
+    """Whether other statements than those of the loop read the loop variable."""
     return any(loop.variable in read_in(statement) for statement in body if statement is not loop)
 
 
 def with_copies(
     main: tree.Function, functions: Mapping[str, tree.Function], shared: Collection[str] = ()
 ) -> tuple[tree.Function, dict[str, tree.Function]]:
-    """``main`` with a function of its own for each call of one with a loop, in it or in what it calls; all the others.
+    """``main`` with a clone per call of each function that has a loop, in it or in its callees; and all functions.
 
-    Only those that are called more than once are copied, counting each way from ``main`` to a call. shared: functions
-    that stay one, whose loops do not count.
+    Only functions that are called more than once are cloned, counting each path from ``main``. shared: functions that
+    are not cloned, and whose loops do not count.
     """
     return _Copies(main, functions, shared).made()
 
 
 class _Copies:
-    """The copies of functions, while calls are given theirs."""
+    """The clones of functions."""
 
     def __init__(self, main: tree.Function, functions: Mapping[str, tree.Function], shared: Collection[str]) -> None:
         self._main = main
@@ -104,14 +104,14 @@ class _Copies:
         return replace(self._main, body=self._block(self._main.body)), self._functions
 
     def _count_ways(self, calls: Counter[str], times: int, ways: Counter[str], inside: tuple[str, ...]) -> None:
-        """Add how often each function is called, by functions that are called so often themselves."""
+        """Add the number of calls of each function, through callers with their own numbers of calls."""
         for name, count in calls.items():
             ways[name] += times * count
             if name not in inside and ways[name] <= MOST_COPIES:
                 self._count_ways(self._calls[name], times * count, ways, (*inside, name))
 
     def _has_loop(self, name: str) -> bool:
-        """Whether there is a loop in a function, which has to be short, or in one that it calls."""
+        """Whether a short function has a loop, in it or in its callees."""
         if name not in self._loops:
             self._loops[name] = False  # of one that calls itself
             function, called = self._functions[name], self._calls[name]
@@ -119,7 +119,7 @@ class _Copies:
         return self._loops[name]
 
     def _below(self, name: str) -> set[str]:
-        """The functions that are called by a function and those that it calls."""
+        """The callees of a function, directly or not."""
         found: set[str] = set()
         stack = [*self._calls[name]]
         while stack:
@@ -147,7 +147,7 @@ class _Copies:
         return replace(node, function=name)
 
     def _name(self, function: str) -> str:
-        """The next name of a copy."""
+        """The name of the next clone."""
         while True:
             self._counts[function] += 1
             name = f"{function}_{self._counts[function]}"
@@ -155,8 +155,8 @@ class _Copies:
                 return name
 
 
-class _Bodies:
-    """The names that are taken, while bodies are placed."""
+class _Inliner:
+    """Inlines calls with unused names for variables."""
 
     def __init__(self, main: tree.Function, functions: Collection[tree.Function]) -> None:
         self._main = main
@@ -168,12 +168,12 @@ class _Bodies:
         return replace(self._main, body=self._block(self._main.body))
 
     def _block(self, block: tree.Block) -> tree.Block:
-        """The statements; those of a body are of the node that called it."""
+        """The statements with calls inlined; inlined ones get the origin of the call."""
         placed = ((before.origin, statement) for before in block for statement in self._statements(before))
         return tuple(with_origin(statement, origin) for origin, statement in placed)
 
     def _statements(self, statement: tree.Statement) -> list[tree.Statement]:
-        """What takes the place of a statement."""
+        """The statements that replace a statement."""
         if is_never(statement):  # holds calls apart, see `call_guards`
             return [statement]
         if isinstance(statement, tree.If):
@@ -206,7 +206,7 @@ class _Bodies:
         return is_placed and all(argument.name is None for argument in call.arguments)
 
     def _body(self, call: tree.Call) -> tuple[list[tree.Statement], list[tree.Name]]:
-        """The statements of the function called, with names of their own, and the variables of its results."""
+        """The renamed statements of a callee, and the variables of its results."""
         function = self._functions[call.function]
         own = [*(parameter.name for parameter in function.parameters), *assigned(function.body)]
         prefix = self._prefix(function.name, own)
@@ -226,7 +226,7 @@ class _Bodies:
         return statements, [tree.Name(prefix + result.name) for result in function.results]
 
     def _prefix(self, function: str, names: Collection[str]) -> str:
-        """What makes the names of a body differ from all others."""
+        """A prefix that makes the names of an inlined body unique."""
         self._count += 1
         prefix = f"{function}{self._count}_"
         while any(prefix + name in self._taken for name in names):
@@ -240,13 +240,13 @@ def _is_short(function: tree.Function) -> bool:
 
 
 def _calls(block: tree.Block, functions: Mapping[str, tree.Function]) -> Counter[str]:
-    """How often functions are called in some statements, but for those that never run."""
+    """The number of calls of each function in statements, without those that never run."""
     running = [statement for statement in block if not is_never(statement)]
     return Counter(name for statement in running for name in called_in(statement) if name in functions)
 
 
-def _turns(statement: tree.Statement) -> list[int]:
-    """The numbers of a `parfor` of few turns that are written as numbers, and not changed in it."""
+def _iterations(statement: tree.Statement) -> list[int]:
+    """The values of the loop variable of a `parfor` with few iterations and literal bounds, if it is not assigned."""
     if not isinstance(statement, tree.For) or not statement.parallel or statement.range.step is not None:
         return []
     start, stop = statement.range.start, statement.range.stop
@@ -256,8 +256,8 @@ def _turns(statement: tree.Statement) -> list[int]:
     return numbers if len(numbers) <= MOST_TURNS and statement.variable not in assigned(statement.body) else []
 
 
-def _written_out(loop: tree.For, numbers: Collection[int]) -> list[tree.Statement]:
-    """The statements of all turns, each with its number and with the branches that this takes."""
+def _unrolled(loop: tree.For, numbers: Collection[int]) -> list[tree.Statement]:
+    """The statements of all iterations, with the loop variable as a number and its branches decided."""
     statements: list[tree.Statement] = []
     for number in numbers:
 
@@ -272,7 +272,7 @@ def _written_out(loop: tree.For, numbers: Collection[int]) -> list[tree.Statemen
 
 
 def _branch(statement: tree.Statement) -> tree.Block | None:
-    """The branch of an `if` that compares two numbers."""
+    """The branch that an `if` with a comparison of two numbers takes."""
     if not isinstance(statement, tree.If) or not isinstance(statement.condition, tree.Binary):
         return None
     condition = statement.condition

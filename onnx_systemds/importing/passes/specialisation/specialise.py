@@ -1,4 +1,4 @@
-"""Scripts for known sizes: `specialise` runs the passes, in the order of `PASSES`."""
+"""Specialises scripts for known sizes: `specialise` runs the passes in the order of `PASSES`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hois
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
     called_with_loops,
-    with_bodies,
     with_copies,
-    with_turns_written_out,
+    with_inlined_calls,
+    with_unrolled_loops,
     without_threads,
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
@@ -52,10 +52,10 @@ _SOME_SIZE = 1009
 
 
 def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
-    """The script for inputs of known sizes; one that cannot be specialised as it is, with the reason in its notes.
+    """The script for inputs of known sizes; unchanged, with the reason in its notes, if it cannot be specialised.
 
-    sizes: of all symbols in the dims of its inputs. The result remembers the script as it was (`Script.general`), and
-    is specialised from there, once.
+    sizes: of all symbols in the dims of its inputs. The result keeps the original script as `Script.general`, and a
+    specialised script is specialised from there.
     """
     script = script.unspecialised
     inputs, outputs = (tuple(_sized(port, sizes) for port in ports) for ports in (script.inputs, script.outputs))
@@ -93,7 +93,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
 
 
 def _some_sizes(script: Script) -> dict[str, Known]:
-    """Sizes that the parameters may have, by which calls of different sizes differ."""
+    """Example sizes of the parameters, by which calls of different sizes differ."""
     symbols = {symbol for port in script.inputs if not port.is_list for symbol in dim.symbols(port.dims)}
     sizes = {symbol: _SOME_SIZE + number for number, symbol in enumerate(sorted({*symbols, *script.sizes}))}
     given = [*(_shape(_sized(port, sizes)) for port in script.inputs), *(sizes[symbol] for symbol in script.sizes)]
@@ -113,7 +113,7 @@ def with_split_loads(script: Script) -> Script:
 
 
 def inlinable(script: Script) -> frozenset[str]:
-    """The functions with loops whose bodies may replace their calls in the main function."""
+    """The functions with loops that may be inlined into the main function."""
     return called_with_loops(script.main, _others(script))
 
 
@@ -144,7 +144,7 @@ def _work(script: Script, inputs: tuple[Port, ...], sizes: Mapping[str, int], fo
 
 
 def _with_work(script: Script, work: Work) -> Script:
-    """The script with the functions that passes made, as far as they are called."""
+    """The script with the functions of a `Work` that are called."""
     main, constants = with_hidden_zeros(work.main, work.functions), None  # it may have got loops
     if work.hoisted is not None and not any(parameter.name == WEIGHTS for parameter in main.parameters):
         main = replace(main, parameters=(*main.parameters, tree.Parameter(WEIGHTS, UNKNOWN_LIST)))
@@ -167,9 +167,9 @@ def _with_functions(script: Script, main: tree.Function, called: Mapping[str, tr
 
 
 def _before_lists(hoisted: Hoisted) -> list[tree.Statement]:
-    """The cut between constants and the list that they are put into, where two of them are the same.
+    """A cut between constants and the list that takes them, if two of them are equal.
 
-    The engine computes equal expressions once, whatever the names of what they read are.
+    The engine computes equal expressions once, whatever the names of their operands.
     """
     values: dict[str, str] = {}  # names of values, by variables
     known: dict[tree.Node, str] = {}  # names of values, by what they are computed of
@@ -222,7 +222,7 @@ def _without_static_checks(work: Work) -> Work:
 
 
 def _with_products(work: Work) -> Work:
-    """Depthwise convolutions as products, and images in columns where that serves them."""
+    """Depthwise convolutions as products, and images in columns if that helps them."""
     if not work.hoists:
         return work
     body, products = with_sparse_products(work.main.body, work.flow().constant)
@@ -243,7 +243,7 @@ def _with_sunk_divisions(work: Work) -> Work:
 
 
 def _hoisted(work: Work) -> Work:
-    """Without what depends on weights and sizes alone, which the init function computes."""
+    """Constants hoisted into the init function."""
     form = work.form
     if not work.hoists:
         words = "its weights are written into the script, which has no function that runs once"
@@ -272,7 +272,7 @@ def _with_flat_extremes(work: Work) -> Work:
 
 def _with_inlined_loops(work: Work) -> Work:
     functions = [work.functions[name] for name in sorted(work.form.inlined) if name in work.functions]
-    return replace(work, main=with_bodies(work.main, functions)) if functions else work
+    return replace(work, main=with_inlined_calls(work.main, functions)) if functions else work
 
 
 def _with_copies(work: Work) -> Work:
@@ -284,7 +284,7 @@ def _with_copies(work: Work) -> Work:
     work = replace(work, main=main, functions=functions)
     if form.is_prepared and not form.inlined:
         return work
-    main = with_turns_written_out(work.main) if form.is_serial and not form.is_prepared else work.main
+    main = with_unrolled_loops(work.main) if form.is_serial and not form.is_prepared else work.main
     main, functions = with_copies(main, work.functions)
     return replace(work, main=main, functions=functions)
 

@@ -1,4 +1,4 @@
-"""Convolutions that weight all pixels for each tap of a filter, and shift and sum what these give by a product."""
+"""Convolutions as products that weight all pixels for each tap of a filter, then shift and sum the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TapSum:
 
 
 def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None:
-    """The sum that an expression is, by its form; sizes: known numbers."""
+    """The sum that an expression is, by its form; None for others. sizes: known numbers."""
     outer = shape_of(node, sizes)
     product = operand_of(node, "matrix", "t")
     if outer is None or not is_operation(product, "%*%"):
@@ -48,7 +48,7 @@ def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None
 
 
 def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
-    """The sums by their shifts, of those whose variables are assigned once and read by nothing else."""
+    """The sums by their shifts, for variables that are assigned once and read by nothing else."""
     made = {
         statement.target.name
         for statement in body

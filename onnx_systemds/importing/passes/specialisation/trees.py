@@ -1,4 +1,4 @@
-"""What the passes over the tree of a script share: what a statement reads and calls, and sizes."""
+"""Facts that passes share: what a statement reads and calls, and known sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_systemds.dml.scopes import assignment_counts, assigns_variable, called
 
 
 def reads(statement: tree.Statement) -> frozenset[str]:
-    """The variables that a statement reads; of a branch or a loop also those that it may leave as they were."""
+    """The variables that a statement reads; for a branch or a loop, also those that it may leave unchanged."""
     if assigns_variable(statement) and not statement.accumulate:
         return read_in(statement.value)
     return read_in(statement)
@@ -23,7 +23,7 @@ def calls(node: tree.Node) -> set[str]:
 
 
 def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tree.Function]:
-    """The functions of a script that are called from ``roots``, directly or not, in the order of the script."""
+    """The functions of a script that ``roots`` call, directly or not, in the order of the script."""
     functions = script.functions
     wanted: set[str] = set()
     stack = list(roots)
@@ -35,7 +35,7 @@ def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tr
 
 
 def callers(functions: Iterable[tree.Function], names: Iterable[str]) -> frozenset[str]:
-    """The names of some functions, and those of the functions that call them, directly or not."""
+    """The names of functions and of their callers, direct or not."""
     called = {function.name: calls(function) for function in functions}
     found = set(names)
     while more := {name for name, others in called.items() if name not in found and not others.isdisjoint(found)}:
@@ -44,13 +44,13 @@ def callers(functions: Iterable[tree.Function], names: Iterable[str]) -> frozens
 
 
 def is_number(node: tree.Expression) -> bool:
-    """Whether it is a literal number, of any sign, but finite: what is calculated with others may be NaN."""
+    """Whether an expression is a finite literal number; with others a result may be NaN."""
     number = number_of(node)
     return number is not None and math.isfinite(number)
 
 
 def whole_number(node: tree.Expression, known: Mapping[str, int]) -> int | None:
-    """The value of an expression over sizes; None where it is none, or holds what is not known."""
+    """The integer value of an expression over sizes; None if it is unknown."""
     if isinstance(node, tree.IntLiteral):
         return node.value
     if isinstance(node, tree.Name):

@@ -1,4 +1,4 @@
-"""A script between two passes, and which of its forms is asked for."""
+"""A script between two passes, and the requested form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 @dataclass(frozen=True)
 class Form:
-    """Which form of a specialised script is made; as it is without any words, it is the one for plain SystemDS.
+    """The requested form of a specialised script; the default is the form for plain SystemDS.
 
     is_prepared: whether the caller computes the constants itself and gives them with their sizes, also to a script that
     has no weights; else the init function does that, of a script that has one. hoisted: the names of the constants
@@ -58,7 +58,7 @@ class Work:
 
     @property
     def hoists(self) -> bool:
-        """Whether there is an init function that constants can be hoisted to."""
+        """Whether constants can be hoisted, into an init function or by the caller."""
         return self.form.is_prepared or any(parameter.name == WEIGHTS for parameter in self.main.parameters)
 
     def flow(self, *impure: str) -> Flow:
