@@ -184,6 +184,13 @@ LOOPS = [
           y, z = Loop (n, , x) <body = b (int64 k, bool c, float[2,3] v) => (bool c2, float[2,3] v2, float[2,3] s) {
               c2 = Identity(c) v2 = Add(v, x) s = Exp(v) }>
         }""", [{"x": X}]),
+    Model("a count that is negative for few rows", """
+        g (float[n,2] x) => (float[t,2] z) {
+          all = Shape(x) first = Constant<value = int64 {0}>() count = Gather(all, first)
+          few = Constant<value = int64 {3}>() m = Sub(count, few) yes = Constant<value = bool {1}>()
+          z = Loop (m, yes) <body = b (int64 k, bool c) => (bool c2, float[2] s) {
+              c2 = Identity(c) row = Gather<axis = 0>(x, k) s = Exp(row) }>
+        }""", [{"x": random(n, 2)} for n in (5, 2, 3)]),
     Model("condition", """
         g (float limit, float[2,3] x) => (float[2,3] y, float total, float[t] z) {
           yes = Constant<value = bool {1}>()

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, depends_on_run, product
+from onnx_systemds.inference.dims import Dim, depends_on_run, maximum, product
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, outer_list
 from onnx_systemds.inference.local_functions import BODY
@@ -172,7 +172,9 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _trips(facts: NodeFacts) -> Dim | None:
     """The trip count where it is known at conversion."""
     found = facts.integers("M") if facts.has("M") else None
-    return None if not found or (isinstance(found[0], int) and not 0 <= found[0] < _MOST_TRIPS) else found[0]
+    if not found or (isinstance(found[0], int) and not 0 <= found[0] < _MOST_TRIPS):
+        return None
+    return maximum(found[0], 0)
 
 
 def may_stop(facts: NodeFacts, body: TypedGraph) -> bool:
@@ -259,7 +261,7 @@ class _LoopText:
                 raise UnsupportedCase("the loop has neither a trip count nor a condition that can end it")
             return "", statements
         found = node.integers(0)
-        return (node.dim(found[0]) if found else node.scalar(0)), statements
+        return (node.dim(maximum(found[0], 0)) if found else node.scalar(0)), statements
 
     def _as_input(self, position: int, text: str) -> str:
         """Counter and condition in the rank that the body declares."""
