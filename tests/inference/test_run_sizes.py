@@ -16,6 +16,7 @@ from onnx_systemds.cli.commands import main
 from onnx_systemds.engine import EngineError
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.harness import random
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5) / 10
 
@@ -257,6 +258,33 @@ def test_a_range_of_floats_is_as_long_as_the_sizes_say() -> None:
     """As the positions of sines over an image are exported: their share of the last one."""
     script = check(POSITIONS, {"x": X}, {"x": X[:1]})
     assert "range_length" not in script.text
+
+
+@pytest.mark.parametrize("given", ["float[N,3] x, bool[N] c", "float[N] x, bool[N] c"])
+@pytest.mark.parametrize("operation", ["Div(f, last)", "Max(last, f, last)"])
+def test_the_last_of_what_was_found_is_repeated(given: str, operation: str) -> None:
+    text = f"""g ({given}) => (float[M] y) {{
+        end = Constant <value_ints=[9223372036854775807]> ()
+        from = Constant <value_ints=[-1]> ()
+        zero = Constant <value_ints=[0]> ()
+        f = Compress <axis=0> (x, c)
+        last = Slice (f, from, end, zero)
+        y = {operation}
+    }}"""
+    x = random(3, 3) if "3" in given else random(3)
+    check(text.replace("float[M]", "float[M,3]") if "3" in given else text,
+          *({"x": x, "c": np.array(chosen, bool)} for chosen in ([1, 1, 0], [0, 1, 0], [0, 0, 0])))
+
+
+def test_what_was_found_along_another_axis_beside_its_last() -> None:
+    check("""g (float[2,3] x, bool[3] c) => (float[2,M] y) {
+        end = Constant <value_ints=[9223372036854775807]> ()
+        from = Constant <value_ints=[-1]> ()
+        one = Constant <value_ints=[1]> ()
+        f = Compress <axis=1> (x, c)
+        last = Slice (f, from, end, one)
+        y = Sub (last, f)
+    }""", *({"x": random(2, 3), "c": np.array(chosen, bool)} for chosen in ([1, 1, 0], [0, 0, 0])))
 
 
 def test_a_remainder_by_the_size_that_is_sliced() -> None:

@@ -6,13 +6,13 @@ a suffix of the result's becomes a row vector, a prefix a column vector; what is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.dml.operands import called, expression_of
-from onnx_systemds.inference.dims import Dim, Dims, Operation, depends_on_run, product
+from onnx_systemds.inference.dims import Dim, Dims, Operation, depends_on_run, maximum, minimum, product
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView, View, split_view
 from onnx_systemds.operators.api.layout import Form
@@ -58,9 +58,13 @@ def broadcast(node: NodeFacts, given: Mapping[int, Dims], *, by_operands: bool =
     generator takes its inputs by `operands`, which repeat axes of at most one element. Raises UnsupportedCase.
     """
     result = broadcast_dims(list(given.values()))
+    if by_operands:
+        result = tuple(_all_of(size, place, given.values()) for place, size in enumerate(result, -len(result)))
     for position, dims in given.items():
         for axis, dim in enumerate(dims):
             place = axis - len(dims)
+            if by_operands and _is_one_of(dim, result[place]):
+                continue
             if by_operands and _is_repeated(dim, result[place]):
                 node.assume_equal(dim, 1, node.axis_words(position, axis), "what is repeated")
             elif dim not in (1, result[place]):
@@ -71,6 +75,19 @@ def broadcast(node: NodeFacts, given: Mapping[int, Dims], *, by_operands: bool =
                 )
                 node.assume_equal(result[place], dim, words, node.axis_words(position, axis))
     return result
+
+
+def _all_of(size: Dim, place: int, given: Iterable[Dims]) -> Dim:
+    """The size of which ``size`` is one element, if any operand has it at that place from the end; else ``size``."""
+    others = (dims[place] for dims in given if len(dims) >= -place)
+    return next((other for other in others if _is_one_of(size, other)), size)
+
+
+def _is_one_of(dim: Dim, size: Dim) -> bool:
+    """Whether it is 1 where the size is not 0, else 0, as the last of so many elements is: ``x[-1:]`` beside ``x``."""
+    if isinstance(dim, int) or isinstance(size, int):
+        return False
+    return dim in (minimum(size, 1), size - maximum(0, size - 1))
 
 
 def _is_repeated(dim: Dim, size: Dim) -> bool:
@@ -123,7 +140,8 @@ def _uniform_literals(
 def _pattern(dims: Dims, result: Dims, kept: Sequence[int]) -> tuple[bool, ...]:
     """For each kept axis of the result whether the operand varies along it."""
     aligned = (*[1] * (len(result) - len(dims)), *dims)
-    return tuple(aligned[axis] != 1 and not _is_repeated(aligned[axis], result[axis]) for axis in kept)
+    pairs = [(aligned[axis], result[axis]) for axis in kept]
+    return tuple(dim != 1 and not _is_repeated(dim, size) and not _is_one_of(dim, size) for dim, size in pairs)
 
 
 def _common_split(patterns: Sequence[tuple[bool, ...]], form: Form, dims: Dims) -> int:
@@ -157,24 +175,31 @@ def _operand(
     node: NodeView, position: int, pattern: tuple[bool, ...], dims: Dims, split: int, view: View, full: bool
 ) -> Operand:
     if not any(pattern):
-        return Operand(node.scalar(position), SINGLE)
+        alone = _alone(node, position, dims)
+        single = node.scalar(position) if alone == 1 else f"as.scalar({node.view(position, View(alone, 1))})"
+        return Operand(single, SINGLE)
     if all(pattern):
         return Operand(node.view(position, view), FULL)
     rows, cols = pattern[:split], pattern[split:]
     if not any(rows) and all(cols) and not full:
-        return Operand(node.view(position, View(1, view.cols)), ROW)
+        return Operand(node.view(position, View(_alone(node, position, dims), view.cols)), ROW)
     if all(rows) and not any(cols) and not full:
-        return Operand(node.view(position, View(view.rows, 1)), COLUMN)
+        return Operand(node.view(position, View(view.rows, _alone(node, position, dims))), COLUMN)
     if not any(cols) and not full:
         column = _expanded(node, position, rows, dims[:split], View(view.rows, 1))
         return Operand(column, COLUMN)
     return Operand(_expanded(node, position, pattern, dims, view), FULL)
 
 
+def _alone(node: NodeView, position: int, dims: Dims) -> Dim:
+    """The number of elements along the axes that are repeated: 1, or 0 of nothing, which runs nowhere."""
+    return product([dim for dim in node.dims(position) if any(_is_one_of(dim, size) for size in dims)])
+
+
 def _expanded(node: NodeView, position: int, pattern: tuple[bool, ...], dims: Dims, view: View) -> str:
     """Text of an input repeated along the axes where ``pattern`` is false."""
     own = tuple(dim for dim, varies in zip(dims, pattern) if varies)
-    text = node.view(position, View(1, product(own)))
+    text = node.view(position, View(_alone(node, position, dims), product(own)))
     form = View(1, product(own))
     return expand_text(node, text, form, pattern, dims, view, finite=is_finite(node, position))
 
