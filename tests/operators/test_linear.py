@@ -46,6 +46,8 @@ CASES = [
     at_sizes(Case("Gemm", 13, {"a": random(4, 3000), "b": random(2, 3000, seed=1), "c": random(2)}, {"transB": 1},
                   constants=["b", "c"], note="few long rows"), {"a": ["n", 3000]},
              {"a": random(1, 3000)}, {"a": random(16, 3000)}),
+    at_sizes(Case("MatMul", 13, {"a": random(3, 3000), "b": random(3000, 2)}, note="few long rows"),
+             {"a": ["m", "k"], "b": ["k", "n"]}, {"a": random(1, 4), "b": random(4, 5)}),
     Case("MatMul", 13, {"a": random(2, 2, 3000), "b": random(3000, 3)}, note="few long rows"),
     at_sizes(Case("MatMul", 13, {"a": random(2, 5, 3000), "b": random(2, 3000, 3, seed=1)}, note="few long rows"),
              {"a": [2, "q", "k"], "b": [2, "k", 3]}, {"a": random(2, 3, 3), "b": random(2, 3, 3)}),

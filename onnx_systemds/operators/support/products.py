@@ -12,10 +12,10 @@ _ROWS, _INNER, _COLS = range(3, 16), range(2049, 10923), range(2, 15)
 
 
 def may_have_few_rows(sizes: tuple[Dim, Dim, Dim]) -> bool:
-    """Whether a product, sizes as in `single_product`, may be of such sizes; three open ones are taken not to be."""
+    """Whether a product, sizes as in `single_product`, may be of such sizes."""
     rows, inner, cols = sizes
     fits = [size in span for size, span in zip(sizes, (_ROWS, _INNER, _COLS)) if isinstance(size, int)]
-    if not fits or not all(fits) or rows == cols or inner in (rows, cols):
+    if not all(fits) or rows == cols or inner in (rows, cols):
         return False
     return not (isinstance(rows, int) and isinstance(cols, int)) or cols < rows
 
