@@ -120,11 +120,11 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     sizes: dict[int, tuple[str, ...]] = {}
     assumptions: dict[int, Sequence[Assumption]] = {}
     run_sizes = RunSizes(nodes, values, context.fresh_symbol)
-    waiting = deque(graph.nodes)
+    waiting, makers = deque(graph.nodes), {}  # type: deque[Node], dict[str, Node]
     while waiting:
         node = waiting.popleft()
         facts = InferenceFacts(node, values, graph.name, context, infer_body)
-        facts.run_sizes = run_sizes
+        facts.run_sizes, facts.makers = run_sizes, makers
         try:
             found = _outputs(facts, nodes, waiting, graph)
             if found is None:
@@ -149,6 +149,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         for name, typed in facts.bodies.items():
             bodies[len(nodes), name] = typed
         nodes.append(node if node.index == len(nodes) else replace(node, index=len(nodes)))
+        makers.update((name, nodes[-1]) for name in node.outputs)
     return TypedGraph(
         graph.name,
         graph.doc_string,

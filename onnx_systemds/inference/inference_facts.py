@@ -25,6 +25,7 @@ class InferenceFacts(NodeFacts):
         self._infer_body = infer_body
         self.context = context
         self.bodies: dict[str, TypedGraph] = {}
+        self.makers: Mapping[str, Node] = {}  # of what the nodes before give, however far away they are
 
     def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
         """Type the sub-graph in attribute ``name`` for the given inputs."""

@@ -66,7 +66,7 @@ def element_type(element: Value | None) -> Type:
 
 def _plain(element: Value) -> Value:
     """The value without its content and items, which hold for one item only."""
-    return replace(element, constant=None, elements=None, items=None)
+    return replace(element, constant=None, elements=None, items=None, ramp=None)
 
 
 def joined(elements: Sequence[Value | None]) -> Value | None:

@@ -37,7 +37,7 @@ def call_values(facts: InferenceFacts, function: Function) -> tuple[Value, ...]:
     """The outputs of a call, its body typed and noted in ``facts.bodies``."""
     graph = function_graph(facts.node, function)
     given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
-    inputs = [value if _is_structure(value) else replace(value, constant=None) for value in given]
+    inputs = [value if _is_structure(value) else replace(value, constant=None, ramp=None) for value in given]
     typed = facts.type_graph(graph, inputs)
     facts.bodies[BODY] = typed
     return tuple(_outer(facts, position, typed) for position in range(len(facts.node.outputs)))
@@ -59,6 +59,7 @@ def _outer(facts: InferenceFacts, position: int, typed: TypedGraph) -> Value:
         return outer_list(value, value.element, local)
     if value.elements is not None and local.intersection(symbols(value.elements.ravel().tolist())):
         value = replace(value, elements=None)
+    value = value if value.ramp is None else replace(value, ramp=None)  # its steps may be sizes of the body
     if value.dims is None:
         return value
     dims = tuple(unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size

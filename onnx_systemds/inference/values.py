@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,23 @@ DML_INTEGERS = INTEGER_DTYPES - {"uint64"}
 """Those that an integer of DML holds, which has 64 bits and a sign."""
 
 
+class Ramp(NamedTuple):
+    """Integers or booleans that follow evenly from their places: ``start``, and for each axis what a place adds to it.
+
+    low, high: bounds of all elements, where they are known.
+    """
+
+    start: int
+    steps: Dims
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all elements are the same."""
+        return all(step == 0 for step in self.steps)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """One value of a graph.
@@ -36,6 +53,7 @@ class Value:
     items: the names of the items, where they are known at conversion.
     is_count: whether an integer is certainly not negative.
     keys: a sequence of maps with the same keys is the matrix of their values; these are the keys of its columns.
+    ramp: how the elements follow from their places, where they do so evenly (see `ramps`).
     """
 
     dtype: str
@@ -47,6 +65,7 @@ class Value:
     items: tuple[str, ...] | None = None
     is_count: bool = False
     keys: tuple[int, ...] | tuple[str, ...] = ()
+    ramp: Ramp | None = None
 
     @property
     def is_list(self) -> bool:

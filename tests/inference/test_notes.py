@@ -105,6 +105,12 @@ MODELS = {
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
     "own-places, not all places": """g (float[N, 2] X) => (float[M, 1, 2] Y) <int64 zero = {0}, int64 two = {2}, int64[1] a = {1}>
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, two) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
+    "ramps": """g (float[N, 2] X) => (bool[N] Y) <int64 zero = {0}, int64 one = {1}>
+        { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) Y = Less(r, zero) }""",
+    "ramp-uses": """g (float[N, 2] X, float[9, 3] W) => (float[N, 3] Y) <int64 zero = {0}, int64 one = {1}>
+        { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) Y = Gather(W, r) }""",
+    "ramp-uses, one after the other": """g (float[N, 2] X, float[9, 3] W) => (float[N, 3] Y) <int64 zero = {0}, int64 two = {2}>
+        { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) m = Mul(n, two) r = Range(zero, m, two) Y = Gather(W, r) }""",
     "requantization": QUANTIZED % (0.5, 0.5),
     "requantization, scale": QUANTIZED % (0.5, 0.25),
     "requantization, beyond": QUANTIZED % (1e38, 1e38),

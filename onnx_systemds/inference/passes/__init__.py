@@ -34,6 +34,8 @@ from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.needless_casts import drop_needless_casts
 from onnx_systemds.inference.passes.own_places import take_own_places
+from onnx_systemds.inference.passes.ramp_uses import use_ramps
+from onnx_systemds.inference.passes.ramps import follow_ramps
 from onnx_systemds.inference.passes.requantization import drop_requantization
 from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
 from onnx_systemds.inference.passes.scanned_distances import join_distances
@@ -85,10 +87,11 @@ SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
     sink_elementwise,
     take_own_places,
     count_range,
+    use_ramps,
 )
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
 
-CONTENT_PASSES: tuple[ContentPass, ...] = (fold_constants, follow_sizes)
+CONTENT_PASSES: tuple[ContentPass, ...] = (fold_constants, follow_sizes, follow_ramps)
 """At each node whose outputs' types are known: what these hold, where that is known."""
 
 REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)

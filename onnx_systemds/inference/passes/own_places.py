@@ -14,12 +14,12 @@ import numpy as np
 
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts, made_by, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
+from onnx_systemds.inference.ramps import ramp_of
 from onnx_systemds.model.ir import Node
 
 RULE = "own-places"
 NEEDS = ("Gather", "GatherND")
-_MOST_STEPS = 32  # nodes that are followed for one index
 
 
 def take_own_places(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
@@ -60,15 +60,12 @@ def _new_axes(before: Dims, after: Dims) -> list[int] | None:
 
 
 class _Places:
-    """How indices count along the axes that they have.
-
-    Where they do so evenly, an index is the sum of its positions along the axes times a factor for each.
-    """
+    """How indices count along the axes that they have."""
 
     def __init__(self, facts: InferenceFacts, before: Sequence[Node]) -> None:
-        self.facts, self.before, self.steps = facts, before, 0
+        self.facts, self.before = facts, before
         self.named: Dims = ()
-        self.counts = False  # whether a Range was met
+        self.counts = False  # whether indices follow from their places
 
     def of_rows(self) -> Dims | None:
         """Dims of the indices of a Gather, if they are the numbers of all rows in their order."""
@@ -121,47 +118,8 @@ class _Places:
 
     def factors(self, name: str) -> Dims | None:
         """What an index grows by along each of its axes, from 0 on; None where that is not known."""
-        self.steps += 1
-        made, value = producer_of(name, self.before), self.facts.values.get(name)
-        if made is None or made.domain or value is None or value.dims is None or self.steps > _MOST_STEPS:
+        ramp = ramp_of(self.facts.values[name])
+        if ramp is None:
             return None
-        if value.dtype not in ("int32", "int64"):  # others round, or end early
-            return None
-        node, rank = NodeFacts(made, self.facts.values), len(value.dims)
-        if made.op_type == "Range":
-            self.counts = True
-            starts = node.integers(0) == (0,) and node.integers(2) == (1,) and node.integers(1) == value.dims
-            return (1,) if starts else None
-        if made.op_type in ("Cast", "Identity"):
-            return self.factors(made.inputs[0])
-        if made.op_type in ("Expand", "Add"):
-            given = [self._broadcast(each, rank) for each in made.inputs[: 1 if made.op_type == "Expand" else 2]]
-            known = [each for each in given if each is not None]
-            return None if len(known) < len(given) else tuple(map(sum, zip(*known)))
-        if made.op_type == "Mul":
-            for one, other in ((0, 1), (1, 0)):
-                by = node.integers(other)
-                if by is not None and len(by) == 1 and self.dims(made.inputs[one]) == value.dims:
-                    factors = self.factors(made.inputs[one])
-                    return None if factors is None else tuple(by[0] * factor for factor in factors)
-            return None
-        return self._unsqueezed(made, value.dims) if made.op_type == "Unsqueeze" else None
-
-    def _broadcast(self, name: str, rank: int) -> Dims | None:
-        """The factors of a value along the axes of what it is broadcast to."""
-        factors = self.factors(name)
-        if factors is None:
-            return None
-        own = [0 if size == 1 else factor for factor, size in zip(factors, self.dims(name))]
-        return (*[0] * (rank - len(own)), *own)
-
-    def _unsqueezed(self, made: Node, dims: Dims) -> Dims | None:
-        factors, node = self.factors(made.inputs[0]), NodeFacts(made, self.facts.values)
-        axes = node.integers(1) if len(made.inputs) > 1 else made.attributes.get("axes")
-        if factors is None or not isinstance(axes, tuple):
-            return None
-        new = {axis % len(dims) for axis in axes if isinstance(axis, int)}
-        if len(new) + len(factors) != len(dims):  # axes that only the run knows
-            return None
-        own = iter(factors)
-        return tuple(0 if axis in new else next(own) for axis in range(len(dims)))
+        self.counts = self.counts or not ramp.is_even
+        return ramp.steps if ramp.start == 0 else None

@@ -13,6 +13,7 @@ from onnx_systemds.inference.backward import flat
 from onnx_systemds.inference.dims import Dim, maximum, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Moves, Reads, Span, symmetric
+from onnx_systemds.inference.ramps import ramp_of
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -238,10 +239,15 @@ def trilu(node: NodeView) -> Fragment:
     shift = f" + {node.scalar('k')}" if node.has("k") else ""
     kept, beyond = ("<=", ">") if node.attribute("upper") else (">=", "<")
     row_numbers, col_numbers = f"{count_from_one(node.dim(rows))}{shift}", f"t({count_from_one(node.dim(cols))})"
+    ramp = ramp_of(node.value("input"))
+    is_one = ramp is not None and ramp.is_even and ramp.start == 1
     if count == 1 and not shift:
         side = "upper" if node.attribute("upper") else "lower"
         plane = View(rows, cols)
-        return node.result(f"{side}.tri(target={node.view('input', plane)}, diag=TRUE, values=TRUE)", plane)
+        target = node.filled(1, plane) if is_one else node.view("input", plane)
+        return node.result(f"{side}.tri(target={target}, diag=TRUE, values=TRUE)", plane)
+    if count == 1 and is_one:
+        return node.result(_compared(rows, row_numbers, kept, col_numbers), View(rows, cols))
     if is_finite(node, 0):
         view = View(count, rows * cols) if count != 1 else View(rows, cols)
         ones = _compared(rows, row_numbers, kept, col_numbers)
