@@ -91,13 +91,13 @@ def heads_and_mask() -> Any:
         helper.make_node("Gather", ["columns", "places"], ["taken"], axis=1),
     ]
     inputs = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "s", 2, 3]),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "s", 6, 3]),
         helper.make_tensor_value_info("i", TensorProto.INT64, ["n"]),
         helper.make_tensor_value_info("row", TensorProto.FLOAT, [1, "w"]),
         helper.make_tensor_value_info("columns", TensorProto.FLOAT, ["r", 13]),
     ]
     outputs = [
-        helper.make_tensor_value_info("turned", TensorProto.FLOAT, ["b", 2, "s", 3]),
+        helper.make_tensor_value_info("turned", TensorProto.FLOAT, ["b", 6, "s", 3]),
         helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4]),
         helper.make_tensor_value_info("z", TensorProto.FLOAT, [20, "w"]),
         helper.make_tensor_value_info("taken", TensorProto.FLOAT, ["r", len(PLACES)]),
@@ -117,11 +117,11 @@ def test_the_same_numbers(open_sizes: bool) -> None:
     assert script.general is not None and "gathered" not in print_block(script.general.main.body)
     body = print_block(script.main.body)
     assert all(f"{name}(" in body for name in ("gathered_few_rows", "gathered_rows", "repeated_row", "gathered_columns")), body
-    x = random(2, 3, 2, 3)
+    x = random(2, 3, 6, 3)
     x[0, 1, 0, 2], x[1, 0, 1, 0] = np.nan, np.inf
     calls = [
         {"x": x, "i": np.array([4, -1, 0]), "row": random(1, 3), "columns": random(4, 13)},
-        {"x": random(1, 7, 2, 3), "i": np.array([2]), "row": random(1, 5), "columns": random(1, 13)},
+        {"x": random(1, 7, 6, 3), "i": np.array([2]), "row": random(1, 5), "columns": random(1, 13)},
     ]
     for given, found in zip(calls, calls_plainly(script, calls, open_sizes=open_sizes)):
         assert np.array_equal(found["turned"], given["x"].transpose(0, 2, 1, 3), equal_nan=True)

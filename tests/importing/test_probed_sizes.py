@@ -16,9 +16,9 @@ from tests.plain_engine import calls_plainly
 FLOAT = TensorProto.FLOAT
 
 
-def heads(*others: onnx.NodeProto, inputs: str = "X") -> onnx.ModelProto:
-    """Scores of two heads each, as in an attention without weights: queries by keys, over open batches and lengths."""
-    shape = helper.make_tensor("shape", TensorProto.INT64, [4], [0, 0, 2, 4])
+def heads(*others: onnx.NodeProto, inputs: str = "X", number: int = 8) -> onnx.ModelProto:
+    """Scores of several heads each, as in an attention without weights: queries by keys, over open batches and lengths."""
+    shape = helper.make_tensor("shape", TensorProto.INT64, [4], [0, 0, number, 8 // number])
     nodes = [
         helper.make_node("Reshape", ["X", "shape"], ["split"]),
         helper.make_node("Transpose", ["split"], ["queries"], perm=[0, 2, 1, 3]),
@@ -45,10 +45,10 @@ def test_sizes_are_apart_where_sequences_count_to_them() -> None:
     assert not is_cut(heads(helper.make_node("Relu", ["Z"], ["unused"]), inputs="XZ"))
 
 
-@pytest.mark.parametrize("sizes", [((2, 5), (3, 9)), ((3, 9), (2, 5), (1, 1))], ids=str)
-def test_calls_of_several_sizes_in_one_program(sizes: tuple[tuple[int, int], ...]) -> None:
+@pytest.mark.parametrize("number, sizes", [(8, ((2, 5), (3, 9))), (2, ((3, 9), (2, 5), (1, 1)))], ids=str)
+def test_calls_of_several_sizes_in_one_program(number: int, sizes: tuple[tuple[int, int], ...]) -> None:
     calls = [{"X": random(*size, 8)} for size in sizes]
-    for given, found in zip(calls, calls_plainly(import_model(heads()), calls), strict=True):
-        split = given["X"].reshape(*given["X"].shape[:2], 2, 4).transpose(0, 2, 1, 3).astype(np.float64)
+    for given, found in zip(calls, calls_plainly(import_model(heads(number=number)), calls), strict=True):
+        split = given["X"].reshape(*given["X"].shape[:2], number, -1).transpose(0, 2, 1, 3).astype(np.float64)
         mixed = split @ split.transpose(0, 1, 3, 2) @ split
         np.testing.assert_allclose(found["Y"], mixed.transpose(0, 2, 1, 3).reshape(given["X"].shape), rtol=1e-6)

@@ -48,6 +48,8 @@ CASES = [
     *[at_sizes(Case("Transpose", 13, {"x": random(2, 5, 3, 4)}, {"perm": perm}, note="".join(map(str, perm))),
                {"x": ["batch", "seq", 3, 4]}, {"x": random(1, 7, 3, 4)}, {"x": random(3, 1, 3, 4)})
       for perm in [(0, 2, 1, 3), (0, 2, 3, 1), (2, 0, 1, 3), (3, 2, 1, 0), (1, 0, 3, 2)]],
+    at_sizes(Case("Transpose", 13, {"x": random(2, 5, 6, 4)}, {"perm": (0, 2, 1, 3)}, note="many heads"),
+             {"x": ["batch", "seq", 6, 4]}, {"x": random(1, 7, 6, 4)}),
     *[at_sizes(Case("DepthToSpace", 13, {"x": random(2, 8, 2, 3)}, {"blocksize": 2, "mode": mode}),
                {"x": ["n", 8, 2, "w"]}, {"x": random(1, 8, 2, 5)}) for mode in ("DCR", "CRD")],
     at_sizes(Case("SpaceToDepth", 13, {"x": random(2, 3, 4, 6)}, {"blocksize": 2}), {"x": ["n", 3, 4, "w"]},

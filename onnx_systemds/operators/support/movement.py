@@ -34,6 +34,7 @@ Kind = TypeVar("Kind", bound="Moved")
 Amounts = Sequence[tuple[Dim, Dim]]  # for each axis what is added before and after it; negative amounts crop
 
 MOST_PIECES = 8  # elements added to an axis that are written out as slices
+MOST_HEADS = 4  # as slices; of more the rows are gathered
 LONG_BLOCK = 32  # from this length on a row is worth gathering as a whole
 
 
@@ -174,11 +175,42 @@ def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[in
     if len(dims) < 2:
         view = View(1, product(dims))
         return Moved(source(view), view)
+    few = _few_swapped(node, source, dims, order)
+    if few is not None:
+        return few
     lead, block = dims[:-1], dims[-1]
     count = product(lead)
     rows, index = node.shared(_permuted_positions(node, lead, order[:-1]), lead, "row_order")
     text = gather_rows_text(node, source(View(count, block)), rows, count, count, block, finite=finite)
     return Moved(text, View(count, block), index)
+
+
+def _few_swapped(node: NodeView, source: Source, dims: Dims, order: tuple[int, ...]) -> Moved | None:
+    """Two axes before the last one swapped, one of which is a few heads: their slices, one beside the other."""
+    if order not in ((1, 0, 2), (0, 2, 1, 3)):
+        return None
+    count, outer, inner, block = (1, *dims)[-4:]
+    few = [size for size in (outer, inner) if isinstance(size, int) and size <= MOST_HEADS]
+    if not few:
+        return None
+    heads, is_apart = min(few), min(few) == inner
+    length = outer if is_apart else inner
+    together, apart = View(count * length, heads * block), View(count, heads * length * block)
+    if count == 1:
+        apart = View(heads * length, block)
+    text, before = source(together if is_apart else apart), ()  # type: str, tuple[str, ...]
+    if not is_name(text):  # only identifiers can be indexed
+        name = node.temporary("heads")
+        text, before = name, (f"{name} = {text}",)
+    step = block if is_apart else length if count == 1 else length * block
+    spans = [f"{node.factor(at * step + 1)}:{node.factor((at + 1) * step)}" for at in range(heads)]
+    if count == 1:
+        parts = [f"{text}[, {span}]" if is_apart else f"{text}[{span}, ]" for span in spans]
+        return Moved(f"{'rbind' if is_apart else 'cbind'}({', '.join(parts)})", apart if is_apart else together, before)
+    taken, wanted = View(count * length, block), View(count, length * block)
+    taken, wanted = (taken, wanted) if is_apart else (wanted, taken)
+    parts = [node.converted(f"{text}[, {span}]", taken, wanted) for span in spans]
+    return Moved(f"cbind({', '.join(parts)})", apart if is_apart else together, before)
 
 
 def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
