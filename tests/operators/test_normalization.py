@@ -89,6 +89,8 @@ CASES = [
     *[Case("LayerNormalization", 17, {"x": X, "s": random(*X.shape[axis:], seed=1)} | (
           {"b": random(*X.shape[axis:], seed=2)} if has_bias else {}), {"axis": axis}, outputs=outputs)
       for axis, outputs in [(-1, 1), (2, 3), (1, 3), (-4, 1)] for has_bias in (False, True)],
+    Case("LayerNormalization", 17, {"x": X, "s": np.ones(5, np.float32), "b": np.zeros(5, np.float32)},
+         constants=("s", "b"), note="nothing trained"),
     Case("LayerNormalization", 17, {"x": random(2, 3, 5), "s": random(5, seed=1)}, outputs=["y", "", "d"],
          expected=_without_mean),  # onnxruntime 1.31 crashes on it
     *[Case("InstanceNormalization", opset, {"x": random(*dims), "s": random(4), "b": random(4, seed=2)},

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
@@ -82,8 +84,10 @@ def layer_normalization(node: NodeView) -> Fragment:
         f"{centred} = {x} - {mean}",
         f"{spread} = {root_mean_square(node, centred, view.cols)}",
     ]
-    text = f"{centred} / {spread} * {trailing_operand(node, 1, dims, axis)}"
-    if node.has("B"):
+    text = f"{centred} / {spread}"
+    if not _is_known(node, 1, 1):
+        text += f" * {trailing_operand(node, 1, dims, axis)}"
+    if node.has("B") and not _is_known(node, 2, 0):
         text += f" + {trailing_operand(node, 2, dims, axis)}"
     fragment = node.result(text, view, before=statements)
     column = View(view.rows, 1)
@@ -99,6 +103,12 @@ def rms_normalization(node: NodeView) -> Fragment:
     view = split_view(dims, axis)
     x = node.view("X", view)
     return node.result(f"{x} / {root_mean_square(node, x, view.cols)} * {trailing_operand(node, 1, dims, axis)}", view)
+
+
+def _is_known(node: NodeView, position: int, number: int) -> bool:
+    """Whether an input is known to be this number everywhere, as a scale and a bias are before a model is trained."""
+    content = node.constant(position)
+    return content is not None and bool(np.all(content == number))
 
 
 def root_mean_square(node: NodeView, x: str, cols: Dim) -> str:
