@@ -76,9 +76,10 @@ def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function]
             beside.append(node.left)
         elif isinstance(node, tree.Call) and node.function in functions:
             called = functions[node.function]
-            names = _beside_rows(called, functions, shape_lookup(called, functions))
-            beside += [argument.value for parameter, argument in zip(called.parameters, node.arguments)
-                       if parameter.name in names]
+            given = {parameter.name: it.value for parameter, it in zip(called.parameters, node.arguments)}
+            rows = [name for name, value in given.items() if _is_row(shape_of(value))]
+            names = _beside_rows(called, functions, shape_lookup(called, functions, rows))
+            beside += [value for name, value in given.items() if name in names]
         found |= _row_givers(function, beside, shape_of)
         if found.issuperset(matrices):
             break

@@ -25,7 +25,7 @@ from onnx_systemds.importing.passes.block_cuts import (
     is_loaded_cut,
     with_never,
 )
-from onnx_systemds.importing.passes.blocks.block_names import block_name, common_scope, local_name
+from onnx_systemds.importing.passes.blocks.block_names import block_name, common_ending, common_scope, local_name
 from onnx_systemds.importing.passes.blocks.block_weights import Given, weight_parameters
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_separate_reshapes
@@ -39,19 +39,22 @@ from onnx_systemds.operators.api.reserved_names import OWN_WEIGHTS, WEIGHTS
 from onnx_systemds.operators.rendering.weight_loads import entry, key_of, own_load, sizes_of
 
 APART = 'if (never) { print("never") }  # one function for all calls: not to be written into its callers'
-MOST_LINES = 2 / 3
+MOST_WRITTEN_OUT = 3
+"""Calls whose own weights are arguments as they come out of the list; more calls give a list of them, which is shorter
+and takes longer: the engine compiles at each call where a list is made, and where it is taken apart."""
+MOST_LINES = 0.9
 """Of the functions that nodes became, with blocks, for blocks to be worth it."""
 
 
 def with_blocks(script: Script, *, always: bool = False) -> Script:
-    """The script whose repeated blocks are functions; as it is, if that is not a third shorter (and not ``always``)."""
+    """The script whose repeated blocks are functions; as it is, if that is not a tenth shorter (and not ``always``)."""
     found = _with_blocks(script)
-    if found is None or not (always or _is_a_third_shorter(found, script)):
+    if found is None or not (always or _is_a_tenth_shorter(found, script)):
         return script
     return replace(found, general=script.unspecialised)
 
 
-def _is_a_third_shorter(found: Script, script: Script) -> bool:
+def _is_a_tenth_shorter(found: Script, script: Script) -> bool:
     """Whether that much is saved; where statements alone tell it, how many lines they have is not looked at."""
     lines = _lines(found)
     least = sum(not statement.shares_line for function in script.functions for statement in function.body)
@@ -93,11 +96,11 @@ def _with_blocks(script: Script) -> Script | None:
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
     blocks: list[_Block] = []
-    # a script for known sizes is to be as fast as it can be: weights are arguments
+    # a script for known sizes is to be as fast as it can be: all weights are taken out in one block
     is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
     owned = weight_parameters(body, repeats) if is_open else [()] * len(repeats)
     for repeat, own in zip(repeats, owned):
-        block = _Block(body, repeat, names, kinds, own)
+        block = _Block(body, repeat, names, kinds, own, listed=len(repeat.instances) > MOST_WRITTEN_OUT)
         function = block.function(others)
         if _is_shorter(block, function, shapes):
             blocks.append(block)
@@ -156,9 +159,10 @@ class _Block:
     """A repeated sequence, its function and its calls."""
 
     def __init__(
-        self, body: tree.Block, repeat: Repeat, names: Names, kinds: Mapping[str, tree.DataType], own: tuple[Given, ...]
+        self, body: tree.Block, repeat: Repeat, names: Names, kinds: Mapping[str, tree.DataType],
+        own: tuple[Given, ...], *, listed: bool,
     ) -> None:
-        self.body, self.repeat, self.kinds, self.own = body, repeat, kinds, own
+        self.body, self.repeat, self.kinds, self.own, self.listed = body, repeat, kinds, own, listed
         self.origins = [[body[place].origin for place in instance] for instance in repeat.instances]
         self.scopes: list[ModulePath] = [common_scope(origins) for origins in self.origins]
         self.name = names.fresh(block_name(self.scopes))
@@ -172,7 +176,7 @@ class _Block:
     def function(self, others: Mapping[str, tree.Function]) -> tree.Function:
         """The function; its statements are those of the first instance, and of the nodes of all."""
         names = self._inner | {it.given[0]: it.name for it in self.parameters}
-        statements: list[tree.Statement] = self._own_loads(names)
+        statements: list[tree.Statement] = self._own_loads(names) if self.listed else []
         for number, place in enumerate(self.repeat.instances[0]):
             statement = copy(renamed(self.body[place], names))
             if not number:
@@ -181,7 +185,7 @@ class _Block:
             statements.append(statement)
         inputs = [tree.Parameter(it.name, self.kinds[it.given[0]]) for it in self._arguments]
         scalars = [parameter.name for parameter in inputs if parameter.type.kind == "scalar"]
-        if self.own:
+        if self.own and self.listed:
             inputs.append(tree.Parameter(OWN_WEIGHTS, UNKNOWN_LIST))
             statements = list(with_loads_first(tuple(statements), LARGEST_EARLY))
         body = with_never([cut(APART), *cut_blocks(statements, others, scalars)])
@@ -190,8 +194,8 @@ class _Block:
 
     def call(self, number: int, shapes: Mapping[str, Shape]) -> tree.Statement:
         """A call. Its result gets a size if a later call takes what is made of it: the engine knows none before."""
-        arguments: list[tree.Expression] = [tree.Name(it.given[number]) for it in self._arguments]
-        if self.own:
+        arguments = [self._argument(it.given, number) for it in self._arguments]
+        if self.own and self.listed:
             keys = (key_of(self.body[self._made_of[given[number]]]) for given in self.own)
             arguments.append(call("list", *(entry(key) for key in keys if key is not None)))
         called = call(self.name, *arguments)
@@ -211,7 +215,12 @@ class _Block:
     @property
     def _arguments(self) -> list[_Parameter]:
         """The parameters but for the weights that the function takes out of their list."""
-        return [it for it in self.parameters if it.given not in self.own]
+        return [it for it in self.parameters if not self.listed or it.given not in self.own]
+
+    def _argument(self, given: Given, number: int) -> tree.Expression:
+        """What a call gives: a variable, or a weight of its own as it comes out of the list."""
+        load = self.body[self._made_of[given[number]]] if given in self.own else None
+        return load.value if isinstance(load, tree.Assign) else tree.Name(given[number])
 
     def _own_loads(self, names: Mapping[str, str]) -> list[tree.Statement]:
         """The statements that take the weights of a call out of their list."""
@@ -260,6 +269,8 @@ class _Block:
             return local.pop()
         if rank == 0:
             return "X"
+        if ending := common_ending(local):
+            return ending
         user = next(place for place in self.repeat.instances[0] if given[0] in reads(self.body[place]))
         return f"{self._inner[assigned((self.body[user],))[0]]}_weight"
 

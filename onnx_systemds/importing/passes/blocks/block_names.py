@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import legal_identifier
@@ -35,3 +36,12 @@ def local_name(name: str, scope: ModulePath) -> str:
         if name.startswith(prefix):
             return legal_identifier(name[len(prefix) :])
     return name
+
+
+def common_ending(names: Collection[str]) -> str:
+    """The last words that all names have, from one on that is no number: LayerNorm_bias; "" if there are none."""
+    words = [name.split("_")[::-1] for name in names]
+    common = [same[0] for same in takewhile(lambda same: len(set(same)) == 1, zip(*words))]
+    while common and not common[-1][:1].isalpha():
+        common.pop()
+    return "_".join(reversed(common))

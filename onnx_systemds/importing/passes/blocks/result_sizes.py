@@ -6,7 +6,7 @@ the right operand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
@@ -27,10 +27,13 @@ def shapes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -
 
 
 def shape_lookup(
-    function: tree.Function, functions: Mapping[str, tree.Function]
+    function: tree.Function, functions: Mapping[str, tree.Function], rows: Collection[str] = ()
 ) -> Callable[[tree.Expression], Shape | None]:
-    """A function from an expression over the variables to its rows and columns, or None."""
-    sizes = _sizes_in(function, functions)
+    """A function from an expression over the variables to its rows and columns, or None.
+
+    rows: parameters that are row vectors.
+    """
+    sizes = _sizes_in(function, functions, rows)
 
     def shape_of(expression: tree.Expression) -> Shape | None:
         size = sizes.of(expression)
@@ -39,11 +42,15 @@ def shape_lookup(
     return shape_of
 
 
-def _sizes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> _Sizes:
+def _sizes_in(
+    function: tree.Function, functions: Mapping[str, tree.Function], rows: Collection[str] = ()
+) -> _Sizes:
     matrices = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
     others = [parameter.name for parameter in function.parameters if parameter.type.kind == "scalar"]
-    known: dict[str, Sized] = {name: (call("nrow", tree.Name(name)), call("ncol", tree.Name(name)))
-                               for name in matrices}
+    known: dict[str, Sized] = {
+        name: (_ONE if name in rows else call("nrow", tree.Name(name)), call("ncol", tree.Name(name)))
+        for name in matrices
+    }
     known |= {name: tree.Name(name) for name in others}
     sizes = _Sizes(functions, known)
     sizes.run(function.body)
