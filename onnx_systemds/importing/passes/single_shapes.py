@@ -1,0 +1,29 @@
+"""A matrix that gets one shape and then another one gets that at once.
+
+So it is where a node gives its result in a form of its own, and what reads it wants another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeGuard
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.importing.script import Script, with_functions
+
+
+def with_single_shapes(script: Script) -> Script:
+    """The script whose functions give no matrix two shapes in one expression; specialised is the script as it was."""
+    return with_functions(script, tuple(rewritten(function, _reshaped_once) for function in script.functions))
+
+
+def _reshaped_once(node: tree.Node) -> tree.Node:
+    if not _is_reshape(node) or not _is_reshape(inner := node.arguments[0].value):
+        return node
+    return replace(node, arguments=(inner.arguments[0], *node.arguments[1:]))
+
+
+def _is_reshape(node: tree.Node) -> TypeGuard[tree.Call]:
+    return is_call(node, "matrix") and [argument.name for argument in node.arguments] == [None, "rows", "cols"]
