@@ -52,3 +52,8 @@ def test_calls_of_several_sizes_in_one_program(number: int, sizes: tuple[tuple[i
         split = given["X"].reshape(*given["X"].shape[:2], number, -1).transpose(0, 2, 1, 3).astype(np.float64)
         mixed = split @ split.transpose(0, 1, 3, 2) @ split
         np.testing.assert_allclose(found["Y"], mixed.transpose(0, 2, 1, 3).reshape(given["X"].shape), rtol=1e-6)
+
+
+def test_a_product_gets_the_shape_that_it_is_read_in_at_once() -> None:
+    script = import_model(heads(number=2))
+    assert "mixed = matrix(batch_matmul(scores, queries, 2 * batch), rows=batch, cols=8 * length_)" in script.text
