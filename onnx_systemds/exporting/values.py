@@ -197,7 +197,7 @@ def sizes_in(value: Value) -> Iterator[Dim]:
             yield from sizes_in(item)
 
 
-def unfolded(value: Value) -> Value:
+def unwrapped(value: Value) -> Value:
     """Return the item of a list of one, which stands for the list as in the engine; other values as they are."""
     return value.items[0] if isinstance(value, ListValue) and len(value.items) == 1 else value
 

@@ -21,7 +21,7 @@ from onnx_systemds.exporting.values import (
     Matrix,
     Scalar,
     Value,
-    unfolded,
+    unwrapped,
 )
 from onnx_systemds.inference.dims import Dim, Dims, Expression, product
 
@@ -128,7 +128,7 @@ class Context:
 
     def integer(self, value: Value) -> Dim:
         """Return a scalar as an integer, known or computed by the model; cut off after the point."""
-        value = unfolded(value)
+        value = unwrapped(value)
         if isinstance(value, Matrix) and value.dims == (1, 1):
             value = self.scalar(value.tensor)
         if not isinstance(value, Scalar) or value.type == STRING or isinstance(value.known, str):

@@ -21,7 +21,7 @@ from onnx_systemds.exporting.values import (
     ListValue,
     known_integer,
     known_scalar,
-    unfolded,
+    unwrapped,
 )
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Expression
@@ -282,7 +282,7 @@ def as_logical(ctx: Context, x: Value) -> Value:
 @builtin("as.scalar", "castAsScalar")
 def as_scalar(ctx: Context, x: Value) -> Scalar:
     """The only element of a matrix, or of a list."""
-    x = unfolded(x)
+    x = unwrapped(x)
     if isinstance(x, Scalar):
         return x
     if not isinstance(x, (Matrix, FrameValue)):

@@ -32,7 +32,7 @@ from onnx_systemds.exporting.values import (
     known_integer,
     known_scalar,
     scalar_text,
-    unfolded,
+    unwrapped,
 )
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim, Dims
@@ -83,7 +83,7 @@ def _named(ctx: Context, value: Scalar) -> Scalar:
 
 
 def _operand(value: Value) -> Value:
-    return intact(unfolded(value), "the item of the list")
+    return intact(unwrapped(value), "the item of the list")
 
 
 def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:

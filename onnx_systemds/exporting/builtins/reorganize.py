@@ -14,7 +14,7 @@ from onnx_systemds.exporting.builtins.operators import COMPARED, binary, directi
 from onnx_systemds.exporting.builtins.products import with_places_moved
 from onnx_systemds.exporting.builtins.registry import known_content
 from onnx_systemds.exporting.graph.nodes import TEXT, WIDE
-from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, integer, known_scalar, unfolded
+from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, integer, known_scalar, unwrapped
 from onnx_systemds.inference.dims import Dim, divide_exactly
 
 _NAMED_OPERATORS = {
@@ -31,7 +31,7 @@ def matrix(
     dims: Value | None = None,
 ) -> Value:
     """A matrix filled with a number, with the numbers in a string, or with the elements of another matrix."""
-    data = unfolded(data)
+    data = unwrapped(data)
     if dims is not None:
         raise UnsupportedCase("a tensor of more than rows and columns")
     if isinstance(data, Matrix):
@@ -221,8 +221,8 @@ def append(ctx: Context, target: Value, /, *parts: Value) -> Value:
     """A list with further items, matrices joined by columns, or strings joined by line ends."""
     if not isinstance(target, ListValue):
         return _bound(ctx, (target, *parts), 1)
-    # a list of one item is unfolded, as in the engine
-    items = [unfolded(part) for part in parts]
+    # a list of one item is unwrapped, as in the engine
+    items = [unwrapped(part) for part in parts]
     names = [part.names[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else ""
              for part in parts]
     own = target.names or ("",) * len(target.items)

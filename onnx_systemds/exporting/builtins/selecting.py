@@ -10,7 +10,7 @@ from onnx_systemds.exporting.builtins.elementwise import equal_or_nan
 from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.graph.nodes import TEXT
-from onnx_systemds.exporting.values import FrameValue, unfolded
+from onnx_systemds.exporting.values import FrameValue, unwrapped
 from onnx_systemds.inference.dims import Dim, may_be_zero
 
 
@@ -98,7 +98,7 @@ def _columns(ctx: Context, by: Value | None) -> list[Dim]:
     """Return the columns to sort by, the most important first."""
     if by is None:
         return [1]
-    by = unfolded(by)
+    by = unwrapped(by)
     if isinstance(by, Matrix) and by.constant is not None:
         return [int(column) for column in by.constant.ravel()]
     if isinstance(by, Matrix) and by.dims != (1, 1):

@@ -1,4 +1,4 @@
-"""The arguments of calls of functions in DML, by parameter: what the engine's compiler takes, and no other calls."""
+"""Binds the arguments of calls of DML functions to parameters, by the rules of the engine's compiler."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bound(
     evaluator: Evaluator, function: tree.Function, module: Module, positional: Sequence[Value],
     named: Mapping[str, Value], *, of_list: bool,
 ) -> dict[str, Value]:
-    """Return the arguments of a call by parameter, without those for which a default serves that reads no variable.
+    """Return the arguments of a call by parameter, without omitted ones whose default reads no variable.
 
     of_list: they are the items of a list, beside which the engine puts defaults that are literals.
     """
@@ -60,7 +60,7 @@ def bound(
 def _check_left_out(
     function: tree.Function, module: Module, left_out: Sequence[tree.Parameter], *, by_place: bool, of_list: bool
 ) -> None:
-    """Raise UnsupportedCase where the engine does not fill in what a call leaves out."""
+    """Raise UnsupportedCase if the engine does not fill in the arguments that a call omits."""
     missing = left_out[0].name
     for parameter in left_out:
         if parameter.default is None:
@@ -79,7 +79,7 @@ def _check_left_out(
 
 
 def _is_inlined(function: tree.Function, module: Module) -> bool:
-    """Whether the engine's parser surely inlines a function: it assigns what builtins give, and does nothing else."""
+    """Whether the engine's parser certainly inlines a function, which only assigns results of builtins."""
     if not all(isinstance(statement, tree.Assign) for statement in function.body):
         return False
     called = {name for statement in function.body for name in scopes.called_in(statement)}

@@ -1,9 +1,11 @@
-"""Loops whose iterations do not depend on each other, as operators over all iterations: `results`.
+"""Vectorises loops with independent iterations: `results`.
 
-What an iteration may pass on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or
-multiplies, or compares with an extreme), also in one branch of an if alone, what such a branch sets, or looks for
-(`exchanges`), rows or columns that it joins to the end of a matrix, also in one branch alone, and what only the last
-iteration leaves.
+An iteration may update its states in these ways, also in one branch of an if only:
+* it writes rows or columns of its own into a matrix,
+* it adds to a sum, multiplies a product, or updates an extreme,
+* a branch sets a state, or searches for an extreme (`conditional_states`),
+* it joins rows or columns to the end of a matrix,
+* it sets a state that only matters after the last iteration.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from contextlib import suppress
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes
-from onnx_systemds.exporting.evaluating.exchanges import Exchanges, bare
+from onnx_systemds.exporting.evaluating.conditional_states import ConditionalStates, underlying
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.evaluating.writes import Writes, replaced_ranges
 from onnx_systemds.exporting.graph.liveness import captured
@@ -31,14 +33,14 @@ _NEUTRAL = {"Add": 0.0, "Mul": 1.0}
 
 
 def may_not_run(trips: Dim) -> bool:
-    """Whether a loop of so many iterations, which a range may make negative, possibly has none."""
+    """Whether a loop may have no iteration. trips: the length of its range, which may be negative."""
     return compared_sizes(">=", trips, 1) is not True
 
 
 def results(
     graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return what the states of a loop hold after it.
+    """Return the values of the states after a loop.
 
     initial: what they hold before it. ends: what an iteration leaves of each. Raises UnsupportedCase where an iteration
     needs what another one has left.
@@ -53,22 +55,22 @@ def results(
         if block is not None:
             batching.keep(state, start, block)
     found = []
-    exchanges = Exchanges(graph, batching, initial, ends)
+    conditional = ConditionalStates(graph, batching, initial, ends)
     for (state, start), end, writes, block in zip(initial.items(), ends, made, blocks):
         if end is state:
             found.append(start)
         elif writes and block is not None:
             found.append(_written(graph, batching, start, writes, block))
         else:
-            found.append(_handed_on(graph, batching, exchanges, state, start, end))
+            found.append(_handed_on(graph, batching, conditional, state, start, end))
     return found
 
 
 def _handed_on(
-    graph: Operators, batching: Batching, exchanges: Exchanges, state: Tensor, initial: Tensor, end: Tensor
+    graph: Operators, batching: Batching, conditional: ConditionalStates, state: Tensor, initial: Tensor, end: Tensor
 ) -> Tensor:
-    """Return what a state is after all iterations that write no block of it."""
-    forms = (_gathered, lambda *_: exchanges.of(state), _grown, _grown_by_some)
+    """Return the final value of a state without block writes."""
+    forms = (_gathered, lambda *_: conditional.of(state), _grown, _grown_by_some)
     found = first_found(form(graph, batching, state, initial, end) for form in forms)
     return _last(graph, batching, end) if found is None else found
 
@@ -76,7 +78,7 @@ def _handed_on(
 def of_all_rows(
     graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return the same for a loop over ranges of rows that together are all rows, each calculated from the same row."""
+    """Return the same for a loop over ranges that cover all rows, each row depending on the same row only."""
     found, writes = [], []
     for (state, start), end in zip(initial.items(), ends):
         made = replaced_ranges(end, state) or []
@@ -93,7 +95,7 @@ def of_all_rows(
 
 
 def _check_partial(batching: Batching, chain: Writes, block: Block) -> None:
-    """Raise UnsupportedCase where a range that only some iterations write may be outside of the matrix."""
+    """Raise UnsupportedCase if a range that only some iterations write may be outside of the matrix."""
     for write in chain.partial:
         if not block.is_inside(batching.trips, chain.state.dims[block.axis]):
             raise UnsupportedCase("an iteration of this loop may write outside of a matrix")
@@ -108,7 +110,7 @@ def _known_at_most(stop: Dim, size: Dim) -> bool:
 
 
 def _common_block(batching: Batching, writes: Sequence[Replacement]) -> Block:
-    """Return the rows or columns that all writes of an iteration are in, and no other iteration."""
+    """Return the rows or columns that contain all writes of one iteration, and of no other iteration."""
     for axis in (0, 1):
         ranges = [(write.rows, write.cols)[axis] for write in writes]
         others = [(write.rows, write.cols)[1 - axis] for write in writes]
@@ -147,7 +149,7 @@ def _with_blocks(
 
 
 def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
-    """Return what a state is after all iterations that add to it, or the like; None where they do something else."""
+    """Return the final value of a sum, product or extreme; None for other states."""
     found = ((op, _operands(graph, op, end, state)) for op in _GATHERED)
     op, parts = next(((op, parts) for op, parts in found if parts is not None), ("", None))
     if parts is None or (op in ("Max", "Min") and may_not_run(batching.trips)):
@@ -207,7 +209,7 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
 
 
 def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
-    """Return what a matrix is after all iterations that join something of theirs to its end; None where they do not."""
+    """Return the final value of a matrix to whose end all iterations join something; None for others."""
     found = _joined(graph, state, end) if state.rank == 2 else None
     if found is None:
         return None
@@ -227,12 +229,12 @@ def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Ten
 
     For an If whose branches join parts of equal size there is one part, the result of the If.
     """
-    node = bare(end).node
-    if node is not None and node.op == "Concat" and bare(node.operand()) is state:
+    node = underlying(end).node
+    if node is not None and node.op == "Concat" and underlying(node.operand()) is state:
         return node.integer("axis"), [part for part in node.inputs[1:] if part is not None]
     if node is None or node.op != "If":
         return None
-    place, bodies = list(node.outputs).index(bare(end)), node.subgraphs()
+    place, bodies = list(node.outputs).index(underlying(end)), node.subgraphs()
     found = [_joined(graph, state, body.outputs[place]) for body in bodies]
     both = [each for each in found if each is not None]
     if len(both) < len(bodies) or both[0][0] != both[1][0]:
@@ -249,14 +251,14 @@ def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Ten
 
 
 def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
-    """Return the same where only the iterations of one branch join a row or a column of theirs."""
+    """Return the same if only the iterations of one branch join a row or a column."""
     node = end.node
     if node is None or node.op != "If" or state.rank != 2:
         return None
     place, (then, otherwise) = list(node.outputs).index(end), node.subgraphs()
     for wanted, body, other in ((True, then, otherwise), (False, otherwise, then)):
-        joined = made_by(bare(body.outputs[place]), "Concat")
-        if joined is None or bare(joined.operand()) is not state or bare(other.outputs[place]) is not state:
+        joined = made_by(underlying(body.outputs[place]), "Concat")
+        if joined is None or underlying(joined.operand()) is not state or underlying(other.outputs[place]) is not state:
             continue
         axis, part = joined.integer("axis"), joined.operand(1)
         if len(joined.inputs) > 2 or part.dims[axis] != 1:
@@ -272,7 +274,7 @@ def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial:
 
 
 def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
-    """Return what the last iteration leaves."""
+    """Return the value of a state that the last iteration sets."""
     if may_not_run(batching.trips):
         raise UnsupportedCase("only the run knows whether this loop runs at all")
     found: Batched = batching.of(end)
@@ -311,7 +313,7 @@ class Collected:
                 del self.blocks[place]
 
     def parts(self) -> list[Tensor]:
-        """Return what an iteration writes into each of them."""
+        """Return the part that an iteration writes into each of them."""
         return [write.part for write, _ in self.blocks.values()]
 
     def kinds(self) -> list[tuple[str, Dims]]:

@@ -1,4 +1,4 @@
-"""Blocks of statements. What is refused does not stop the rest: it poisons what the statement should have set."""
+"""Runs blocks of statements. A refused statement does not stop the others: it poisons the variables that it sets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
 
 
 def _output_of(evaluator: Evaluator, statement: tree.Statement) -> str:
-    """The output that a statement writes; nothing where it does more, or the name is not known."""
+    """The name of the output that a statement writes; "" if it does more, or if the name is unknown."""
     if not isinstance(statement, tree.CallStatement) or statement.call.function != "write":
         return ""
     try:
@@ -73,16 +73,16 @@ def _output_of(evaluator: Evaluator, statement: tree.Statement) -> str:
 
 
 def _says(statement: tree.Statement) -> bool:
-    """Whether a branch or a loop does nothing but give messages, or stop with one."""
+    """Whether a branch or a loop only prints messages, or stops with one."""
     return bool(scopes.blocks_in(statement)) and all(
         scopes.blocks_in(each) or is_message(each) for each in scopes.statements_in((statement,)))
 
 
 def is_message(statement: tree.Statement) -> bool:
-    """Whether a statement only says something, or stops with it."""
+    """Whether a statement only prints a message, or stops with one."""
     return isinstance(statement, tree.CallStatement) and is_call(statement.call, *_MESSAGES)
 
 
 def writes(statement: tree.Statement) -> bool:
-    """Whether a statement holds one that writes an output."""
+    """Whether a statement contains one that writes an output."""
     return any(is_call(node, "write") for node in tree.walk(statement))

@@ -1,4 +1,4 @@
-"""If: the branch that is taken where the condition is known, else an ONNX ``If``."""
+"""If: runs the branch that is taken if the condition is known, else writes an ONNX ``If``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_systemds.exporting.evaluating.blocks import execute, is_message, write
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, Tensor
 from onnx_systemds.exporting.poison_values import unique
-from onnx_systemds.exporting.values import Poison, Scalar, Value, unfolded
+from onnx_systemds.exporting.values import Poison, Scalar, Value, unwrapped
 
 Variables = dict[str, Value]
 _WRITTEN = "what is written as "
@@ -23,7 +23,7 @@ _WRITTEN = "what is written as "
 def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
     """Run the branch that is taken, or both as the branches of an If."""
     condition = evaluator.value(statement.condition)
-    known = known_truth(condition)
+    known = known_condition(condition)
     if known is not None:
         execute(evaluator, statement.body if known else statement.otherwise, live)
         return
@@ -59,7 +59,7 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
 
 
 def _beside_messages(statement: tree.If) -> tree.Block | None:
-    """The branch that writes where the other one holds nothing but messages: there the script has no results."""
+    """The branch that writes outputs, if the other one only prints messages and so has no results."""
     for block, other in ((statement.body, statement.otherwise), (statement.otherwise, statement.body)):
         if other and all(map(is_message, other)) and any(map(writes, block)):
             return block
@@ -117,8 +117,8 @@ def _merge_branches(
         evaluator.assign(name, value)
 
 
-def known_truth(value: Value) -> bool | None:
-    """Return whether a condition holds, None if only the run can tell."""
-    value = unfolded(value)
+def known_condition(value: Value) -> bool | None:
+    """Return whether a condition holds; None if only the run knows."""
+    value = unwrapped(value)
     known = value.known if isinstance(value, Scalar) else None
     return None if known is None or isinstance(known, str) else bool(known)

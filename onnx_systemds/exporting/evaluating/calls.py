@@ -1,4 +1,4 @@
-"""Calls: functions of scripts are evaluated in place, builtins go to their exporters or to their own DML source."""
+"""Calls: evaluates functions of scripts in place, and builtins by their exporters or their own DML source."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _exists(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 
 def _stop(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
-    """Leave out a ``stop`` that the run may not reach; its message may be one that only the run knows."""
+    """Omit a ``stop`` that the run may not reach; its message need not be known."""
     if evaluator.context.g.certain:
         return None
     evaluator.enter_line(node)
@@ -197,7 +197,7 @@ def _stop(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 
 def _assert(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
-    """Leave out an ``assert`` whose condition cannot be evaluated: no result depends on it."""
+    """Omit an ``assert`` whose condition cannot be evaluated: no result depends on it."""
     if _is_exported(evaluator, node.arguments):
         return None
     evaluator.enter_line(node)
@@ -206,7 +206,7 @@ def _assert(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 
 def _is_exported(evaluator: Evaluator, arguments: Sequence[tree.CallArgument]) -> bool:
-    """Evaluate arguments; return whether all can be."""
+    """Evaluate arguments; return whether all of them can be exported."""
     try:
         for argument in arguments:
             evaluator.value(argument.value)
@@ -225,7 +225,7 @@ def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
 
 
 def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
-    """Leave out what is written and not wanted, where it cannot be exported; name by variables what files are not."""
+    """Omit an unwanted write that cannot be exported; name an output by its variable if its file name is unknown."""
     context = evaluator.context
     if len(node.arguments) < 2 or any(argument.name for argument in node.arguments[:2]):
         return None
@@ -252,7 +252,7 @@ def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 
 def _known_path(evaluator: Evaluator, node: tree.Expression) -> str | None:
-    """Return the name of a file, None where only the run knows it."""
+    """Return the name of a file; None if only the run knows it."""
     try:
         path = evaluator.value(node)
     except (BudgetExceeded, InternalError):

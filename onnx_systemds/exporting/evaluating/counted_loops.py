@@ -1,4 +1,4 @@
-"""While loops that count to an end that is known before them, as for loops: `counted`."""
+"""Converts while loops that count to a bound into for loops: `counted`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Counted(NamedTuple):
 
 @scopes.once
 def counted(loop: tree.While) -> Counted | None:
-    """Return the for loop that runs as often: ``while (i <= n) { ...; i = i + 1 }``. None for any other loop."""
+    """Return the equivalent for loop of ``while (i <= n) { ...; i = i + 1 }``; None for other loops."""
     if not loop.body or not isinstance(loop.condition, tree.Binary):
         return None
     operator, place, stop = loop.condition.operator, loop.condition.left, loop.condition.right
@@ -48,7 +48,7 @@ def counted(loop: tree.While) -> Counted | None:
 
 
 def _step(statement: tree.Statement) -> int | None:
-    """Return what a statement adds to a variable, None for anything else and for 0."""
+    """Return the number that a statement adds to a variable; None for other statements and for 0."""
     if not scopes.assigns_variable(statement):
         return None
     added, sign = statement.value, 1
@@ -74,7 +74,7 @@ def _number(value: int) -> tree.Expression:
 
 
 def _is_same(node: tree.Node, body: tree.Block) -> bool:
-    """Whether an expression gives the same number before each iteration."""
+    """Whether an expression has the same value before each iteration."""
     if isinstance(node, tree.Call):
         arguments = [argument.value for argument in node.arguments]
         if node.function in _SIZES and len(arguments) == 1 and isinstance(arguments[0], tree.Name):

@@ -43,7 +43,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where an evaluation stood: what the variables held, what was refused and left out, and the steps taken."""
+    """A state of the evaluation: the variables, what was refused and omitted, and the number of steps."""
 
     variables: Mapping[str, Value]
     reasons: Sequence[TranspileError]
@@ -53,7 +53,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Rules:
-    """How each kind of expression is evaluated, and how each kind of statement is run."""
+    """The functions that evaluate each kind of expression and run each kind of statement."""
 
     expressions: Mapping[type, Callable[[Evaluator, Any], Value]]
     statements: Mapping[type, Callable[[Evaluator, Any, Live], None]]
@@ -87,12 +87,12 @@ class Evaluator:
     # What is tried
 
     def snapshot(self) -> Snapshot:
-        """Return where the evaluation stands."""
+        """Return the state of the evaluation."""
         reasons, dropped = tuple(self.reasons.errors), tuple(self.context.dropped)
         return Snapshot(dict(self.frame.variables), reasons, dropped, self.steps)
 
     def go_back(self, before: Snapshot) -> None:
-        """Take back what was tried in vain; the steps that it took are forgiven, but not for ever."""
+        """Restore a state; its steps are not counted again, up to a limit."""
         self.frame.variables = dict(before.variables)
         self.reasons.errors[:], self.context.dropped[:] = before.reasons, before.dropped
         granted = min(self.steps - before.steps, self.forgiven)
@@ -119,7 +119,7 @@ class Evaluator:
         return found
 
     def argument(self, node: tree.Expression) -> Value:
-        """Return what is passed on to a function or into a list; a poison value may be, as long as none reads it.
+        """Return an argument of a function or item of a list, which may be a poison value until it is read.
 
         So may a text that cannot be exported: it is often only printed there.
         """
@@ -139,14 +139,14 @@ class Evaluator:
             return Poison(errors=(error,))
 
     def refuse(self, errors: Iterable[TranspileError], output: str = "") -> None:
-        """Note reasons against the export, each one once; output: the only one that they are against."""
+        """Note reasons against the export, without duplicates. output: the only one that they affect."""
         errors = tuple(errors)
         if output:
             self._against.setdefault(output, []).extend(errors)
         self.reasons.errors[:] = unique((*self.reasons.errors, *errors))
 
     def refused_results(self) -> dict[str, set[tuple[str, str]]]:
-        """Return the outputs that reasons are against alone, and these reasons."""
+        """Return the reasons that affect single outputs, by output."""
         known = set(map(identity, self.reasons.errors))
         found = {name: known.intersection(map(identity, errors)) for name, errors in self._against.items()}
         return {name: errors for name, errors in found.items() if errors}
@@ -154,7 +154,7 @@ class Evaluator:
     # Places
 
     def at(self, node: tree.Node) -> _At:
-        """Give errors that rise inside the place of `node`, with its line."""
+        """Give errors that are raised inside the place of `node`, with its line."""
         return _At(self, node)
 
     def step(self, node: tree.Node, count: int = 1) -> None:
@@ -195,20 +195,20 @@ class Evaluator:
         return ScriptError(message, place, shown, error.hint)
 
     def poisoned(self, error: TranspileError, node: tree.Node) -> Poison:
-        """Return what stands for a value that could not be made at a node."""
+        """Return the poison value for an expression that could not be evaluated."""
         return Poison(errors=(self.placed(error, node.position),))
 
     def excerpt(self, place: ScriptPlace) -> str:
-        """Return the line of a place with a caret below it, nothing where its text is not known."""
+        """Return the line of a place with a caret below it; "" if its text is unknown."""
         text = self.modules.texts.get(place.file, "")
         return excerpt(text, place.line, place.column) if text else ""
 
     def enter_line(self, node: tree.Node) -> None:
-        """Let new nodes of the graph carry the line of `node`."""
+        """Attach the line of `node` to new nodes of the graph."""
         self.graph.place = f"{node.position.file}:{node.position.line}"
 
     def assign(self, name: str, value: Value) -> None:
-        """Set a variable, and name what it holds after it."""
+        """Set a variable, and name its value after it."""
         self.frame.variables[name] = value
         if isinstance(value, (Matrix, Scalar)):
             tensor = value.tensor if isinstance(value, Matrix) else value.content
@@ -218,7 +218,7 @@ class Evaluator:
 
 
 def _makes_text(node: tree.Expression) -> bool:
-    """Whether an expression surely is a text: a literal or what toString gives, and all to which one is added."""
+    """Whether an expression is certainly a string: a literal, toString, or a sum with one."""
     if is_operation(node, "+"):
         first, chain = left_operands(node)
         return any(isinstance(part, tree.StringLiteral) or is_call(part, "toString")

@@ -64,7 +64,7 @@ def unary(evaluator: Evaluator, node: tree.Unary) -> Value:
     """Return ``-x``, ``+x`` or ``!x``."""
     operand = evaluator.value(node.operand)
     with evaluator.at(node):
-        if node.operator == "-" and _is_truth(node.operand, operand):
+        if node.operator == "-" and _is_boolean(node.operand, operand):
             raise UnsupportedCase("'-' of a boolean", hint=_AS_NUMBER)
         return operators.unary(evaluator.context, node.operator, operand)
 
@@ -89,11 +89,11 @@ def _check_operands(node: tree.Binary, left: Value, right: Value) -> None:
         raise UnsupportedCase(f"the engine has no '{node.operator}'", hint=f"write {node.operator[0]}")
     if node.operator in _ARITHMETIC:
         for operand, value, other in ((node.left, left, right), (node.right, right, left)):
-            if _is_truth(operand, value) and _is_number(other):
+            if _is_boolean(operand, value) and _is_number(other):
                 raise UnsupportedCase(f"'{node.operator}' of a boolean and a number", hint=_AS_NUMBER)
 
 
-def _is_truth(node: tree.Expression, value: Value) -> bool:
+def _is_boolean(node: tree.Expression, value: Value) -> bool:
     """Whether an expression is surely a boolean for the engine, too, which has rules of its own for variables."""
     return isinstance(node, (tree.BooleanLiteral, tree.Binary, tree.Unary)) and _has_type(value, BOOLEAN)
 

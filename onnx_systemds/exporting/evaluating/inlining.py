@@ -1,4 +1,4 @@
-"""Calls of functions of scripts: their bodies are evaluated where they are called."""
+"""Inlines calls of functions of scripts: evaluates their bodies at the call."""
 
 from __future__ import annotations
 

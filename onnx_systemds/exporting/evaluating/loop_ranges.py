@@ -1,4 +1,4 @@
-"""Which numbers a loop runs over: `Trips`."""
+"""The numbers that a loop runs over: `Trips`."""
 
 from __future__ import annotations
 

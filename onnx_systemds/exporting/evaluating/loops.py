@@ -1,4 +1,4 @@
-"""For and while: all iterations at once where they do not depend on each other, else unrolled or an ONNX ``Loop``."""
+"""For and while: vectorised if iterations are independent, else unrolled, else an ONNX ``Loop``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_systemds.exporting.builtins.operators import compared_sizes
 from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute
-from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
+from onnx_systemds.exporting.evaluating.branches import Variables, known_condition
 from onnx_systemds.exporting.evaluating.counted_loops import counted
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.evaluating.loop_ranges import Trips, loop_range
@@ -54,7 +54,7 @@ def _run_trips(evaluator: Evaluator, statement: tree.For, live: Live, trips: Tri
 
 
 def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, trips: Trips, times: int) -> None:
-    """Run a loop of known iterations: all at once, else unrolled if that is short, else as a Loop."""
+    """Run a loop with a known number of iterations: vectorised, else unrolled if short, else as a Loop."""
     if evaluator.may_batch(statement):
         if _try_loop(evaluator, statement, live, trips, _BATCHED) is None:
             return
@@ -67,23 +67,23 @@ def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, trips: Tri
             raise failure
     before, made = dict(evaluator.frame.variables), len(evaluator.graph.scope.nodes)
     _unroll(evaluator, statement, trips)
-    if _is_long(evaluator.graph.scope.nodes[made:], times) and not _tells(evaluator, statement, live):
+    if _is_long(evaluator.graph.scope.nodes[made:], times) and not _loses_known_values(evaluator, statement, live):
         _roll_up(evaluator, before, lambda: _try_loop(evaluator, statement, live, trips, _STRICT))
 
 
 def _is_long(nodes: Sequence[Node], times: int) -> bool:
-    """Whether the nodes of so many iterations are more than those of a Loop should be."""
+    """Whether an unrolled loop of so many iterations has too many nodes, so that a Loop is better."""
     count = sum(map(_node_count, nodes))
     return count > MOST_NODES and (times > FEW_TRIPS or (count > 2 * MOST_NODES and count > len(nodes)))
 
 
 def _node_count(node: Node) -> int:
-    """Return how many nodes a node is with those of its branches and bodies."""
+    """Return the number of nodes in a node, including its branches and bodies."""
     return 1 + sum(_node_count(inner) for body in node.subgraphs() for inner in body.scope.nodes)
 
 
-def _tells(evaluator: Evaluator, statement: tree.For, live: Live) -> bool:
-    """Whether an unrolled loop left numbers that are known, read later, and would not be known after a Loop."""
+def _loses_known_values(evaluator: Evaluator, statement: tree.For, live: Live) -> bool:
+    """Whether a Loop would lose known numbers that an unrolled loop has set and that are read later."""
     read = live()
     found = (evaluator.frame.variables.get(name) for name in scopes.assigned(statement.body) if name in read)
     return any(isinstance(value, (Poison, ListValue)) or (isinstance(value, Scalar) and value.known is not None)
@@ -91,7 +91,7 @@ def _tells(evaluator: Evaluator, statement: tree.For, live: Live) -> bool:
 
 
 def _roll_up(evaluator: Evaluator, before: Variables, write_loop: Callable[[], TranspileError | None]) -> None:
-    """Write a Loop in place of what a loop was unrolled to, where that is possible."""
+    """Replace an unrolled loop by a Loop, if possible."""
     unrolled = evaluator.snapshot()
     evaluator.frame.variables = before
     if write_loop() is not None:
@@ -107,7 +107,7 @@ def _unroll(evaluator: Evaluator, statement: tree.For, trips: Trips) -> None:
 
 
 def _size(block: tree.Block) -> int:
-    """Return how many statements a block holds, 1 at least."""
+    """Return the number of statements in a block, at least 1."""
     return max(1, sum(isinstance(node, tree.StatementNode) for statement in block for node in tree.walk(statement)))
 
 
@@ -120,7 +120,7 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     done, size = 0, _size(statement.body)
     endless = scopes.read_in(statement.condition).isdisjoint(scopes.assigned(statement.body))
     while True:
-        known = known_truth(evaluator.value(statement.condition))
+        known = known_condition(evaluator.value(statement.condition))
         if known is False:
             return
         if known and endless:
@@ -180,12 +180,12 @@ def _try_loop(
 
 
 def _is_size(number: Dim, variables: Variables) -> bool:
-    """Whether a matrix has so many rows or columns, so that the number is not negative."""
+    """Whether a number is the rows or columns of a matrix, so that it is not negative."""
     return any(isinstance(value, Matrix) and number in value.dims for value in variables.values())
 
 
 class _Loop:
-    """Writes one Loop. What its runs pass on is found by trying: first as what goes in, then ever more general."""
+    """Writes one Loop. The forms of its carried values are found by fixpoint iteration, from those before the loop."""
 
     def __init__(
         self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, trips: Trips, form: str
@@ -203,7 +203,7 @@ class _Loop:
             self.names.append(statement.variable)  # type: ignore[union-attr]
 
     def _may_stay(self, live: scopes.Names) -> bool:
-        """Whether the variable of the loop is what it was before the loop if this never runs."""
+        """Whether the loop variable keeps its earlier value if the loop never runs."""
         if not isinstance(self.statement, tree.For) or self.statement.range.step is None or self.trips is None:
             return False
         name = self.statement.variable
@@ -236,7 +236,7 @@ class _Loop:
         self.variables.update(self.poisons)
 
     def _attempt(self, forms: dict[str, merging.Template], before: Variables) -> _Attempt:
-        """Evaluate the body once with what is passed on as `forms` say."""
+        """Evaluate the body once with carried values of these `forms`."""
         evaluator, graph = self.evaluator, self.graph
         with graph.subgraph() as scope:
             counter = graph.state(INT, (), "trip")
@@ -270,7 +270,7 @@ class _Loop:
         return _Attempt(scope, counter, going, states, condition, ends)
 
     def _generalized(self, forms: dict[str, merging.Template], ends: Variables) -> bool:
-        """Widen the forms to hold also what came out; return whether that changed one."""
+        """Widen the forms by the results of the body; return whether one has changed."""
         changed = False
         for name in self.names:
             end = ends.get(name)
@@ -284,21 +284,21 @@ class _Loop:
         return changed
 
     def _poison(self, forms: dict[str, merging.Template], name: str, poison: Poison) -> bool:
-        """Let a variable be one that cannot be passed on; return whether that is new."""
+        """Mark a variable that cannot be carried; return whether it is new."""
         forms.pop(name, None)
         is_new = name not in self.poisons
         self.poisons[name] = poison
         return is_new
 
     def _widened(self, forms: dict[str, merging.Template], name: str, end: Value) -> bool:
-        """Widen one form to hold also what came out, or make it; return whether that changed anything."""
+        """Widen or make the form of one result; return whether it has changed."""
         if name in forms:
             return forms[name].widen(end)
         forms[name] = merging.template(name, end, None).outside(self.graph)
         return True
 
     def _batched(self, forms: dict[str, merging.Template], attempt: _Attempt, before: Variables) -> bool:
-        """Write what the loop does for all iterations at once; return whether that is possible."""
+        """Vectorise the loop; return whether that is possible."""
         if self.trips is None or not isinstance(self.step, int) or self.form == _STRICT:
             return False
         is_number = self.surely or _is_size(self.trips, before) or compared_sizes(">=", self.trips, 0) is True
@@ -369,7 +369,7 @@ class _Loop:
 
 
 class _Attempt(NamedTuple):
-    """A body that was evaluated: its scope, its inputs, and what the variables hold at its end."""
+    """An evaluated body: its scope, its inputs, and the variables at its end."""
 
     scope: Scope
     counter: Tensor

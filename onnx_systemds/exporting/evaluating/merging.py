@@ -1,7 +1,7 @@
-"""What a variable may hold when it comes from either branch of an If, or from any run of a Loop: `Template`.
+"""The common form of a variable's values from both branches of an If, or all iterations of a Loop: `Template`.
 
-A template says which tensors cross the border of the graph and how a value is made of them again. What is known
-and the same on all ways crosses no border.
+A template says which tensors cross the boundary of the sub-graph, and how to make a value of them again. A value that
+is known and the same on all paths does not cross it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Template:
     _made: Dims = field(default=())
 
     def widen(self, value: Value) -> bool:
-        """Take in one more value; return whether that changed the template. Raises UnsupportedCase."""
+        """Widen the template by a value; return whether it has changed. Raises UnsupportedCase."""
         if self.fixed is not None:
             if _same(self.fixed, value):
                 return False
@@ -93,7 +93,7 @@ class Template:
         return self
 
     def outputs(self, graph: GraphBuilder) -> list[tuple[str, Dims]]:
-        """Return kind and dims of each tensor that crosses the border."""
+        """Return kind and dims of each tensor that crosses the boundary."""
         if self.fixed is not None:
             return []
         if self.items is not None:
@@ -110,7 +110,7 @@ class Template:
         return [(self.cells or FLOAT, self._made)]
 
     def tensors(self, context: Context, value: Value | None) -> list[Tensor]:
-        """Return the tensors of one of the values; None stands for a variable that this way does not define."""
+        """Return the tensors of a value; None: the variable is not defined on this path."""
         if self.fixed is not None:
             return []
         if isinstance(value, Poison):
@@ -152,7 +152,7 @@ class Template:
 
 
 def tensors_of(forms: Mapping[str, Template], context: Context, values: Mapping[str, Value]) -> list[Tensor]:
-    """Return the tensors of all variables of these forms, which need not have a value."""
+    """Return the tensors of all variables of these forms; a variable may have no value."""
     return [tensor for name, form in forms.items() for tensor in form.tensors(context, values.get(name))]
 
 
@@ -163,7 +163,7 @@ def values_of(forms: Mapping[str, Template], context: Context, tensors: Iterable
 
 
 def template(name: str, one: Value | None, other: Value | None) -> Template:
-    """Return the common form of two values; None stands for a variable that is not defined on this way."""
+    """Return the common form of two values; None: the variable is not defined on a path."""
     values = [value for value in (one, other) if value is not None and not isinstance(value, Poison)]
     if not values:
         raise UnsupportedCase(f"the variable {name} is not defined on any path to here")

@@ -1,4 +1,4 @@
-"""Scripts in use, with the functions and namespaces that a call in them can mean."""
+"""The scripts of an export, and the functions and namespaces that their calls refer to."""
 
 from __future__ import annotations
 

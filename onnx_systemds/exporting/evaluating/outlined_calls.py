@@ -64,7 +64,7 @@ def _poison_reasons(values: Iterable[Value]) -> list[TranspileError]:
 
 
 def _signature(value: Value) -> Any:
-    """Return what of an argument shapes a body, sizes aside."""
+    """Return the properties of an argument, without sizes, on which the body depends."""
     if isinstance(value, Scalar):
         return value.type, value.known
     if isinstance(value, ListValue):
@@ -108,7 +108,7 @@ class _Call:
         return tuple(with_tensors(value, given_back) for value in values)
 
     def input(self, unit: Unit, name: str) -> Callable[[Tensor], Tensor]:
-        """Return what makes the inputs of the body for the tensors of an argument."""
+        """Return a function that makes inputs of the body for the tensors of an argument."""
 
         def make(actual: Tensor) -> Tensor:
             tensor = self.graph.state(actual.kind, actual.dims, name)

@@ -51,9 +51,9 @@ def assign_several(evaluator: Evaluator, statement: tree.MultiAssign, _: Live) -
 
 
 def call_alone(evaluator: Evaluator, statement: tree.CallStatement, _: Live) -> None:
-    """Run a call whose results are not wanted."""
+    """Run a call whose results are not used."""
     call(evaluator, statement.call)
 
 
 def declare(_: Evaluator, __: tree.Source | tree.SetWorkingFolder, ___: Live) -> None:
-    """Pass over ``source`` and ``setwd``, which take effect where a function of the sourced script is looked up."""
+    """Ignore ``source`` and ``setwd``, which matter when a function of the sourced script is looked up."""

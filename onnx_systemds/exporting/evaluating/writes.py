@@ -1,4 +1,4 @@
-"""The ranges of a matrix that an iteration of a loop replaces, also those that branches of an if replace: `Writes`."""
+"""The ranges of a matrix that an iteration of a loop replaces, also in branches of an if: `Writes`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx_systemds.exporting.graph.operators import Operators
 
 
 def replaced_ranges(end: Tensor, state: Tensor) -> list[Replacement] | None:
-    """Return the ranges of a state that are replaced, in their order; None where it is more than that."""
+    """Return the replaced ranges of a state, in order; None for other updates."""
     found: list[Replacement] = []
     while end is not state:
         if end.replaced is None:
@@ -32,7 +32,7 @@ class Writes:
         self._found: dict[Tensor, list[Replacement] | None] = {state: []}
 
     def of(self, end: Tensor) -> list[Replacement] | None:
-        """Return the ranges in their order; None where an iteration does more than that."""
+        """Return the ranges in order; None for other updates."""
         if end not in self._found:
             self._found[end] = self._of(end)
         return self._found[end]
@@ -76,7 +76,7 @@ class Writes:
         return [*before, *found]
 
     def _kept(self, write: Replacement, before: list[Replacement]) -> Tensor | None:
-        """Return what stands in a range before it is replaced; None where that is not known."""
+        """Return the content of a range before it is replaced; None if it is unknown."""
         source, rows, cols = self.state, write.rows, write.cols
         for earlier in reversed(before):
             if _inside(write.rows, earlier.rows) and _inside(write.cols, earlier.cols):

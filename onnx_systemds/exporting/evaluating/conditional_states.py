@@ -1,4 +1,4 @@
-"""Vectorises states that a branch of an if sets in some iterations of a loop: `Exchanges`.
+"""Vectorises states that a branch of an if sets in some iterations of a loop: `ConditionalStates`.
 
 ``if (x > m) { m = x; k = i }``, or ``m = ifelse(x > m, x, m)``, searches an extreme and its position.
 ``if (c) { m = x }`` keeps the value of the last iteration that takes the branch. The index of the deciding iteration is
@@ -22,7 +22,7 @@ _TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater"
 
 
 @dataclass(frozen=True)
-class _Exchange:
+class _ConditionalState:
     """A state that holds `value` after an iteration that takes all `branches`, each inside the one before it.
 
     They stand beside their conditions; None where both ways are calculated and one is chosen.
@@ -46,7 +46,7 @@ class _Search:
     value: Tensor
 
 
-class Exchanges:
+class ConditionalStates:
     """The states of a loop that are set by branches alone."""
 
     def __init__(
@@ -55,12 +55,12 @@ class Exchanges:
         """`initial`: what the states hold before the loop. `ends`: what an iteration leaves of each."""
         self.graph, self.batching, self.initial = graph, batching, initial
         self.trips = batching.trips
-        self._own = {state: found for state, end in zip(initial, ends) if (found := _exchange(end, state))}
+        self._own = {state: found for state, end in zip(initial, ends) if (found := _conditional_state(end, state))}
         self._places: dict[tuple[Tensor, ...], Tensor] = {}
         self._extremes: dict[Tensor, Tensor] = {}
 
     def of(self, state: Tensor) -> Tensor | None:
-        """Return what a state holds after the loop, None for one that iterations set in another way.
+        """Return the value of a state after the loop; None for one that iterations set in another way.
 
         Raises UnsupportedCase where an iteration needs what another one has left.
         """
@@ -82,7 +82,7 @@ class Exchanges:
         every = graph.concat([graph.reshape(initial, (1, *state.dims)), every], 0)
         return graph.reshape(graph.gather(every, self._places[own.conditions], 0), state.dims)
 
-    def _place(self, own: _Exchange) -> Tensor:
+    def _place(self, own: _ConditionalState) -> Tensor:
         """Return the iteration (from 1 on) that sets the states with these conditions last (int, 1 element)."""
         graph, search, conditions = self.graph, None, []
         for part in _parts(own.conditions):
@@ -115,7 +115,7 @@ class Exchanges:
         return graph.node("ArgMax" if largest else "ArgMin", [padded], (1,), INT, axis=0, keepdims=1)
 
     def _last(self, taken: Tensor) -> Tensor:
-        """Return the last iteration that is taken, 0 for none."""
+        """Return the last iteration for which a mask holds, 0 for none."""
         graph = self.graph
         padded = graph.concat([graph.constant([1]), graph.cast(taken, INT)], 0)
         return graph.node("ArgMax", [padded], (1,), INT, axis=0, keepdims=1, select_last_index=1)
@@ -125,31 +125,31 @@ class Exchanges:
         found = self.batching.repeated(self.batching.of(tensor), tensor.dims)
         return self.graph.reshape(found, (self.trips,))
 
-    def _search(self, part: Tensor, own: _Exchange) -> _Search | None:
+    def _search(self, part: Tensor, own: _ConditionalState) -> _Search | None:
         """Return what a condition compares with the state that it has set, None where it does something else."""
         node = part.node
         if node is None or node.op not in _TURNED:
             return None
-        one, other = (bare(tensor) for tensor in node.inputs if tensor is not None)
+        one, other = (underlying(tensor) for tensor in node.inputs if tensor is not None)
         for op, value, state in ((node.op, one, other), (_TURNED[node.op], other, one)):
             exchange = self._own.get(state)
             if exchange is not None and exchange.conditions == own.conditions and state.kind == FLOAT:
-                if bare(exchange.value) is not value or not state.is_single:
+                if underlying(exchange.value) is not value or not state.is_single:
                     raise UnsupportedCase("an iteration of this loop compares with the result of the one before")
                 return _Search(state, op, value)
         return None
 
 
-def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
-    """Return under which conditions an iteration sets a state, None where it does not depend on any."""
+def _conditional_state(end: Tensor, state: Tensor) -> _ConditionalState | None:
+    """Return the conditions under which an iteration sets a state; None if it depends on none."""
     branches: list[tuple[Tensor, SubGraph | None]] = []
-    end = bare(end)
-    while (ways := _ways(end)) is not None and bare(ways[2]) is state:
+    end = underlying(end)
+    while (ways := _ways(end)) is not None and underlying(ways[2]) is state:
         condition, then, _, branch = ways
         branches.append((condition, branch))
-        end = bare(then)
+        end = underlying(then)
     alike = end.kind == state.kind and (end.dims == state.dims or (end.is_single and state.is_single))
-    return _Exchange(tuple(branches), end) if branches and alike else None
+    return _ConditionalState(tuple(branches), end) if branches and alike else None
 
 
 def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
@@ -166,8 +166,8 @@ def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
 
 
 def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield the conditions that all have to hold."""
-    for condition in map(bare, conditions):
+    """Yield the operands of a conjunction."""
+    for condition in map(underlying, conditions):
         node = condition.node
         if node is not None and node.op == "And":
             yield from _parts([tensor for tensor in node.inputs if tensor is not None])
@@ -175,7 +175,7 @@ def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
             yield condition
 
 
-def bare(tensor: Tensor) -> Tensor:
+def underlying(tensor: Tensor) -> Tensor:
     """Return what a tensor is another name of, or the same number with other dims."""
     while (node := tensor.node) is not None and node.inputs and (source := node.inputs[0]) is not None:
         if node.op != "Identity" and not (node.op == "Reshape" and source.is_single and tensor.is_single):
