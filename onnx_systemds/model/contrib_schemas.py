@@ -103,6 +103,9 @@ _EXPERTS: dict[str, Default] = {
 _operator("MoE", "input router_probs fc1_experts_weights fc1_experts_bias? fc2_experts_weights fc2_experts_bias? "
           "fc3_experts_weights? fc3_experts_bias?", "output", **_EXPERTS)
 
+_operator("MoEGroupRouter", "logits expert_bias projection_weight?", "router_probs? selection_scores? router_weights?",
+          group_topk=2, n_group=1, router_sentinel=-10000.0, top_k=None, topk_group=1)
+
 # --- activations -------------------------------------------------------------------------------------------------
 
 _operator("Gelu", "X", "Y")

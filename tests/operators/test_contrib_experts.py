@@ -1,4 +1,4 @@
-"""MoE of onnxruntime."""
+"""MoE, QMoE and MoEGroupRouter of onnxruntime."""
 
 from __future__ import annotations
 
@@ -74,7 +74,23 @@ def quantized(
     return contrib("QMoE", given, attributes=attributes, constants=constants, tolerance=1e-4)
 
 
+def routed(*dims: int, outputs: Any = 1, weight: bool = False, bias: Array = random(8, seed=5) / 3, **attributes: Any) -> Case:
+    """A row of MoEGroupRouter: 8 experts."""
+    given = {"logits": random(*dims), "bias": bias, "weight": random(8, dims[-1], seed=6) if weight else None}
+    return contrib("MoEGroupRouter", given, attributes={"top_k": 2, **attributes}, outputs=outputs)
+
+
+GROUPS = {"n_group": 4, "topk_group": 2, "group_topk": 1}
+
+
 CASES = [
+    routed(5, 8),
+    routed(5, 8, **GROUPS),
+    routed(2, 3, 8, n_group=2, group_topk=3, top_k=3, router_sentinel=-50.0),
+    routed(2, 8, n_group=4, top_k=4),  # more than the group has
+    routed(3, 8, outputs=["", "ranked", "scores"]),
+    routed(3, 256, outputs=["", "ranked", "scores"], weight=True),
+    at_sizes(routed(5, 8, **GROUPS), {"logits": ["n", 8]}, {"logits": random(1, 8)}),
     experts(),
     experts({"b1": BIASES["b1"], "b2": BIASES["b2"]}, attributes={"k": 2, "normalize_routing_weights": 1}),
     experts({"x": X[:6].reshape(2, 3, WIDTH), "router": ROUTER[:6]}, attributes={"k": 3, "activation_type": "gelu"}),
