@@ -63,8 +63,7 @@ def binary(draw: Draw) -> Node:
         attributes["direction"] = draw.one("LEFT", "RIGHT")
         second = np.asarray(draw.rng.integers(0, 8 * second.dtype.itemsize, right), second.dtype)
     names = ("X", "Y") if draw.op_type in ("Pow", "BitShift", "StringConcat") else ("A", "B")
-    # remainders of floats in FP64 are as exact as their quotients
-    return Node({names[0]: first, names[1]: second}, attributes, is_exact=draw.op_type != "Mod")
+    return Node({names[0]: first, names[1]: second}, attributes, is_exact=True)
 
 
 @makes("Max", "Min", "Mean", "Sum")

@@ -127,6 +127,9 @@ CASES = [
     at_sizes(Case("Mod", 13, {"a": np.array([[1, -1, 0.7, 1e300, np.nan, np.inf], [1e15, 5e-324, 0, 7, 1.7e308, 3]]),
                               "b": np.array([0.1, 1e-3, 0.1, 5e-324, 2, 3])}, {"fmod": 1}, note="double"),
              {"a": ["n", 6]}, {"a": np.array([[2.1, 2.1, 2.1, 2.1, -2.1, -1e200]])}),
+    *[at_sizes(Case("Mod", 13, {"a": np.array([[1e20, 3e38, -1e20, 0, 0, 0], [1.5, -2, 1e10, 0, 0, 0]], np.float32),
+                                "b": np.array(divisor, np.float32)}, {"fmod": 1}, constants={"b"}, note=f"quotients by {divisor}"),
+               {"a": ["n", 6]}, {"a": np.array([[0, 0, 0, 1e30, 0, 0]], np.float32)}) for divisor in (3.0, 1e-3, 0.0)],
     Case("Mod", 13, {"a": FLOATS, "b": np.array([[3], [-3], [2.5], [np.inf], [-np.inf]], np.float32)}, {"fmod": 1},
          expected=lambda a, b, fmod: np.fmod(a, b)),
     *[Case(op, 13, {"x": whole_range(dtype, 8)}, expected=f, note=dtype)

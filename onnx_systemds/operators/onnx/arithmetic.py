@@ -160,12 +160,8 @@ def _power(node: NodeView, given: Operands) -> Operand:
 @generator("Mod", since=10)
 def mod(node: NodeView) -> Fragment:
     """Remainder with the divisor's sign (fmod=0) or the dividend's (fmod=1); the engine's %% truncates."""
-    if node.dtype("A") == "double" and node.attribute("fmod"):
-        return _full_matrices(node, "exact_mod")
-    divisor = node.constant("B")
-    finite = node.dtype("A") in INTEGER_DTYPES or (divisor is not None and bool(np.all(np.abs(divisor) < np.inf)))
-    if not finite:
-        return _full_matrices(node, "trunc_mod" if node.attribute("fmod") else "floor_mod")
+    if node.dtype("A") not in INTEGER_DTYPES:  # float32, too, has quotients that FP64 rounds to a whole number
+        return _full_matrices(node, "exact_mod" if node.attribute("fmod") else "floor_mod")
     if not node.attribute("fmod") and _is_wide_mod(node):
         return _full_matrices(node, "integer_mod")
     given = two_operands(node)
