@@ -22,6 +22,8 @@ from tests.fuzz import (
     operators,
     size_models,
     text_models,
+    varied_layers,
+    wide_integers,
     wide_matrices,
 )
 from tests.fuzz.finding import Finding
@@ -45,6 +47,8 @@ class Source:
 SOURCES: dict[str, Source] = {
     "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
     "graphs": Source(graphs.cases, graphs.check),
+    "varied_layers": Source(varied_layers.cases, varied_layers.check),
+    "wide_integers": Source(wide_integers.cases, wide_integers.check),
     "loops": Source(loop_models.cases, loop_models.check),
     "lists": Source(list_models.cases, list_models.check),
     "texts": Source(text_models.cases, text_models.check),
