@@ -31,6 +31,7 @@ def written(kind: str, case: ModelCase, finding: Finding, folder: Path = FOLDER)
         "functions": case.functions,
         "style": case.style,
         "dims": dict(case.dims),
+        "parts": case.parts,
         "model": MessageToDict(_plain(case.model)),
         "calls": [{name: _as_dict(value) for name, value in feeds.items()} for feeds in case.calls],
     }
@@ -46,7 +47,7 @@ def read(path: Path) -> ModelCase:
     model = ParseDict(content["model"], ModelProto())
     calls = tuple({name: _as_value(value) for name, value in feeds.items()} for feeds in content["calls"])
     return ModelCase(content["seed"], model, calls, content["specialise_after"], content["is_exact"], content.get("functions"),
-                     content.get("style", "plain"), content.get("dims", {}))
+                     content.get("style", "plain"), content.get("dims", {}), content.get("parts"))
 
 
 def _plain(model: ModelProto) -> ModelProto:

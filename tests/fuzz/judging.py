@@ -38,7 +38,8 @@ SECONDS = 20.0
 """How long a case may take."""
 
 _REFUSALS = ("2^53", "which FP64 does not hold", "the script takes", " columns, not ", " rows, not ",
-             "the sizes of the parts add up to", "the size of a part is negative", "are unknown: it has no elements", "do not follow from their matrices")
+             "the sizes of the parts add up to", "the size of a part is negative", "are unknown: it has no elements",
+             "do not follow from their matrices")
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]
@@ -50,7 +51,7 @@ class ModelCase:
 
     specialise_after: as of `ScoringFunction`; calls from there on with the same sizes are of scripts made for these.
     is_exact: whether each element of the results is a number of its own, so that no large one hides a small one.
-    functions, style, dims: as of `import_model`.
+    functions, style, dims: as of `import_model`. parts: as of `ScoringFunction`; with them all of its forms have their turns.
     """
 
     seed: int
@@ -61,6 +62,7 @@ class ModelCase:
     functions: str | None = None
     style: str = "plain"
     dims: Mapping[str, int] = field(default_factory=dict)
+    parts: int | None = None
 
     def converted(self) -> Script:
         """The script of the model. Raises TranspileError."""
@@ -164,7 +166,7 @@ def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: 
     """Run the calls that a judge can run."""
     place, start = -1, time.perf_counter()
     try:
-        with ScoringFunction(script, session, specialise_after=case.specialise_after) as function:
+        with ScoringFunction(script, session, specialise_after=case.specialise_after, parts=case.parts) as function:
             for place, verdict in enumerate(verdicts):
                 try:
                     results = function(verdict.feeds, timeout=SECONDS)

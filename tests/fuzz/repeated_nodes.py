@@ -37,10 +37,11 @@ def repeat(b: Builder) -> list[Known]:
     return layers
 
 
-def _names_taken(node: NodeProto) -> list[str]:
+def names_taken(node: NodeProto) -> list[str]:
     """The names that a node takes, with those of its bodies."""
     bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-    return [*node.input, *(name for body in bodies for inner in body.node for name in _names_taken(inner))]
+    return [*node.input, *(name for body in bodies for inner in body.node for name in names_taken(inner)),
+            *(info.name for body in bodies for info in body.output)]
 
 
 def _written_again(b: Builder, nodes: list[NodeProto], following: Mapping[str, str]) -> dict[str, str]:
@@ -48,19 +49,19 @@ def _written_again(b: Builder, nodes: list[NodeProto], following: Mapping[str, s
     names = dict(following)
     weights = {tensor.name: tensor for tensor in b.initializers}
     for node in nodes:
-        for name in _names_taken(node):
+        for name in names_taken(node):
             if name in weights and name not in names:
                 array = numpy_helper.to_array(weights[name])
                 is_weight = array.dtype.kind == "f" and array.size > 1
                 names[name] = b.constant(b.draw.rng.standard_normal(array.shape), array.dtype) if is_weight else name
         copy = NodeProto()
         copy.CopyFrom(node)
-        _rename(copy, names, b)
+        rename(copy, names, b)
         b.nodes.append(copy)
     return names
 
 
-def _rename(node: NodeProto, names: dict[str, str], b: Builder) -> None:
+def rename(node: NodeProto, names: dict[str, str], b: Builder) -> None:
     """Give a node other names: what it takes by ``names``, what it makes new ones."""
     node.input[:] = [names.get(name, name) for name in node.input]
     for attribute in node.attribute:
@@ -73,10 +74,11 @@ def _rename(node: NodeProto, names: dict[str, str], b: Builder) -> None:
 
 def _rename_body(body: GraphProto, outer: Mapping[str, str], b: Builder) -> None:
     names = dict(outer)
+    body.name = b.name("body")
     for info in (*body.input, *body.initializer):
         names[info.name] = b.name("v")
         info.name = names[info.name]
     for node in body.node:
-        _rename(node, names, b)
+        rename(node, names, b)
     for info in body.output:
         info.name = names.get(info.name, info.name)

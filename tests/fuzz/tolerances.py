@@ -17,7 +17,8 @@ _PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", 
                        "Softsign", "HardSwish", "Softmax", "LogSoftmax", "SkipSimplifiedLayerNormalization", "RNN",
                        "GRU", "LSTM", "FusedGemm", "Normalizer", "TransposeMatMul", "ComplexMul", "ComplexMulConj",
                        "Attention", "CDist", "DeformConv", "Resize", "Upsample", "RoiAlign", "GridSample",
-                       "LpNormalization", "CausalConvWithState", "SwiGLU", "BiasSplitGelu"})
+                       "LpNormalization", "CausalConvWithState", "SwiGLU", "BiasSplitGelu", "BiasSoftmax",
+                       "SparseAttention"})
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 

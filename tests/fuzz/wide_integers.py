@@ -62,7 +62,7 @@ def _integers(draw: Draw, kind: str, dims: tuple[int, ...]) -> Array:
     near = [2**53, 2**52, 2**31, 2**32, 2**62, int(limits.max), int(limits.min), -(2**53), 0, 2**26]
     chosen = [draw.one(*near) + draw.int(-2, 2) if flavour == "edges" else draw.int(int(limits.min) // 2, int(limits.max) // 2)
               for _ in range(int(np.prod(dims)))]
-    held = [int(float(number)) for number in chosen]  # what FP64 does not hold is refused at once; of the limits it stands for both
+    held = [int(float(number)) for number in chosen]  # what FP64 does not hold is refused at once
     return np.asarray([min(max(number, int(limits.min)), int(limits.max)) for number in held], _WIDE[kind]).reshape(dims)
 
 
