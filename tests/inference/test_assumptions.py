@@ -37,7 +37,7 @@ class Row:
 
     def model(self) -> onnx.ModelProto:
         """The model, its outputs' dims left open."""
-        model = parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18]> g {self.interface}
+        model = parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 3]> g {self.interface}
             <bool[1] yes = {{1}}, float[4, 3] w = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, int64[1] first = {{0}},
              float[3] bias = {{1, 2, 3}}, int64[1] one = {{1}}, int64[1] two = {{2}},
              int64[1] back = {{-1}}> {{ {self.body} }}""")
@@ -74,6 +74,11 @@ ROWS = [
          'axis 1 of "a" is 5, axis 0 of "w" is 4', "gemm"),
     _row("(float[A, K] a, float[4, L] b) => (float[A, L] y)", "y = Gemm(a, b, bias)", {"a": (2, 4), "b": (4, 3)},
          {"a": (2, 4), "b": (4, 5)}, 'axis 0 of "bias" is 3', "gemm's constant"),
+    _row("(float[A, K] a) => (float y)", "y = Det(a)", {"a": (3, 3)}, {"a": (3, 4)}, '(Det): axis 0 of "a" is 3, axis 1 of "a" is 4',
+         "determinant"),
+    _row("(float[A, 3] a, float[B, 2] b) => (float[A, 5] y)",
+         "y = ai.onnx.ml.FeatureVectorizer<inputdimensions = [3, 2]>(a, b)", {"a": (4, 3), "b": (4, 2)},
+         {"a": (4, 3), "b": (1, 2)}, '(FeatureVectorizer): axis 0 of "a" is 4, axis 0 of "b" is 1', "features"),
     _row("(float[A, K] a, float[A, L] b) => (float[C, K] y)", "y = Concat<axis = 0>(a, b)",
          {"a": (2, 4), "b": (2, 4)}, {"a": (2, 4), "b": (2, 5)}, 'axis 1 of "a" is 4, axis 1 of "b" is 5', "concat"),
     _row("(float[A, 3] a, float[B, 3] b, bool c) => (float[C, 3] y)", """y = If (c)

@@ -39,6 +39,9 @@ def _widths(node: NodeFacts) -> list[tuple[int, int]]:
 @shape_rule("FeatureVectorizer", domain=ML)
 def feature_vectorizer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """All columns side by side, as floats."""
+    for position in range(1, node.input_count):
+        if node.rank(0) > 1 and node.rank(position) > 1:
+            node.assume_same_size((0, 0), (position, 0))
     return (node.tensor((sample_count(node.dims(0)), sum(width for _, width in _widths(node))), "float"),)
 
 

@@ -15,6 +15,7 @@ def det_rule(node: NodeFacts) -> tuple[Value, ...]:
     if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
         raise InvalidModel(f"Det of {'x'.join(map(str, node.dims('X')))}: only square matrices have a determinant")
     if node.rank("X") > 1:
+        node.assume_same_size((0, -2), (0, -1))
         node.assume_elements("X", -2)
     return (node.tensor(node.dims("X")[:-2]),)
 
