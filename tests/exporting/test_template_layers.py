@@ -61,6 +61,20 @@ def test_layer(name: str, kind: str, given: Sequence[str], attributes: Mapping[s
         assert_close(own, wanted.reshape(own.shape).astype(np.float64), 1e-5, name)
 
 
+@pytest.mark.parametrize("kind", GATES)
+def test_layers_of_weights_that_are_inputs(kind: str) -> None:
+    model, x = model_of(kind, ("W", "R", "B"), {})
+    feeds = {"X": x, **{weight.name: onnx.numpy_helper.to_array(weight) for weight in model.graph.initializer}}
+    model.graph.input.extend(helper.make_tensor_value_info(weight.name, TensorProto.FLOAT, weight.dims)
+                             for weight in model.graph.initializer)
+    expected = run_model(model, feeds)["Y_h"]
+    del model.graph.initializer[:]
+    back, _ = exported(import_model(model), feeds)
+    assert operators(back)[kind] == 1
+    found = run_model(back, feeds)["Y_h"]
+    assert_close(found, expected.reshape(found.shape).astype(np.float64), 1e-5, kind)
+
+
 def test_a_layer_that_a_user_has_changed_is_what_it_says() -> None:
     model, x = model_of("GRU", ("W", "R", "B"), {})
     script = import_model(model)

@@ -161,3 +161,14 @@ def test_small_results_keep_their_digits(activation: str, inputs: Array, expecte
     with ScoringFunction(import_model(case_model(case))) as function:
         found = function({"x": given["x"]})["y"]
     np.testing.assert_allclose(found.reshape(-1), expected.astype(np.float32), 1e-5, 0)
+
+
+@pytest.mark.parametrize(("scale", "is_doubled"), [(1.0, True), (2.0**127, False)])
+def test_known_weights_come_doubled(scale: float, is_doubled: bool) -> None:
+    """Those of the candidate of an LSTM, for a sigmoid in the place of tanh; not where float32 has no such numbers."""
+    case = layer("LSTM", 14, "b", constants=("w", "r", "b"))
+    weights = case.inputs["r"]
+    assert weights is not None
+    weights[:, -1, -1] = scale
+    script = import_model(case_model(case))
+    assert ("twice" not in script.text) == is_doubled

@@ -7,11 +7,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import layer_function
 from onnx_systemds.importing.convert import import_model
@@ -24,19 +26,25 @@ def is_layer(function: tree.Function) -> bool:
     """Whether a function is one direction of a layer with the usual activations, as the importer writes it."""
     kind = function.name.partition("_")[0].upper()
     given = {parameter.name for parameter in function.parameters}
-    return kind in GATES and _plain(function) == _reference(kind, bias="b" in given, linear="b_state" in given)
+    if kind not in GATES:
+        return False
+    has_bias, is_doubled = not given.isdisjoint(("b", "b2")), "W2" in given
+    return _plain(function) == _reference(kind, bias=has_bias, linear="b_state" in given, doubled=is_doubled)
 
 
 @cache
-def _reference(kind: str, *, bias: bool, linear: bool) -> tree.Function:
-    """Return the function that the importer writes for a layer."""
+def _reference(kind: str, *, bias: bool, linear: bool, doubled: bool) -> tree.Function:
+    """Return the function that the importer writes for a layer. doubled: of known weights, see `lstm_layer`."""
     shapes: dict[str, Sequence[int | str]] = {"X": ["steps", "rows", 2], "W": [1, GATES[kind] * 3, 2]}
     shapes |= {"R": [1, GATES[kind] * 3, 3], **({"B": [1, GATES[kind] * 6]} if bias else {})}
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in shapes.items()]
+    weights = [numpy_helper.from_array(np.zeros(tuple(map(int, dims)), np.float32), name)
+               for name, dims in shapes.items() if doubled and name != "X"]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in shapes.items()
+              if not doubled or name == "X"]
     attributes: dict[str, Any] = {"hidden_size": 3, **({"linear_before_reset": 1} if linear else {})}
     node = helper.make_node(kind, list(shapes), ["Y"], **attributes)
     outputs = [onnx.ValueInfoProto(name="Y")]
-    model = helper.make_model(helper.make_graph([node], "layer", inputs, outputs),
+    model = helper.make_model(helper.make_graph([node], "layer", inputs, outputs, weights),
                               opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     script = import_model(model, functions="flat", specialised=False)
     functions = parse_script(script.text).functions.values()  # without the spelling of the importer
@@ -51,10 +59,23 @@ def _plain(function: tree.Function) -> tree.Function:
 
 @layer_function("lstm_layer", is_layer)
 def lstm_layer(
-    ctx: Context, X: Matrix, W: Matrix, R: Matrix, h0: Matrix, c0: Matrix, backward: int, b: Matrix | None = None
+    ctx: Context, X: Matrix, h0: Matrix, c0: Matrix, backward: int, W: Matrix | None = None, R: Matrix | None = None,
+    b: Matrix | None = None, W2: Matrix | None = None, R2: Matrix | None = None, b2: Matrix | None = None,
 ) -> Value | tuple[Value, ...] | None:
     """All hidden states, the last one, and the last cell state."""
-    return _layer(ctx, "LSTM", (X, W, R, b), [h0, c0], backward)
+    if W2 is not None and R2 is not None:  # those of the candidate, which come last, are doubled
+        given = X, _halved(ctx, W2), _halved(ctx, R2), None if b2 is None else _halved(ctx, b2)
+        return _layer(ctx, "LSTM", given, [h0, c0], backward)
+    return None if W is None or R is None else _layer(ctx, "LSTM", (X, W, R, b), [h0, c0], backward)
+
+
+def _halved(ctx: Context, weights: Matrix) -> Matrix:
+    """Weights of an LSTM with half of those of the candidate; numbers that were doubled are as they were."""
+    if not isinstance(weights.cols, int):
+        raise UnsupportedCase("the number of units is not known")
+    units = weights.cols // 4
+    halves = ctx.g.constant(np.repeat([[1.0, 0.5]], (3 * units, units), axis=1))
+    return Matrix(ctx.flat(weights) * halves, weights.rows, weights.cols)
 
 
 @layer_function("gru_layer", is_layer)

@@ -68,14 +68,14 @@ class _QuantizedLayer(Layer):
         """X as it is after quantisation."""
         return self.node.call(_RANGED, super().input())
 
-    def weights(self, direction: int) -> list[str]:
+    def weights(self, direction: int, is_doubled: bool) -> list[str]:
         """W and R dequantised, and the bias as a row."""
         node = self.node
         names = [
             node.constant_matrix(_dequantized(node, position)[direction], f"{hint}{direction}")
             for position, hint in ((_W, "input_weight"), (_R, "weight"))
         ]
-        return [*names, *self.bias(direction, 4 * self.shape.hidden)]
+        return [*names, *self.bias(direction, 4 * self.shape.hidden, is_doubled)]
 
 
 def _dequantized(node: NodeFacts, position: int) -> Array:

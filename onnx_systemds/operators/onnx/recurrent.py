@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.passes.direction_joining import JOINED
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.recurrent_steps import GATES, Variant, activations_of, is_linear_before_reset
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
@@ -138,7 +141,8 @@ class Layer:
         for direction, is_backward in enumerate(backward):
             sizes = (shape.steps * shape.batch, shape.inputs, shape.hidden)
             function = self.variant(node, self.kind, self.activations[direction], sizes)
-            arguments = [x, *self.weights(direction), *self._states(direction), *self._extras(direction)]
+            weights = self.weights(direction, function.is_doubled)
+            arguments = [x, *weights, *self._states(direction), *self._extras(direction)]
             calls.append(f"{function.register()}({', '.join([*arguments, str(int(is_backward))])})")
         lines, results = self._in_parallel(calls) if self._is_worth_threads() else self._in_turn(calls)
         fragment = node.fragment(lines)
@@ -202,20 +206,32 @@ class Layer:
             return x
         return _swapped(node, x, shape.batch, shape.steps, shape.inputs, finite=is_finite(node, _X))
 
-    def weights(self, direction: int) -> list[str]:
-        """W and R as the products read them, and the bias as a row (two for GRUs that need them apart)."""
+    def weights(self, direction: int, is_doubled: bool) -> list[str]:
+        """W and R as the products read them, and the bias as a row (two for GRUs that need them apart).
+
+        is_doubled: whether those of the candidate are doubled; then all of them are known.
+        """
         node, count = self.node, GATES[self.kind] * self.shape.hidden
         texts = []
         for position, hint, inner in ((_W, "input_weight", self.shape.inputs), (_R, "weight", self.shape.hidden)):
             known = node.constant(position)
             if known is not None:
-                texts.append(node.constant_matrix(known[direction].T, f"{hint}{direction}"))
+                columns = self._with_candidate(known[direction].T, is_doubled)
+                texts.append(node.constant_matrix(columns, f"{hint}{direction}"))
                 continue
             whole = node.view(position, View(self.shape.directions * count, inner))
             texts.append(f"t({_rows(whole, direction, count, self.shape.directions)})")
-        return [*texts, *self.bias(direction, count)]
+        return [*texts, *self.bias(direction, count, is_doubled)]
 
-    def bias(self, direction: int, count: int) -> list[str]:
+    def _with_candidate(self, columns: Array, is_doubled: bool) -> Array:
+        """Weights with a column per gate and unit; those of the candidate, which are the last ones, doubled."""
+        if not is_doubled:
+            return columns
+        doubled = columns.astype(np.promote_types(columns.dtype, np.float32))
+        doubled[:, -self.shape.hidden :] *= 2
+        return doubled
+
+    def bias(self, direction: int, count: int, is_doubled: bool) -> list[str]:
         """The bias of a direction as rows, where there is one."""
         node = self.node
         if not node.has(_B):
@@ -225,7 +241,7 @@ class Layer:
         if known is not None:
             given, recurrent_ = known[direction, :count].copy(), known[direction, count:]
             given[:apart] += recurrent_[:apart]
-            rows = [given[None, :], recurrent_[None, apart:]]
+            rows = [self._with_candidate(given[None, :], is_doubled), recurrent_[None, apart:]]
             return [node.constant_matrix(row, f"bias{direction}{'_of_state' if index else ''}")
                     for index, row in enumerate(rows) if row.size]
         whole = node.view(_B, View(self.shape.directions, 2 * count))

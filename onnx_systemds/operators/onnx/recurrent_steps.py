@@ -17,7 +17,9 @@ from onnx_systemds.operators.support.products import single_product
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
-_B, _LENS, _P = 3, 4, 7
+_W, _R, _B, _LENS, _P = 1, 2, 3, 4, 7
+_LARGEST_DOUBLED = 2.0**126
+"""Weights below it are doubled in float32; those of float16 are in float32, too."""
 
 # activation -> (DML text, default alpha, default beta); None: the activation takes none
 ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
@@ -84,6 +86,7 @@ class Variant:
         self.has_bias = node.has(_B)
         self.has_lens = node.has(_LENS)
         self.has_peepholes = kind == "LSTM" and node.has(_P)
+        self.is_doubled = self._is_doubled()
         # the new states; where sequences end, the old ones are kept beside them
         self.h, self.c = ("h_new", "c_new") if self.has_lens else ("h", "c")
 
@@ -91,8 +94,8 @@ class Variant:
         """Hand the function's text to the node; returns the function's name, the same one for the same variant."""
         node = self.node
         states = ["h", "c"] if self.kind == "LSTM" else ["h"]
-        inputs = ["X", "W", "R"]
-        inputs += ["b"] if self.has_bias else []
+        weights = ["W", "R", *(["b"] if self.has_bias else [])]
+        inputs = ["X", *(f"{name}2" if self.is_doubled else name for name in weights)]
         inputs += ["b_state"] if self._adds_state_bias() else []
         inputs += [f"{state}0" for state in states]
         inputs += ["P"] if self.has_peepholes else []
@@ -108,8 +111,8 @@ class Variant:
             "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
             "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
             "outputs": [f"matrix[double] {name}" for name in ["Y", *states]],
-            "products": single_product(node, "X", "W", (*self.sizes[:2], GATES[self.kind] * self.sizes[2])),
-            "bias": " + b" if self.has_bias else "",
+            "products": single_product(node, "X", inputs[1], (*self.sizes[:2], GATES[self.kind] * self.sizes[2])),
+            "bias": f" + {inputs[3]}" if self.has_bias else "",
             "gates": GATES[self.kind],
             "scaling": scaling,
             "setup": setup,
@@ -126,12 +129,21 @@ class Variant:
         is_plain = self.clip is None and not self.has_peepholes and not self.node.attribute("input_forget")
         return self.kind == "LSTM" and self.activations == usual and is_plain
 
+    def _is_doubled(self) -> bool:
+        """Whether the weights of such an LSTM come with those of the candidate doubled, as conversion knows them."""
+        known = [self.node.constant(position) for position in (_W, _R, _B) if self.node.has(position)]
+        return self.node.node.op_type == "LSTM" and self._is_scaled() and all(
+            weight is not None and bool((np.abs(weight) < _LARGEST_DOUBLED).all()) for weight in known)
+
     def _scaled(self) -> tuple[list[str], list[str], list[str]]:
         """What sets up such an LSTM, what scales its weights, and what scales its cell state back."""
-        scaling = [
-            "# tanh(x) is 2 * sigmoid(2 * x) - 1: the candidate comes doubled, and the cell state is kept so",
+        twice = [
             "twice = cbind(matrix(1, rows=1, cols=3 * m), matrix(2, rows=1, cols=m))",
             *(f"{name} = {name} * twice" for name in (["W", "R", "b"] if self.has_bias else ["W", "R"])),
+        ]
+        scaling = [
+            "# tanh(x) is 2 * sigmoid(2 * x) - 1: the candidate comes doubled, and the cell state is kept so",
+            *([] if self.is_doubled else twice),
             *(f"minus_{name} = matrix(-{number}, rows=n, cols=m)" for name, number in (("one", 1), ("two", 2))),
         ]
         return ["h = h0", "c = 2 * c0"], scaling, ["c = c / 2"]
@@ -170,7 +182,8 @@ class Variant:
 
     def lstm_step(self) -> list[str]:
         """The gates i, o, f (in this order) and the candidate, then both new states; peepholes read ``c``."""
-        lines = ["g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
+        recurrence = "R2" if self.is_doubled else "R"
+        lines = [f"g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% {recurrence}", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
         if self._is_scaled():
             sigmoid = ACTIVATIONS["sigmoid"][0]
             return [
