@@ -37,7 +37,7 @@ def hostile_model(name: str) -> onnx.ModelProto:
 def test_hostile_text_stays_text(name: str) -> None:
     script = import_model(hostile_model(name))
     code = [line for line in script.text.splitlines() if not line.lstrip().startswith("#")]
-    assert not any("stop(" in line for line in code)
+    assert not any('stop("injected' in line for line in code)
     assert script.text.isascii() or all(line.lstrip().startswith("#") for line in script.text.splitlines()
                                         if not line.isascii())
     with ScoringFunction(script) as function:
