@@ -42,6 +42,13 @@ def different_slices(x: Array, axis: int | None = None, sorted: int = 1) -> tupl
     return values.take(places, 0), first[places], np.argsort(places)[inverse.reshape(-1)], counts[places]
 
 
+def largest_by_numpy(x: Array, k: Array) -> tuple[Array, Array]:
+    """TopK along the last axis of a matrix; NaN is more than infinity."""
+    keys = -np.where(np.isnan(x), np.inf, x)
+    places = np.array([np.lexsort((np.arange(row.size), key, ~np.isnan(row))) for row, key in zip(x, keys)])[:, : k[0]]
+    return np.take_along_axis(x, places, 1), places
+
+
 def k(count: int) -> Array:
     return np.array([count], np.int64)
 
@@ -88,6 +95,8 @@ CASES = [
     Case("TopK", 24, {"x": BAD[1:], "k": k(3)}, constants=["k"], outputs=2,
          expected=lambda x, k: (np.array([[2, -np.inf, -np.inf], [3, 3, 3]], np.float32),
                                 np.array([[2, 0, 1], [0, 1, 3]]))),
+    *[Case("TopK", 24, {"x": np.resize(np.array([np.inf, np.nan, 1, np.inf, 2], np.float32), (3, size)), "k": k(count)}, constants=["k"],
+           outputs=2, note=f"NaN above infinity {count}", expected=largest_by_numpy) for size, count in [(4, 2), (40, 20)]],
     *[Case("NonZero", opset, {"x": x}, note=str(x.shape))
       for opset, x in [(9, TIES), (13, random(4, 5, dtype="bool")), (13, np.array([0, 3, 0, np.nan], np.float32))]],
     *[Case("Unique", 11, {"x": TIES}, attributes, outputs=4, note=str(attributes))
