@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
-from onnx_systemds.dml.scopes import assigned, assigns_variable, is_operation, read_in
+from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, is_operation, read_in
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_lookup
 from onnx_systemds.importing.script import Script, with_main
@@ -96,12 +96,21 @@ def _taken_apart(function: tree.Function, shape_of: ShapeOf) -> set[str]:
     for statement in filter(assigns_variable, function.body):
         for node in tree.walk(statement.value):
             if isinstance(node, tree.Indexed):
-                found |= _row_givers(function, [tree.Name(node.name)], shape_of)
+                if not _has_rows(counted.get(node.name), shape_of):
+                    found |= _row_givers(function, [tree.Name(node.name)], shape_of)
             elif isinstance(node, tree.Call) and node.function in _IMAGES:
                 found |= _row_givers(function, [node.arguments[0].value], shape_of)
             elif isinstance(node, tree.Call) and node.function == "seq":
                 found |= _mentioned(node.arguments[1].value, counted)
     return found.intersection(_matrices(function))
+
+
+def _has_rows(value: tree.Expression | None, shape_of: ShapeOf) -> bool:
+    """Whether a value has at least the rows of a part of it."""
+    if not is_call(value, "rbind"):
+        return False
+    shapes = [shape_of(argument.value) for argument in value.arguments]
+    return any(shape is not None and isinstance(shape[0], tree.IntLiteral) and shape[0].value > 0 for shape in shapes)
 
 
 def _matrices(function: tree.Function) -> list[str]:
