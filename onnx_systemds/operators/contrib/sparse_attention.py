@@ -31,6 +31,7 @@ def sparse_attention(node: Expansion) -> None:
     seen = node.emit("Gather", seen, node.known(np.arange(heads) % count), axis=1)
     hidden = node.emit("Greater", node.known(0.5, "float"), seen)
     bias = node.emit("Where", hidden, number(node, LOWEST), number(node, 0.0))
+    bias = node.emit("Slice", bias, node.known([0]), total, node.known([3]))  # the caches are longer
     lengths = node.emit("Sub", node.input("key_total_sequence_lengths"), node.known([1], "int32"))
     names = ("query", "key", "value", "past_key", "past_value")
     inputs = (*(node.input(name) for name in names), lengths, node.input("total_sequence_length"),
