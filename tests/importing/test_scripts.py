@@ -119,10 +119,10 @@ def test_nodes_share_the_order_of_rows() -> None:
     for given, between, result in (("A", "S", "B"), ("B", "T", "Y")):
         nodes.append(helper.make_node("Softmax", [given], [between]))
         nodes.append(helper.make_node("Transpose", [between], [result], perm=[1, 0, 2]))
-    built = model(nodes, {"X": ["n", 3, 4]}, {"Y": [3, "n", 4]})
+    built = model(nodes, {"X": ["n", 6, 4]}, {"Y": [6, "n", 4]})
     text = import_model(built).text
     assert text.count("row_order = ") == 1 and text.count("row_order_2 = ") == 1 and text.count(", row_order") == 3
-    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((2, 6, 4)).astype(np.float32)
     with ScoringFunction(import_model(built)) as function:
         np.testing.assert_allclose(function({"X": x})["Y"], softmax(softmax(x)).transpose(1, 0, 2), rtol=1e-5)
 
