@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import call, reshaped, rewritten
+from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import assignment_counts, is_call, is_operation, name_counts
 from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
 
@@ -69,8 +69,6 @@ def with_plain_sums(body: tree.Block) -> tree.Block:
         operand = node.arguments[0].value
         if node.function == "rowSums" and is_operation(operand, "^"):
             return node
-        if node.function == "rowSums" and isinstance(operand, tree.Name):
-            return tree.Binary("%*%", operand, reshaped(tree.IntLiteral(1), call("ncol", operand), 1))
         return replace(node, function=ROW_AGGREGATES[node.function])
 
     return rewritten(body, change)
