@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from textwrap import indent
 from typing import TypeVar
 
 from onnx_systemds.dml.operands import is_name
@@ -109,9 +110,9 @@ def where_elements(
         wanted = [output for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
         nothing = reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
     zeros = [f"{node.dim(each)} = 0" for each in none]
-    lines = [f"if ({node.dim(size)} > 0) {{", *fragment.statements]
-    lines += ["} else {", *zeros, *nothing.statements, "}"]
-    return replace(fragment, statements=("\n".join(lines),)) + replace(nothing, statements=())
+    blocks = [indent("\n".join(lines), "  ") for lines in (fragment.statements, (*zeros, *nothing.statements))]
+    text = "\n".join([f"if ({node.dim(size)} > 0) {{", blocks[0], "} else {", blocks[1], "}"])
+    return replace(fragment, statements=(text,)) + replace(nothing, statements=())
 
 
 # --- permutations ------------------------------------------------------------------------------------------------
