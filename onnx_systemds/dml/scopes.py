@@ -146,13 +146,14 @@ class Mentioned(NamedTuple):
     """What stands in a part of a script, in the order of the text.
 
     variables: those that it reads, each as often as it is there; names: the same as a set. functions: those called.
-    operations: operators, calls and slices.
+    operations: operators, calls and slices. has_text: whether there are literals of text.
     """
 
     variables: tuple[str, ...]
     functions: tuple[str, ...]
     operations: tuple[tree.Binary | tree.Call | tree.Indexed, ...]
     names: Names
+    has_text: bool
 
 
 @once
@@ -161,6 +162,7 @@ def mentioned(part: tree.Node) -> Mentioned:
     variables: list[str] = []
     functions: list[str] = []
     operations: list[tree.Binary | tree.Call | tree.Indexed] = []
+    has_text = False
     for node in tree.walk(part):
         if isinstance(node, tree.Name):
             variables.append(node.name)
@@ -170,7 +172,9 @@ def mentioned(part: tree.Node) -> Mentioned:
                 functions.append(node.function)
             elif isinstance(node, tree.Indexed):
                 variables.append(node.name)
-    return Mentioned(tuple(variables), tuple(functions), tuple(operations), frozenset(variables))
+        elif isinstance(node, tree.StringLiteral):
+            has_text = True
+    return Mentioned(tuple(variables), tuple(functions), tuple(operations), frozenset(variables), has_text)
 
 
 def live_after_each(block: tree.Block, live_after: Names) -> dict[int, Names]:

@@ -10,13 +10,20 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.dml.scopes import is_call, mentioned
 from onnx_systemds.importing.script import Script, with_functions
 
 
 def with_single_shapes(script: Script) -> Script:
     """The script whose functions give no matrix two shapes in one expression; specialised is the script as it was."""
-    return with_functions(script, tuple(rewritten(function, _reshaped_once) for function in script.functions))
+    return with_functions(script, tuple(
+        rewritten(function, _reshaped_once) if _has_two_shapes(function) else function for function in script.functions
+    ))
+
+
+def _has_two_shapes(function: tree.Function) -> bool:
+    """Whether a statement has several calls of matrix, so that one may be in another."""
+    return any(mentioned(statement).functions.count("matrix") > 1 for statement in function.body)
 
 
 def _reshaped_once(node: tree.Node) -> tree.Node:

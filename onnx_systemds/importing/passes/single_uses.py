@@ -48,7 +48,7 @@ class _Joining:
         apart: frozenset[str],
     ) -> None:
         self.function, self.others, self.impure, self.apart = function, others, impure, apart
-        self.counts = Counter(name for statement in function.body for name in mentioned(statement).variables)
+        self.reads = Counter(name for statement in function.body for name in _read(statement))
         self.changes = Counter(name for statement in function.body for name in assigned((statement,)))
         self.changes.update(parameter.name for parameter in function.parameters)
         self.kept = results(function)
@@ -79,18 +79,21 @@ class _Joining:
     def _may_move(self, statement: tree.Assign) -> bool:
         """Whether what a statement assigns is a matrix that is read once, and the same wherever it is calculated."""
         name, value = statement.target.name, statement.value
-        if self.counts[name] != 2 or name in self.kept or statement.comments is not tree.NO_COMMENTS:
+        if self.reads[name] != 1 or name in self.kept or statement.comments is not tree.NO_COMMENTS:
             return False
         if statement.accumulate or self.kinds.get(name) != MATRIX or is_load(value) or is_entry(value):
             return False
         found = mentioned(value)
-        if not found.names:
+        if not found.names or found.has_text:
             return False  # a constant is called what it is
         if not self.impure.isdisjoint(found.functions) or not self.apart.isdisjoint(found.functions):
             return False
-        return self.changes[name] == 1 and all(self.changes[read] <= 1 for read in found.names) and not any(
-            isinstance(node, tree.StringLiteral) for node in tree.walk(value)
-        )
+        return self.changes[name] == 1 and all(self.changes[read] <= 1 for read in found.names)
+
+
+def _read(statement: tree.Statement) -> tuple[str, ...]:
+    """The variables that a statement reads, or changes in part."""
+    return mentioned(statement.value if assigns_variable(statement) else statement).variables
 
 
 def _joined(first: tree.Statement | None, second: tree.Assign, apart: frozenset[str]) -> tree.Assign | None:
@@ -107,7 +110,7 @@ def _joined(first: tree.Statement | None, second: tree.Assign, apart: frozenset[
             return None
         if isinstance(node, tree.Indexed) and node.name == name:
             return None
-    value = rewritten(second.value, lambda node: first.value if node == tree.Name(name) else node)
+    value = rewritten(second.value, lambda node: first.value if type(node) is tree.Name and node.name == name else node)
     together = replace(second, value=value, origin=JoinedOrigin(tuple(split_joined((first, second)))))
     one, other, both = map(_lines, (first, second, together))
     return together if both < one + other and both <= max(one, other, _MOST_LINES) else None

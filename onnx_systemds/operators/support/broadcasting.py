@@ -85,7 +85,7 @@ def _all_of(size: Dim, place: int, given: Iterable[Dims]) -> Dim:
 
 def _is_one_of(dim: Dim, size: Dim) -> bool:
     """Whether it is 1 where the size is not 0, else 0, as the last of so many elements is: ``x[-1:]`` beside ``x``."""
-    if isinstance(dim, int) or isinstance(size, int):
+    if isinstance(dim, int) or isinstance(size, int) or dim == size:
         return False
     return dim in (minimum(size, 1), size - maximum(0, size - 1))
 
