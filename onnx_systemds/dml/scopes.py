@@ -125,6 +125,11 @@ def is_call(node: object, *functions: str) -> TypeGuard[tree.Call]:
     return isinstance(node, tree.Call) and node.function in functions
 
 
+def is_reshape(node: object) -> TypeGuard[tree.Call]:
+    """Whether it is ``matrix(value, rows=.., cols=..)``, which `rewrite.reshaped` makes; the value may be a number."""
+    return is_call(node, "matrix") and [argument.name for argument in node.arguments] == [None, "rows", "cols"]
+
+
 def operand_of(node: object, *functions: str) -> tree.Expression | None:
     """The first operand of calls of these functions in each other; None for anything else."""
     for function in functions:

@@ -6,11 +6,10 @@ So it is where a node gives its result in a form of its own, and what reads it w
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import is_call, mentioned
+from onnx_systemds.dml.scopes import is_reshape, mentioned
 from onnx_systemds.importing.script import Script, with_functions
 
 
@@ -27,10 +26,6 @@ def _has_two_shapes(function: tree.Function) -> bool:
 
 
 def _reshaped_once(node: tree.Node) -> tree.Node:
-    if not _is_reshape(node) or not _is_reshape(inner := node.arguments[0].value):
+    if not is_reshape(node) or not is_reshape(inner := node.arguments[0].value):
         return node
     return replace(node, arguments=(inner.arguments[0], *node.arguments[1:]))
-
-
-def _is_reshape(node: tree.Node) -> TypeGuard[tree.Call]:
-    return is_call(node, "matrix") and [argument.name for argument in node.arguments] == [None, "rows", "cols"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import reshaped, rewritten
-from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.dml.scopes import is_reshape
 
 _ONE = tree.IntLiteral(1)
 _FILLS = (tree.IntLiteral, tree.DoubleLiteral, tree.StringLiteral, tree.Unary, tree.Constant)
@@ -39,9 +39,8 @@ def _merged(node: tree.Node) -> tree.Node:
 
 def _parts(node: tree.Expression) -> tuple[tree.Expression, tree.Expression | None, tree.Expression | None]:
     """The operand, rows and columns of a reshape; the expression itself and None, None if it is no reshape."""
-    if is_call(node, "matrix") and len(node.arguments) == 3:
-        value, *sizes = node.arguments
-        is_shaped = value.name is None and [size.name for size in sizes] == ["rows", "cols"]
-        if is_shaped and not isinstance(value.value, _FILLS):
-            return value.value, sizes[0].value, sizes[1].value
+    if is_reshape(node):
+        value, rows, cols = (argument.value for argument in node.arguments)
+        if not isinstance(value, _FILLS):
+            return value, rows, cols
     return node, None, None
