@@ -18,6 +18,23 @@ TYPES = {"float": TensorProto.FLOAT, "double": TensorProto.DOUBLE, "int64": Tens
           "uint32": TensorProto.UINT32}
 
 
+class Parts:
+    """Nodes and constants of a graph in the making, numbered in their order."""
+
+    nodes: list[NodeProto]
+    constants: list[TensorProto]
+
+    def constant(self, value: Any, dtype: Any = np.int64) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
+        return name
+
+
 @dataclass(frozen=True)
 class Known:
     """A value of the graph: its element type and its dims, of which some are symbols."""

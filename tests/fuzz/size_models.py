@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper
 
 from onnx_systemds.engine import Session
 from tests.fuzz.drawing import Draw
 from tests.fuzz.finding import Finding
+from tests.fuzz.graph_builder import Parts
 from tests.fuzz.judging import ModelCase, check_model
 
 _OPSET = 17
@@ -24,7 +25,7 @@ _LARGEST = 6
 
 
 @dataclass
-class _Sizes:
+class _Sizes(Parts):
     """A graph in the making. sizes: single integers; lists: columns of them with their lengths; tensors: with their ranks.
 
     dims: the sizes of the input, by which there is always a quotient.
@@ -37,16 +38,6 @@ class _Sizes:
     sizes: list[str] = field(default_factory=list)
     lists: list[tuple[str, int]] = field(default_factory=list)
     tensors: list[tuple[str, int]] = field(default_factory=list)
-
-    def constant(self, value: Any, dtype: Any = np.int64) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return name
-
-    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
-        return name
 
     def size(self) -> str:
         """A single integer: one that is computed, or a small one."""

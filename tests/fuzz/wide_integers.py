@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper
 
 from onnx_systemds.engine import Session
 from tests.fuzz.drawing import Array, Draw
 from tests.fuzz.finding import Finding
-from tests.fuzz.graph_builder import TYPES
+from tests.fuzz.graph_builder import TYPES, Parts
 from tests.fuzz.judging import ModelCase, check_model
 
 _OPSET = 18
@@ -21,7 +20,7 @@ _NARROW = ("int32", "uint32", "int8", "uint8", "bool", "float", "double")
 
 
 @dataclass
-class _Made:
+class _Made(Parts):
     """A graph in the making; values: names with their types, all of the dims of the input, or one more vector's."""
 
     draw: Draw
@@ -30,16 +29,6 @@ class _Made:
     nodes: list[NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
     values: list[tuple[str, str]] = field(default_factory=list)
-
-    def constant(self, value: Any, dtype: Any) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return name
-
-    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
-        return name
 
     def wide(self) -> str:
         return self.draw.one(*(name for name, dtype in self.values if dtype == self.kind))
