@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from onnx_systemds.exporting.passes.stacks import exchanged_axes
+from onnx_systemds.exporting.passes.stacks import common_factors, exchanged_axes
+from onnx_systemds.inference.dims import Dims
 from tests.exporting.export_harness import Array, assert_close, run_model
 from tests.exporting.test_idioms import exported, operators
 
@@ -26,9 +29,19 @@ def test_an_order_without_axes(places: list[int]) -> None:
     assert exchanged_axes(np.array(places)) is None
 
 
-def turned(body: str) -> tuple[list[str], Array, Array]:
-    """The operators of a model of 6 x 4, its input, and what it gives."""
-    model = exported(body, dims="6,4")
+SPLITS = [((24, 16), (2, 192), 1, 1, ((2, 12, 16), 2, 1)), ((24, 16), (24, 16), 1, 0, ((24, 16), 1, 0)),
+          ((2, 192), (24, 16), 1, 1, ((2, 12, 16), 1, 2)), ((6, 1), (2, 3, 1), 1, 1, ((2, 3), 2, 1)),
+          ((6, 4), (4, 6), 0, 0, None), ((0, 4), (4, 0), 0, 0, None), ((6,), (4,), 0, 0, None)]
+
+
+@pytest.mark.parametrize(("one", "other", "axis", "other_axis", "wanted"), SPLITS)
+def test_common_factors(one: Dims, other: Dims, axis: int, other_axis: int, wanted: object) -> None:
+    assert common_factors(one, other, axis, other_axis) == wanted
+
+
+def turned(body: str, dims: str = "6,4") -> tuple[list[str], Array, Array]:
+    """The operators of a model of a matrix of 6 x 4, its input, and what it gives."""
+    model = exported(body, dims=dims)
     data = np.random.default_rng(5).normal(size=(6, 4))
     return operators(model), data, run_model(model, {"X": data})["Y"]
 
@@ -62,3 +75,48 @@ def test_parts_in_another_order_are_no_stack() -> None:
     blocks = data.reshape(3, 2, 4)
     assert used.count("MatMul") == 3
     assert_close(found, (blocks @ blocks[[1, 0, 2]].transpose(0, 2, 1)).reshape(6, 2), 1e-6, "order")
+
+
+def heads(x: Array) -> Array:
+    return x.reshape(6, 2, 2).transpose(1, 0, 2)
+
+
+PARTS: list[tuple[str, str, str, Callable[[Array], Array], list[str]]] = [
+    ("columns below one another", "Y = rbind(X[, 1:2], X[, 3:4])", "N,4", lambda x: heads(x).reshape(12, 2),
+     ["Reshape", "Transpose", "Reshape"]),
+    ("rows beside one another", "Y = cbind(X[1:2, ], X[3:4, ], X[5:6, ])", "6,4",
+     lambda x: x.reshape(3, 2, 4).transpose(1, 0, 2).reshape(2, 12), ["Reshape", "Transpose", "Reshape"]),
+    ("of another shape", "Y = cbind(matrix(X[, 1:2], rows=3, cols=4), matrix(X[, 3:4], rows=3, cols=4))", "6,4",
+     lambda x: heads(x).reshape(2, 3, 4).transpose(1, 0, 2).reshape(3, 8), ["Reshape", "Transpose", "Reshape"]),
+    ("of a range", "Y = rbind(X[, 2], X[, 3], X[, 4])", "N,4", lambda x: x[:, 1:].T.reshape(18, 1),
+     ["Slice", "Transpose", "Reshape"]),
+    ("of a range of rows", "Y = rbind(matrix(X[2:3, ], rows=4, cols=2), matrix(X[4:5, ], rows=4, cols=2))", "6,4",
+     lambda x: x[1:5].reshape(8, 2), ["Slice", "Reshape"]),
+    ("in another order", "Y = rbind(X[, 3:4], X[, 1:2])", "N,4", lambda x: heads(x)[::-1].reshape(12, 2),
+     ["Slice", "Slice", "Concat"]),
+    ("with a gap", "Y = rbind(X[, 1], X[, 3])", "N,4", lambda x: x[:, ::2].T.reshape(12, 1), ["Slice", "Slice", "Concat"]),
+    ("used again", "A = X[, 1:2]\nY = rbind(A, X[, 3:4]) * sum(A)", "N,4",
+     lambda x: heads(x).reshape(12, 2) * x[:, :2].sum(), ["Slice", "Slice", "Concat", "ReduceSum", "Mul"]),
+    ("products of columns", "Y = rbind(X[, 1:2] %*% t(X[, 1:2]), X[, 3:4] %*% t(X[, 3:4]))", "6,4",
+     lambda x: (heads(x) @ heads(x).transpose(0, 2, 1)).reshape(12, 6),
+     ["Reshape", "Transpose", "Transpose", "MatMul", "Reshape"]),
+    ("products side by side", "Y = cbind(t(X[, 1:2]) %*% X[, 1:2], t(X[, 3:4]) %*% X[, 3:4])", "6,4",
+     lambda x: (heads(x).transpose(0, 2, 1) @ heads(x)).transpose(1, 0, 2).reshape(2, 4),
+     ["Reshape", "Transpose", "Transpose", "MatMul", "Transpose", "Reshape"]),
+    ("shares that are divided last", "E = exp(X - rowMaxs(X))\nY = (E %*% t(X)) / rowSums(E)", "N,4",
+     lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True) @ x.T, ["Transpose", "Softmax", "MatMul"]),
+    ("shares of stacks", "E = exp(X - rowMaxs(X))\nP = rbind(E[1:3, ] %*% t(X[1:3, ]), E[4:6, ] %*% t(X[4:6, ]))\n"
+     "Y = P / rowSums(E)", "6,4",
+     lambda x: (np.exp(x) / np.exp(x).sum(1, keepdims=True)).reshape(2, 3, 4).__matmul__(
+         x.reshape(2, 3, 4).transpose(0, 2, 1)).reshape(6, 3),
+     ["Reshape", "Transpose", "Softmax", "Reshape", "MatMul", "Reshape"]),
+    ("powers that may be too large", "E = exp(X)\nY = (E %*% t(X)) / rowSums(E)", "N,4",
+     lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True) @ x.T, ["Exp", "Transpose", "MatMul", "ReduceSum", "Div"]),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "dims", "wanted", "nodes"), PARTS, ids=[row[0] for row in PARTS])
+def test_consecutive_parts(name: str, body: str, dims: str, wanted: Callable[[Array], Array], nodes: list[str]) -> None:
+    used, data, found = turned(body, dims)
+    assert used == nodes
+    assert_close(found, wanted(data), 1e-6, name)

@@ -166,6 +166,33 @@ def softmax(fusing: Fusing, node: Node) -> bool:
     return fusing.become(node, "Softmax", [source], axis=axis)
 
 
+def softmax_of_product(fusing: Fusing, node: Node) -> bool:
+    """``E %*% V / rowSums(E)`` with ``E = exp(S - rowMaxs(S))``, also where E and the product are seen as stacks."""
+    product, total = node.operand(0), node.operand(1)
+    shape, summed = fusing.single(product, "Reshape"), fusing.single(total, "ReduceSum")
+    made = fusing.single(product if shape is None else shape.inputs[0], "MatMul")
+    axis = only_axis(summed)
+    if made is None or summed is None or axis is None:
+        return False
+    powers, view = summed.operand(), fusing.single(made.inputs[0], "Reshape")
+    if (made.operand() if view is None else view.inputs[0]) is not powers or fusing.uses[powers] != 2:
+        return False
+    raised = made_by(powers, "Exp")
+    source = powers if raised is None else activations.unlowered(raised.operand(), axis)
+    is_by_rows = axis == powers.rank - 1 and made.operand().dims[-1] == powers.dims[-1]
+    is_by_rows = is_by_rows and product.dims == (*powers.dims[:-1], made.outputs[0].dims[-1]) == node.outputs[0].dims
+    if raised is None or source is raised.inputs[0] or not is_by_rows:
+        return False
+    shares = fusing.inserted(node, "Softmax", [source], Tensor(powers.kind, powers.dims), {"axis": axis})
+    if view is not None:
+        stack = Tensor(powers.kind, made.operand().dims)
+        shares = fusing.inserted(node, "Reshape", [shares, view.inputs[1]], stack, view.attributes)
+    if shape is None:
+        return fusing.become(node, "MatMul", [shares, made.inputs[1]])
+    products = fusing.inserted(node, "MatMul", [shares, made.inputs[1]], Tensor(product.kind, made.outputs[0].dims))
+    return fusing.become(node, "Reshape", [products, shape.inputs[1]], **shape.attributes)
+
+
 def _exponents(fusing: Fusing, powers: Tensor, place: Node) -> Tensor | None:
     """Return S of ``exp(S)``, also with constants beside it, as of a class whose scores are 0; else None."""
     made = powers.node
@@ -211,8 +238,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid),
     "Mul": (convolution_joins.scaled, idioms.gelu, idioms.normalized_scaled, simplifications.moved_back,
             extreme_factors.scaled_product),
-    "Div": (single_numbers.inverse, convolution_joins.divided, softmax, idioms.layer_normalization, idioms.unit_rows,
-            activations.tangent, extreme_factors.scaled_product),
+    "Div": (single_numbers.inverse, convolution_joins.divided, softmax, softmax_of_product,
+            idioms.layer_normalization, idioms.unit_rows, activations.tangent, extreme_factors.scaled_product),
     "MatMul": (extreme_factors.product_of_scaled,),
     "Log": (activations.log_softmax, activations.softplus, activations.log_cosh),
     "Where": (simplifications.chosen_truths, activations.rectified),
@@ -220,7 +247,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Transpose": (turned,),
     "Gather": (texts, arg_extremes.arg_extreme_of_product),
     "ArgMax": (arg_extremes.arg_extreme_of_mask,),
-    "Concat": (convolution_joins.grouped, stacks.stacked),
+    "Concat": (convolution_joins.grouped, stacks.stacked, stacks.joined_parts),
     "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged,
                 single_numbers.reshaped_before),
     "Slice": (chosen, simplifications.counted_back, single_numbers.cell),

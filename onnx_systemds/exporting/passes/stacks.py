@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, cut_of, made_by
+from onnx_systemds.exporting.graph.nodes import Array, Node, Tensor, cut_of, made_by
 from onnx_systemds.exporting.passes.fusing import Fusing
-from onnx_systemds.inference.dims import Dims
+from onnx_systemds.inference.dims import Dim, Dims, divide_exactly
 
 
 def exchanged(fusing: Fusing, node: Node) -> bool:
@@ -56,45 +58,153 @@ def exchanged_axes(places: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | N
     return (dims, order) if (moved == places).all() else None
 
 
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Parts of `source` with the dims `part` that follow one another along an axis, from `first` on."""
+
+    source: Tensor
+    part: Dims
+    axis: int
+    first: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Of each part, along the axis."""
+        found = self.part[self.axis]
+        assert isinstance(found, int)
+        return found
+
+    def whole(self, fusing: Fusing, node: Node) -> Tensor:
+        """Return all parts in one, maybe by a Slice before a node."""
+        dims = (*self.part[: self.axis], self.size * self.count, *self.part[self.axis + 1 :])
+        if dims == self.source.dims:
+            return self.source
+        ends = (self.first, self.first + self.size * self.count, self.axis)
+        bounds = [fusing.builder.constant([end]) for end in ends]
+        return fusing.inserted(node, "Slice", [self.source, *bounds], Tensor(self.source.kind, dims))
+
+
+def cut_up(parts: Sequence[Tensor | None]) -> Cut | None:
+    """Return how one tensor is cut into these parts, None where it is not."""
+    made = [node for part in parts if (node := made_by(part, "Slice")) is not None]
+    bounds = [cut for node in made if (cut := cut_of(node)) is not None]
+    if len(parts) < 2 or len(bounds) < len(parts) or len({node.inputs[0] for node in made}) > 1:
+        return None
+    first, _, axis = bounds[0]
+    dims = made[0].outputs[0].dims
+    size = dims[axis]
+    if not isinstance(size, int) or first < 0 or any(node.outputs[0].dims != dims for node in made):
+        return None
+    if any(cut != (first + place * size, first + (place + 1) * size, axis) for place, cut in enumerate(bounds)):
+        return None
+    return Cut(made[0].operand(), dims, axis, first, len(parts))
+
+
+def joined_parts(fusing: Fusing, node: Node) -> bool:
+    """Parts of one tensor that follow one another, each maybe with other dims, joined along another axis."""
+    shapes = [fusing.single(part, "Reshape") for part in node.inputs]
+    own: list[Tensor | None] = [each.inputs[0] for each in shapes if each is not None]
+    parts = own if len(own) == len(node.inputs) else list(node.inputs)
+    is_alike = len({part.dims for part in node.inputs if part is not None}) == 1
+    cut = cut_up(parts) if is_alike and all(fusing.single(part, "Slice") for part in parts) else None
+    split = None if cut is None else common_factors(cut.part, node.operand().dims, cut.axis, node.integer("axis"))
+    if cut is None or split is None:
+        return False
+    factors, place, target = split
+    view = (*factors[:place], cut.count, *factors[place:])
+    whole = cut.whole(fusing, node)
+    fewer = len(parts) * (2 if parts is own else 1) - (2 if whole is cut.source else 3)
+    is_told = sum(not isinstance(dim, int) for dim in view) < 2  # of two that are open one may be 0
+    source = fusing.viewed(whole, view, node) if fewer >= 0 and is_told else None
+    if source is None:
+        return False
+    fusing.uses[cut.source] -= cut.count - 1
+    if place == target:
+        return fusing.become(node, "Reshape", [source, fusing.builder.target(source, node.outputs[0].dims)])
+    perm = [axis for axis in range(len(view)) if axis != place]
+    perm.insert(target, place)
+    moved = tuple(view[axis] for axis in perm)
+    if moved == node.outputs[0].dims:
+        return fusing.become(node, "Transpose", [source], perm=tuple(perm))
+    return fusing.become_reshaped(node, "Transpose", [source], Tensor(source.kind, moved), {"perm": tuple(perm)})
+
+
+def common_factors(one: Dims, other: Dims, axis: int, other_axis: int) -> tuple[Dims, int, int] | None:
+    """Return the sizes of which the dims of both are products; and before which one an axis of either begins."""
+    factors: list[Dim] = []
+    left, right = list(one), list(other)
+    begins: list[list[int]] = [[], []]
+    rest: list[Dim] = [1, 1]
+    while left or right or rest != [1, 1]:
+        for place, dims in enumerate((left, right)):
+            while dims and rest[place] == 1:
+                begins[place].append(len(factors))
+                rest[place] = dims.pop(0)
+        quotients = divide_exactly(rest[0], rest[1]), divide_exactly(rest[1], rest[0])
+        if 0 in rest or (1 in rest and rest != [1, 1]) or quotients == (None, None):
+            return None
+        factor = rest[0] if quotients[0] is None else rest[1]
+        if factor != 1:
+            factors.append(factor)
+        rest = [1 if quotients[0] is None else quotients[0], 1 if quotients[1] is None else quotients[1]]
+    return tuple(factors), begins[0][axis], begins[1][other_axis]
+
+
 def stacked(fusing: Fusing, node: Node) -> bool:
-    """Products of as many parts, of the same height, of the rows of two matrices, one below the other."""
+    """Products of as many parts, of the same size, of two matrices, one below the other or side by side."""
     made = [fusing.single(part, "MatMul") for part in node.inputs]
     products = [each for each in made if each is not None]
-    if node.attributes["axis"] != 0 or len(products) < max(len(made), 2):
+    if len(products) < max(len(made), 2) or node.outputs[0].rank != 2:
         return False
-    operands = [_parts([each.inputs[place] for each in products]) for place in (0, 1)]
-    if operands[0] is None or operands[1] is None:
-        return False
+    cuts = [_turned_cut(fusing, [each.inputs[place] for each in products]) for place in (0, 1)]
     views: list[Tensor] = []
-    known: dict[Tensor, Tensor | None] = {}
-    for x, turned in operands:  # type: ignore[misc]
-        if x not in known:
-            known[x] = fusing.viewed(x, (len(products), x.dims[0] // len(products), x.dims[1]), node)
-        view = known[x]
+    known: dict[tuple[Tensor, int], Tensor | None] = {}
+    uses: Counter[Tensor] = Counter()
+    for found in cuts:
+        if found is None:
+            return False
+        cut, turned, used = found
+        key, dims = (cut.source, cut.axis), cut.source.dims
+        if dims[cut.axis] != cut.size * cut.count:
+            return False
+        if key not in known:
+            parts = (*dims[: cut.axis], cut.count, cut.size, *dims[cut.axis + 1 :])
+            known[key] = fusing.viewed(cut.source, parts, node)
+            uses[cut.source] += 1
+        view = known[key]
         if view is None:
             return False
-        if turned:
-            moved = Tensor(FLOAT, (view.dims[0], view.dims[2], view.dims[1]))
-            view = fusing.inserted(node, "Transpose", [view], moved, {"perm": (0, 2, 1)})
-        views.append(view)
-    dims: Dims = (len(products), views[0].dims[1], views[1].dims[2])
-    return fusing.become_reshaped(node, "MatMul", views, Tensor(FLOAT, dims))
+        uses[view] += 1
+        uses[cut.source] -= used
+        order = (cut.axis, *(axis for axis in range(3) if axis != cut.axis))
+        views.append(_moved(fusing, node, view, (order[0], order[2], order[1]) if turned else order))
+    kind = node.outputs[0].kind
+    whole = Tensor(kind, (len(products), views[0].dims[1], views[1].dims[2]))
+    fusing.uses.update({**uses, whole: 1})
+    if node.attributes["axis"] == 0:
+        return fusing.become_reshaped(node, "MatMul", views, whole)
+    beside = Tensor(kind, (whole.dims[1], whole.dims[0], whole.dims[2]))
+    product = fusing.inserted(node, "MatMul", views, whole)
+    return fusing.become_reshaped(node, "Transpose", [product], beside, {"perm": (1, 0, 2)})
 
 
-def _parts(parts: Sequence[Tensor | None]) -> tuple[Tensor, bool] | None:
-    """Return the matrix whose rows are cut into these parts, and whether each is transposed; None for others."""
+def _moved(fusing: Fusing, node: Node, view: Tensor, perm: tuple[int, ...]) -> Tensor:
+    """Return a tensor with its axes in another order, made before a node."""
+    if perm == tuple(range(len(perm))):
+        return view
+    dims = tuple(view.dims[axis] for axis in perm)
+    return fusing.inserted(node, "Transpose", [view], Tensor(view.kind, dims), {"perm": perm})
+
+
+def _turned_cut(fusing: Fusing, parts: Sequence[Tensor | None]) -> tuple[Cut, bool, int] | None:
+    """Return how a matrix is cut into these parts, whether each is transposed, and how many have no other use."""
     turned = [node for part in parts if (node := made_by(part, "Transpose")) is not None]
     if turned and len(turned) < len(parts):
         return None
-    source: Tensor | None = None
-    for place, part in enumerate([node.inputs[0] for node in turned] if turned else parts):
-        node = made_by(part, "Slice")
-        if node is None or part is None or part.rank != 2:
-            return None
-        x, height = node.inputs[0], part.dims[0]
-        source = x if source is None else source
-        if x is None or x is not source or not isinstance(height, int) or x.dims[0] != height * len(parts):
-            return None
-        if cut_of(node) != (place * height, (place + 1) * height, 0):
-            return None
-    return None if source is None else (source, bool(turned))
+    own = [node.inputs[0] for node in turned] if turned else parts
+    cut = cut_up(own)
+    if cut is None or cut.source.rank != 2:
+        return None
+    used = sum(all(fusing.uses[each] == 1 for each in pair if each is not None) for pair in zip(parts, own))
+    return cut, bool(turned), used
