@@ -63,13 +63,12 @@ class GraphEditor:
         dtype = self.initializers[conv.inputs[1]].dtype
         node = replace(conv, **changes)
         names = f"{node.outputs[0]}/filters", f"{node.outputs[0]}/bias"
-        with np.errstate(all="ignore"):
-            held = filters.astype(dtype), bias.astype(dtype)
-            lost = np.abs(held[0] - filters).reshape(len(filters), -1).max(1, initial=0)
-            most = np.finfo(dtype).eps * np.abs(filters).reshape(len(filters), -1).max(1, initial=0)
-        if not (np.all(lost <= most) and np.isfinite(held[1]).all()):
+        held = narrowed(filters, dtype)
+        with np.errstate(over="ignore"):
+            added = bias.astype(dtype)
+        if held is None or not np.isfinite(added).all():
             return None
-        self.initializers |= dict(zip(names, held))
+        self.initializers |= dict(zip(names, (held, added)))
         return replace(node, inputs=(node.inputs[0], *names))
 
     def graph(self) -> Graph:
@@ -78,6 +77,15 @@ class GraphEditor:
         if len(left) == len(self.nodes) and all(map(operator.is_, left, self._graph.nodes)):
             return self._graph
         return replace(self._graph, nodes=left, initializers=self.initializers)
+
+
+def narrowed(weights: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Weights in a narrower type; None where one loses more than the largest of its row in the first axis may."""
+    with np.errstate(all="ignore"):
+        held = weights.astype(dtype)
+        lost = np.abs(held - weights).reshape(len(weights), -1).max(1, initial=0)
+        most = np.finfo(dtype).eps * np.abs(weights).reshape(len(weights), -1).max(1, initial=0)
+    return held if np.all(lost <= most) else None
 
 
 PRODUCTS = (("", "Mul"), ("", "Div"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,15 +40,18 @@ def node(op_type: str, *inputs: str, to: str, **attributes: Any) -> Any:
 CONV = node("Conv", "X", "W", "b", to="c", pads=[1, 0, 1, 1])
 
 
-def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-4) -> str:
+def check(
+    nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-4, opset: int = 15,
+    contents: Mapping[str, Any] = CONSTANTS,
+) -> str:
     """Compare with onnxruntime, which does not optimise; the statements of the script, one on a line."""
     used = {name for made in nodes for name in made.input}
     constants = [numpy_helper.from_array(np.asarray(value, np.int64 if name == "shape" else np.float32), name)
-                 for name, value in CONSTANTS.items() if name in used]
+                 for name, value in contents.items() if name in used]
     graph = helper.make_graph(
         nodes, "folded", [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 4, 6, 5])],
         [onnx.ValueInfoProto(name=name) for name in outputs], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     model = onnx.shape_inference.infer_shapes(model)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -40,6 +40,14 @@ MODELS = {
         <float[1, 1, 1, 1] W = {2}, float[2] s = {3, 4}> { c = Conv(X, W) Y = Mul(c, s) }""",
     "convolution-folding, pads": """g (float[1, 1, 2, 2] X) => (float[1, 1, 4, 4] Y)
         <float[1, 1, 1, 1] W = {2}, float s = {3}> { c = Add(X, s) Y = Conv <pads = [1, 1, 1, 1]> (c, W) }""",
+    "product-folding": """g (float[4, 2] X) => (float[4, 1] Y) <float[2] s = {2, 3}, float[2, 1] W = {4, 5}>
+        { n = LayerNormalization(X, s) Y = MatMul(n, W) }""",
+    "product-folding, something else reads": """g (float[4, 2] X) => (float[4, 1] Y, float[4, 2] n)
+        <float[2] s = {2, 3}, float[2, 1] W = {4, 5}> { n = LayerNormalization(X, s) Y = MatMul(n, W) }""",
+    "product-folding, no constant": """g (float[4, 2] X) => (float[4, 1] Y)
+        <float[2] s = {2, 3}, float[2, 1] W = {4, 5}> { n = LayerNormalization(X, s, s) Y = MatMul(n, W) }""",
+    "product-folding, too narrow": """g (float[4, 2] X) => (float[4, 1] Y)
+        <float[2] s = {1e30, 1e30}, float[2, 1] W = {1e30, 1e30}> { n = LayerNormalization(X, s) Y = MatMul(n, W) }""",
     "gelu": """g (float[2] X) => (float[2] Y) <float root = {1.41421354}, float one = {1}, float half = {0.5}>
         { d = Div(X, root) e = Erf(d) a = Add(e, one) m = Mul(X, a) Y = Mul(m, half) }""",
     "gelu, other nodes also read": """g (float[2] X) => (float[2] Y, float[2] e)

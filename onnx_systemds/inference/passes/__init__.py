@@ -34,6 +34,7 @@ from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.needless_casts import drop_needless_casts
 from onnx_systemds.inference.passes.own_places import take_own_places
+from onnx_systemds.inference.passes.product_folding import fold_into_products
 from onnx_systemds.inference.passes.ramp_uses import use_ramps
 from onnx_systemds.inference.passes.ramps import follow_ramps
 from onnx_systemds.inference.passes.requantization import drop_requantization
@@ -63,6 +64,7 @@ GRAPH_PASSES: tuple[GraphPass, ...] = (
     join_gelu,
     drop_row_normalization,
     fold_into_convolutions,
+    fold_into_products,
     join_directions,
 )
 """Before types are known: simplifications of a whole graph (not with ``--no-simplify``, nor with a Gradient in it)."""
@@ -114,7 +116,9 @@ OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_P
 """The names of passes that a conversion can do without: those that simplify."""
 
 
-LAYER_CHANGING_PASSES = frozenset({name_of(fold_into_convolutions), name_of(sink_elementwise)})
+LAYER_CHANGING_PASSES = frozenset(
+    name_of(apply) for apply in (fold_into_convolutions, fold_into_products, sink_elementwise)
+)
 """Those after which layers, or their weights, are others than those that were trained."""
 
 

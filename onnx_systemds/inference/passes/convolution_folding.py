@@ -145,7 +145,7 @@ def _pads(conv: Node) -> bool:
 def _affine(editor: GraphEditor, node: Node, other: int, channels: int, rank: int) -> tuple[Array, Array] | None:
     """The factor and the shift, a number for each channel, by which a node changes its input of a rank."""
     if node.op_type == "BatchNormalization":
-        return _normalization(editor, node)
+        return normalization_row(editor, node)
     content = editor.initializers.get(node.inputs[other])
     if content is None or content.dtype.kind != "f" or content.ndim > rank or not np.isfinite(content).all():
         return None
@@ -159,8 +159,8 @@ def _affine(editor: GraphEditor, node: Node, other: int, channels: int, rank: in
     return {"Mul": (numbers, zeros), "Add": (ones, numbers), "Sub": (ones, -numbers)}[node.op_type]
 
 
-def _normalization(editor: GraphEditor, norm: Node) -> tuple[Array, Array] | None:
-    """Those of a BatchNormalization; None where something is not constant or it trains."""
+def normalization_row(editor: GraphEditor, norm: Node) -> tuple[Array, Array] | None:
+    """The factors and shifts of a BatchNormalization; None where something is not constant or it trains."""
     if norm.version < 7 or any(norm.outputs[1:]) or norm.attributes.get("training_mode"):
         return None
     if norm.attributes.get("spatial", 1) != 1 or any(name not in editor.initializers for name in norm.inputs[1:]):

@@ -102,7 +102,10 @@ def rms_normalization(node: NodeView) -> Fragment:
     axis = node.axis()
     view = split_view(dims, axis)
     x = node.view("X", view)
-    return node.result(f"{x} / {root_mean_square(node, x, view.cols)} * {trailing_operand(node, 1, dims, axis)}", view)
+    text = f"{x} / {root_mean_square(node, x, view.cols)}"
+    if not _is_known(node, 1, 1):
+        text += f" * {trailing_operand(node, 1, dims, axis)}"
+    return node.result(text, view)
 
 
 def _is_known(node: NodeView, position: int, number: int) -> bool:
