@@ -100,7 +100,7 @@ def _export_options(command: Command) -> Command:
                      help="Type and dims of an input; a name is a symbolic size. Repeatable."),
         click.option("--weight", "weights", multiple=True, metavar="NAME=FILE",
                      help="Bind a parameter, or a file that is read, to a matrix (csv, npy, npz, or SystemDS with its "
-                          ".mtd), or to a number. Repeatable."),
+                          ".mtd), to a number, to TRUE or FALSE, or to a text in double quotes. Repeatable."),
         click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
                      help="Value of the argument $NAME. Repeatable."),
         click.option("--result", "results", multiple=True, metavar="NAME", help="Export only this result. Repeatable."),
@@ -238,12 +238,16 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def _bound(text: str) -> Any:
-    """Return the path of a file, or the number itself where there is no such file."""
+    """Return the path of a file or, where there is none, the number, the boolean or the text that DML reads there."""
     if not text or not Path(text).exists():
         for kind in (int, float):
             try:
                 return kind(text)
             except ValueError:
                 continue
-        raise TranspileError("it is neither a file nor a number", text)
+        if text.upper() in ("TRUE", "FALSE"):
+            return text.upper() == "TRUE"
+        if len(text) > 1 and text[0] == text[-1] == '"':
+            return text[1:-1]
+        raise TranspileError("it is neither a file nor a number", text, "a text is written in double quotes")
     return Path(text)

@@ -180,8 +180,9 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
         return interface.input(name, frame=kind == "frame")
     if kind == "scalar" and parameter.type.value in ("int", "double", "boolean"):
         return interface.input(name, scalar_type=parameter.type.value)
+    value = '\'"text"\'' if kind == "scalar" else "FILE"
     raise UnsupportedCase(f"the parameter {name} is a {parameter.type} and must be bound to a value",
-                          hint=f"bind it: {name}=VALUE")
+                          hint=f"bind it: --weight {name}={value}")
 
 
 def _poison_reasons(evaluator: Evaluator) -> tuple[TranspileError, ...]:

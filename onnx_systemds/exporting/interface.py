@@ -164,7 +164,7 @@ class Interface:
             found = tuple(dims) if dims is not None else (symbol(f"{name}_rows"), symbol(f"{name}_cols"))
             tensor = self.graph.input(name, TEXT if frame else FLOAT, found)
             value: Value = FrameValue((tensor,)) if frame else Matrix(tensor, found[0], found[1])
-        elif spec.dims is None:
+        elif spec.dims is None or (scalar_type is not None and not spec.dims):
             value = self._scalar_input(name, spec)
         else:
             sizes = tuple(dim if isinstance(dim, int) else symbol(dim) for dim in spec.dims)

@@ -19,7 +19,7 @@ from onnx_systemds.exporting.export import export_script
 Array = np.ndarray[Any, np.dtype[Any]]
 _TRUTHS = {"TRUE": "1", "FALSE": "0"}
 _DTYPES: dict[str, Any] = {"tensor(double)": np.float64, "tensor(float)": np.float32, "tensor(string)": object,
-                           "tensor(float16)": np.float16}
+                           "tensor(float16)": np.float16, "tensor(int64)": np.int64}
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,17 @@ def test_command_writes_a_model(tmp_path: Path) -> None:
     np.testing.assert_allclose(run_model(model, {"X": np.ones((1, 2))})["Y"], [[12, 18]])
 
 
+def test_command_binds_texts_and_booleans_or_asks_for_scalars(tmp_path: Path) -> None:
+    """As DML writes them; dims of a scalar are none."""
+    script = tmp_path / "m.dml"
+    script.write_text('f = function(matrix[double] X, string how = "a", boolean less = FALSE, int k = 2) return (matrix[double] Y) {\n'
+                      '  Y = X * k\n  if (how == "b") { Y = Y + 1 }\n  if (less) { Y = -Y }\n}\n')
+    result = invoke(script, "--function", "f", "--weight", 'how="b"', "--weight", "less=TRUE", "--input", "k=int[]")
+    assert result.exit_code == 0, result.output
+    inputs = {"X": np.ones((1, 2), np.float32), "k": np.array(3)}
+    np.testing.assert_array_equal(run_model(onnx.load(tmp_path / "m.onnx"), inputs)["Y"], [[-4, -4]])
+
+
 def test_command_lists_functions(tmp_path: Path) -> None:
     (tmp_path / "m.dml").write_text(FUNCTION)
     for words in ((), ("--function", "f")):
