@@ -61,6 +61,8 @@ FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Se
      {}, lambda x: np.where(np.isnan(x), 7.0, x), ["IsNaN", "Where", "Add"]),
     ("missing, filled by a row", "Y = replace(target=X, pattern=NaN, replacement=0) + isNaN(X) * m", {"m": ROWS["m"]},
      lambda x: np.where(np.isnan(x), ROWS["m"], x), ["IsNaN", "Where"]),
+    *[(f"{name}, infinite", f"Y = imputeBy{name}Apply(X, 2 * X[1, ])", {}, lambda x: np.where(np.isnan(x), 2 * x[:1], x),
+       ["Slice", "Mul", "IsNaN", "Where"]) for name in ("Mean", "Median", "Mode")],
     ("best product", "Y = rowIndexMax(X %*% W + b)", {"W": STEEP, "b": ROWS["b"]},
      lambda x: last_best(x.astype(np.float32) @ STEEP.astype(np.float32) + ROWS["b"].astype(np.float32), 1),
      ["Gemm", "Clip", "IsNaN", "Where", "ArgMax", "Gather"]),

@@ -17,6 +17,17 @@ def impute_by_mode(ctx: Context, X: Matrix) -> tuple[Value, ...] | None:
     return ctx.matrix(ctx.g.where(x.apply("IsNaN"), modes, x)), ctx.matrix(modes)
 
 
+@library_function("builtin/imputeByMeanApply.dml", "m_imputeByMeanApply")
+@library_function("builtin/imputeByMedianApply.dml", "m_imputeByMedianApply")
+@library_function("builtin/imputeByModeApply.dml", "m_imputeByModeApply")
+def impute_apply(ctx: Context, X: Matrix, imputedVec: Matrix) -> Value | None:
+    """Each NaN replaced by the number of its column; an infinite one leaves the other rows as they are."""
+    if imputedVec.dims != (1, X.cols):
+        return None
+    x = ctx.flat(X)
+    return ctx.matrix(ctx.g.where(x.apply("IsNaN"), ctx.flat(imputedVec), x))
+
+
 def _modes(ctx: Context, x: Tensor) -> Tensor:
     """Return the most frequent category from 1 on of each column, the last of equal ones; 0 where there is none.
 
