@@ -26,10 +26,10 @@ class GraphEditor:
         self._uses.update(output.name for output in graph.outputs)
         self._producer = {name: position for position, node in enumerate(graph.nodes) for name in node.outputs if name}
 
-    def made_for(self, name: str) -> tuple[int, Node] | None:
-        """Position of the node that makes a value for one other node alone, and the node."""
+    def made_for(self, name: str, readers: int = 1) -> tuple[int, Node] | None:
+        """Position of the node that makes a value for one other node (or so many) alone, and the node."""
         position = self._producer.get(name)
-        node = None if position is None or self._uses[name] != 1 else self.nodes[position]
+        node = None if position is None or self._uses[name] != readers else self.nodes[position]
         return None if position is None or node is None else (position, node)
 
     def producer(self, name: str) -> Node | None:

@@ -40,6 +40,11 @@ MODELS = {
         <float[1, 1, 1, 1] W = {2}, float[2] s = {3, 4}> { c = Conv(X, W) Y = Mul(c, s) }""",
     "convolution-folding, pads": """g (float[1, 1, 2, 2] X) => (float[1, 1, 4, 4] Y)
         <float[1, 1, 1, 1] W = {2}, float s = {3}> { c = Add(X, s) Y = Conv <pads = [1, 1, 1, 1]> (c, W) }""",
+    "layer-normalization": """g (float[4, 2] X) => (float[4, 2] Y) <float two = {2}, float epsilon = {0.1}>
+        { q = Pow(X, two) v = ReduceMean <axes = [-1]> (q) e = Add(v, epsilon) r = Sqrt(e) Y = Div(X, r) }""",
+    "layer-normalization, other nodes also read": """g (float[4, 2] X) => (float[4, 2] Y, float[4, 1] r)
+        <float two = {2}, float epsilon = {0.1}>
+        { q = Pow(X, two) v = ReduceMean <axes = [-1]> (q) e = Add(v, epsilon) r = Sqrt(e) Y = Div(X, r) }""",
     "product-folding": """g (float[4, 2] X) => (float[4, 1] Y) <float[2] s = {2, 3}, float[2, 1] W = {4, 5}>
         { n = LayerNormalization(X, s) Y = MatMul(n, W) }""",
     "product-folding, something else reads": """g (float[4, 2] X) => (float[4, 1] Y, float[4, 2] n)

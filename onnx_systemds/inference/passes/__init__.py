@@ -32,6 +32,7 @@ from onnx_systemds.inference.passes.gelu import join_gelu
 from onnx_systemds.inference.passes.hard_swish import join_hard_swish
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
+from onnx_systemds.inference.passes.layer_normalization import join_layer_normalization
 from onnx_systemds.inference.passes.needless_casts import drop_needless_casts
 from onnx_systemds.inference.passes.own_places import take_own_places
 from onnx_systemds.inference.passes.product_folding import fold_into_products
@@ -63,6 +64,7 @@ GRAPH_PASSES: tuple[GraphPass, ...] = (
     join_hard_swish,
     join_gelu,
     drop_row_normalization,
+    join_layer_normalization,
     fold_into_convolutions,
     fold_into_products,
     join_directions,

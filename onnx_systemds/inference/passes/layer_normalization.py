@@ -1,0 +1,121 @@
+"""(x - mean) / sqrt(mean((x - mean)^2) + epsilon) becomes LayerNormalization, the same without means RMSNormalization.
+
+So exporters write them before opset 17 and 23, and some still do. The root divides, or its reciprocal is a factor.
+A product with a constant row after it is the scale, a sum of that with one the bias.
+Condition: the means are those of the last axis, which has the number -1, epsilon has rank 0, and no other node reads
+what is in between. Reason: the script says what it is, and other passes know it (`product_folding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_systemds.inference.notes import Notes
+from onnx_systemds.model.graph_editor import GraphEditor
+from onnx_systemds.model.ir import Graph, Node
+
+RULE = "layer-normalization"
+NEEDS = ("Sqrt",)
+_VERSIONS = {"LayerNormalization": 17, "RMSNormalization": 23}
+
+
+def join_layer_normalization(graph: Graph, notes: Notes) -> Graph:
+    """What is divided by the root of its mean square is an RMSNormalization, or a LayerNormalization."""
+    editor = GraphEditor(graph)
+    for position, node in enumerate(graph.nodes):
+        for x, root, before in _quotients(editor, node):
+            normalized = _normalization(editor, node, x, root)
+            if normalized is not None:
+                gone = [*before, *normalized[1]]
+                editor.put(position, normalized[0], gone)
+                notes.fired(RULE, node, f"with the {len(gone)} nodes before it")
+                break
+        else:
+            _take_row(editor, position, node)
+    for root_node in filter(None, editor.nodes):
+        if root_node.identity == ("", "Sqrt") and _mean_square(editor, root_node) is not None:
+            notes.left(RULE, root_node, "it divides other values, or other nodes also read an intermediate value")
+    return editor.graph()
+
+
+def _quotients(editor: GraphEditor, node: Node) -> Iterator[tuple[str, str, list[int]]]:
+    """What a node divides, the divisor, and the position of the node that makes its reciprocal."""
+    if node.identity == ("", "Div"):
+        yield (*node.inputs, [])  # type: ignore[misc]
+    for x, factor in (node.inputs, node.inputs[::-1]) if node.identity == ("", "Mul") else ():
+        made = editor.made_for(factor)
+        if made is not None and made[1].identity == ("", "Reciprocal"):
+            yield x, made[1].inputs[0], [made[0]]
+        elif made is not None and made[1].identity == ("", "Div") and editor.number(made[1].inputs[0]) == 1:
+            yield x, made[1].inputs[1], [made[0]]
+
+
+def _normalization(editor: GraphEditor, node: Node, x: str, divisor: str) -> tuple[Node, list[int]] | None:
+    """The normalization that divides ``x``, and the positions of the nodes before it that it makes needless."""
+    root = editor.made_for(divisor)
+    found = _mean_square(editor, root[1]) if root is not None and root[1].identity == ("", "Sqrt") else None
+    if root is None or found is None or found[0] != x:
+        return None
+    epsilon = editor.initializers[found[1]]
+    gone = [root[0], *found[2]]
+    op_type = "RMSNormalization"
+    centred = editor.made_for(x, readers=2)
+    mean = editor.made_for(centred[1].inputs[1]) if centred is not None and centred[1].identity == ("", "Sub") else None
+    if centred is not None and mean is not None and _is_mean(editor, mean[1], centred[1].inputs[0]):
+        op_type, x = "LayerNormalization", centred[1].inputs[0]
+        gone += [centred[0], mean[0]]
+    ones = f"{node.outputs[0]}/ones"
+    editor.initializers[ones] = np.ones(1, epsilon.dtype)
+    attributes = {"axis": -1, "epsilon": float(epsilon)}
+    return node.inner(op_type, (x, ones), node.outputs, attributes, _VERSIONS[op_type]), gone
+
+
+def _mean_square(editor: GraphEditor, root: Node) -> tuple[str, str, list[int]] | None:
+    """Of the root of a mean square and a number these two, and the positions of the nodes that make what it is of."""
+    total = editor.made_for(root.inputs[0])
+    if total is None or total[1].identity != ("", "Add"):
+        return None
+    for name, epsilon in (total[1].inputs, total[1].inputs[::-1]):
+        mean = editor.made_for(name)
+        square = editor.made_for(mean[1].inputs[0]) if mean is not None and mean[1].op_type == "ReduceMean" else None
+        if mean is None or square is None or editor.number(epsilon) is None:
+            continue
+        x, *others = square[1].inputs
+        is_power = square[1].identity == ("", "Pow") and editor.number(others[0]) == 2
+        is_square = is_power or (square[1].identity == ("", "Mul") and others == [x])
+        if is_square and _is_mean(editor, mean[1], square[1].outputs[0]):
+            return x, epsilon, [total[0], mean[0], square[0]]
+    return None
+
+
+def _is_mean(editor: GraphEditor, node: Node, x: str) -> bool:
+    """Whether a node gives the means of ``x`` along the last axis, and keeps that."""
+    if node.identity != ("", "ReduceMean") or node.inputs[0] != x or node.attributes.get("keepdims", 1) != 1:
+        return False
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1:  # from opset 18 on
+        axes = tuple(np.ravel(editor.initializers.get(node.inputs[1], ())))
+    return axes == (-1,)
+
+
+def _take_row(editor: GraphEditor, position: int, node: Node) -> None:
+    """Give the normalization that a Mul or Add with a constant row comes after its scale or bias."""
+    if node.identity not in (("", "Mul"), ("", "Add")):
+        return
+    for name, other in (node.inputs, node.inputs[::-1]):
+        made = editor.made_for(name)
+        row = editor.initializers.get(other)
+        if made is None or made[1].domain or made[1].op_type not in _VERSIONS or row is None or row.ndim != 1:
+            continue
+        x, scale, *bias = made[1].inputs
+        if node.op_type == "Mul" and scale == f"{name}/ones" and not bias:
+            inputs = x, other
+        elif node.op_type == "Add" and made[1].op_type == "LayerNormalization" and not bias:
+            inputs = x, scale, other  # type: ignore[assignment]
+        else:
+            continue
+        editor.put(position, replace(made[1], inputs=inputs, outputs=node.outputs), [made[0]])
+        return
