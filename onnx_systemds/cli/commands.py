@@ -143,6 +143,8 @@ def convert(
         if not quiet:
             for line in success_lines(script.interface, model, target):
                 say(line, err=True)
+            if program_file is not None:
+                say(f"  {PROGRAM} scores files with it: how, is in its first lines", err=True)
 
 
 @main.command(short_help="Run MODEL.onnx on the embedded SystemDS.")

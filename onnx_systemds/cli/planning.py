@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx_systemds.cli.inspecting import size_text
 from onnx_systemds.columns import aligned
-from onnx_systemds.errors import escaped
+from onnx_systemds.errors import counted, escaped
 from onnx_systemds.importing.plan import HEAP, Plan, PlanRow
 
 _WORDS = {"local": "in this process", "spark": "on Spark", "federated": "at federated sites"}
@@ -43,7 +43,7 @@ def _block_line(plan: Plan) -> str:
         return "blocks of as many rows as other sizes allow; --dim says them"
     if plan.count is None:
         return f"blocks of {rows:,} rows; --dim {symbol}=n says how many rows there are"
-    return f"{plan.count:,} rows ({symbol}) in {-(-plan.count // rows):,} blocks of {rows:,}"
+    return f"{plan.count:,} rows ({symbol}) in {counted(-(-plan.count // rows), 'block')} of {rows:,}"
 
 
 def _cells(plan: Plan, row: PlanRow) -> tuple[str, ...]:

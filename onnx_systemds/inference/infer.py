@@ -49,6 +49,7 @@ from onnx_systemds.model.ir import (
     OptionalType,
     SequenceType,
     SparseTensor,
+    SparseTensorType,
     TensorType,
     ValueInfo,
 )
@@ -62,7 +63,12 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
         context.simplify = False
     for given in graph.inputs:
         values[given.name] = declared_value(given, context)
-        if given.type is None:
+        if isinstance(given.type, SparseTensorType):
+            message = f"the input {quoted(given.name)} is a sparse tensor, which no operator takes"
+            hint = "declare it as a tensor: the engine stores a matrix with few nonzeros as sparse by itself"
+            context.errors.add(UnsupportedCase(message, hint=hint))
+            values[given.name] = FAILED
+        elif given.type is None:
             message = f"the model declares no type for its input {quoted(given.name)}"
             context.errors.add(ShapeUnknown(message, hint=TYPE_ADVICE))
             values[given.name] = FAILED

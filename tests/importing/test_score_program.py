@@ -259,7 +259,8 @@ def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) ->
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (tmp_path / "neg.onnx").write_bytes(model.SerializeToString())
     program, call = tmp_path / "score.dml", [str(tmp_path / "neg.onnx"), "--score"]
-    assert CliRunner().invoke(main, call).exit_code == 0
+    result = CliRunner().invoke(main, call)
+    assert result.exit_code == 0 and "\n  score.dml scores files with it" in result.stderr
     first = program.read_text(encoding="utf-8")
     assert 'source("neg.dml")' in first
     assert CliRunner().invoke(main, call).exit_code == 0

@@ -146,6 +146,10 @@ def unknown_input_type(model: onnx.ModelProto) -> None:
     model.graph.input[0].type.tensor_type.elem_type = 0
 
 
+def sparse_input(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.CopyFrom(helper.make_sparse_tensor_type_proto(TensorProto.FLOAT, ["n", 3]))
+
+
 def no_imports(model: onnx.ModelProto) -> None:
     del model.opset_import[:]
 
@@ -160,6 +164,7 @@ REFUSED: list[tuple[str, onnx.ModelProto, list[str]]] = [
     ("list as tensor", changed(declared_tensor), ['"y"', "declared as float", "compute a list"]),
     ("input without type", changed(input_without_type), ['"x"', "no type"]),
     ("input of undefined type", changed(unknown_input_type), ['"x"', "no type"]),
+    ("sparse input", changed(sparse_input), ['"x"', "sparse tensor"]),
     ("no imports", changed(no_imports), ["no opset import", '"ai.onnx"']),
     ("ai.onnx not among the imports", changed(other_imports), ["no opset import", '"ai.onnx"']),
     (
