@@ -240,7 +240,8 @@ def _header(program: Program, name: str, own_name: str, where: Places) -> Iterat
     yield "  to=csv         of the files that are written"
     if program.in_blocks:
         size = str(rows) if divisor is None else f"{rows} divided by ncol({divisor.name})"
-        yield f"  {f'rows={size}':<14} of a block" + ("" if where.no_tasks else f"; {where.task_rows} where it is a Spark task")
+        at_spark = "" if where.no_tasks else f"; {where.task_rows} where it is a Spark task"
+        yield f"  {f'rows={size}':<14} of a block{at_spark}"
         spark = "" if where.no_tasks else ", spark: as its tasks (-exec hybrid)"
         yield f"  place=local    where blocks are scored: in this process{spark}; whole: one call for all rows"
         if not where.no_sites:
