@@ -284,7 +284,11 @@ def wrong_result(registry: Registry[Any], facts: NodeFacts, wanted: str, given: 
 
 def serving(registry: Mapping[Identity, Mapping[int, Any]], identity: Identity, version: int) -> int:
     """The ``since`` of the entry in force at a version; 0 if there is none."""
-    return max((since for since in registry.get(identity, ()) if since <= version), default=0)
+    found = 0
+    for since in registry.get(identity, ()):
+        if found < since <= version:
+            found = since
+    return found
 
 
 def _registering(

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
-from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, is_operation, read_in
+from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, is_operation, mentioned, read_in
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_lookup
 from onnx_systemds.importing.script import Script, with_main
@@ -94,7 +94,7 @@ def _taken_apart(function: tree.Function, shape_of: ShapeOf) -> set[str]:
     found: set[str] = set()
     counted = _values(function)
     for statement in filter(assigns_variable, function.body):
-        for node in tree.walk(statement.value):
+        for node in mentioned(statement.value).operations:
             if isinstance(node, tree.Indexed):
                 if not _has_rows(counted.get(node.name), shape_of):
                     found |= _row_givers(function, [tree.Name(node.name)], shape_of)
@@ -190,7 +190,7 @@ def _reshaped(body: tree.Block, axis: int, shape_of: ShapeOf) -> set[tree.Expres
 
     A product or a convolution it refuses, too, but not where the operand is all zeros, and its result is.
     """
-    calls = (node for statement in body if assigns_variable(statement) for node in tree.walk(statement.value)
-             if isinstance(node, tree.Call) and node.function == "matrix" and len(node.arguments) == 3)
+    calls = (node for statement in body if assigns_variable(statement) for node in mentioned(statement.value).operations
+             if is_call(node, "matrix") and len(node.arguments) == 3)
     shapes = (shape_of(node.arguments[0].value) for node in calls)
     return {shape[axis] for shape in shapes if shape}

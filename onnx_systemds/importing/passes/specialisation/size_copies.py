@@ -39,6 +39,8 @@ def with_copy_per_size(
     given: sizes of the parameters. Calls whose sizes are not followed stay as they are, as do those in branches and
     loops.
     """
+    if not names:
+        return main, dict(functions)
     signatures = [_signatures(statement, size_of, functions, names)
                   for statement, size_of in statements_with_sizes(main.body, functions, given)]
     found: dict[str, dict[Signature, None]] = {}
