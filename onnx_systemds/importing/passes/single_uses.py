@@ -5,15 +5,17 @@ The engine calculates the statements between two cuts as one graph, so that it r
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
-from onnx_systemds.dml.printer import WIDTH, print_block
+from onnx_systemds.dml.printer import WIDTH, print_block, print_expression
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, mentioned, once, results
+from onnx_systemds.dml.scopes import Mentioned, assignment_counts, assigns_variable, mentioned, once, results
 from onnx_systemds.importing.origins import JoinedOrigin, split_joined
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
@@ -27,6 +29,8 @@ _MOST_LINES, _MOST_OPERATIONS = 2, 12
 """Of a statement that others are part of: it is to be read at one glance."""
 _OF_VARIABLES = ("nrow", "ncol", "length")
 """What the engine asks of variables alone."""
+_ROOM = WIDTH - len(INDENT)
+Columns = tuple[int, float]
 
 
 def with_single_uses(script: Script) -> Script:
@@ -35,6 +39,23 @@ def with_single_uses(script: Script) -> Script:
     impure = impure_functions(others)
     apart = frozenset(name for name, function in others.items() if not is_straight(function.body))
     return with_functions(script, tuple(_Joining(it, others, impure, apart).joined() for it in script.functions))
+
+
+class _Part(NamedTuple):
+    """A statement, and what is known of it together with the values that were put into it.
+
+    variables: those that it reads, each as often as it is there. whole: those of them that no expression can stand for.
+    operations: how many count. is_pure: whether what it calls gives the same elsewhere. module: of the model. columns:
+    how many it takes on one line, at least and at most.
+    """
+
+    statement: tree.Assign
+    variables: tuple[str, ...]
+    whole: frozenset[str]
+    operations: int
+    is_pure: bool
+    module: str
+    columns: Columns
 
 
 class _Joining:
@@ -47,48 +68,62 @@ class _Joining:
         self, function: tree.Function, others: Mapping[str, tree.Function], impure: frozenset[str],
         apart: frozenset[str],
     ) -> None:
-        self.function, self.others, self.impure, self.apart = function, others, impure, apart
+        self.function, self.others, self.kept = function, others, results(function)
+        self.in_place, self.asking = impure | apart, apart.union(_OF_VARIABLES)
         self.reads = Counter(name for statement in function.body for name in _read(statement))
-        self.changes = Counter(name for statement in function.body for name in assigned((statement,)))
+        self.changes = assignment_counts(function.body)
         self.changes.update(parameter.name for parameter in function.parameters)
-        self.kept = results(function)
 
     def joined(self) -> tree.Function:
         """The function, the same object where there is nothing to join."""
         self.kinds = kinds_of(self.function, self.others)
         made: list[tree.Statement | None] = []
-        waiting: dict[str, int] = {}
+        waiting: dict[str, tuple[int, _Part]] = {}
         for statement in self.function.body:
             if not isinstance(statement, (tree.Assign, tree.MultiAssign)):
                 waiting.clear()
-            elif assigns_variable(statement) and not statement.shares_line:
-                for name in mentioned(statement.value).variables:
+            elif (
+                assigns_variable(statement) and not statement.shares_line
+                and (found := mentioned(statement.value)).variables  # a constant is called what it is
+            ):
+                part = self._part(statement, found)
+                for name in part.variables:
                     if name not in waiting:
                         continue
-                    value = made[waiting[name]]
-                    together = _joined(value, statement, self.apart)
+                    place, first = waiting[name]
+                    together = _joined(first, part)
                     if together is not None:
-                        made[waiting.pop(name)] = None
-                        statement = together
-                if self._may_move(statement):
-                    waiting[statement.target.name] = len(made)
+                        del waiting[name]
+                        made[place] = None
+                        part = together
+                statement = part.statement
+                if self._may_move(part):
+                    waiting[statement.target.name] = len(made), part
             made.append(statement)
         body = tuple(statement for statement in made if statement is not None)
         return self.function if len(body) == len(made) else replace(self.function, body=body)
 
-    def _may_move(self, statement: tree.Assign) -> bool:
+    def _part(self, statement: tree.Assign, found: Mentioned) -> _Part:
+        whole: set[str] = set()
+        for node in found.operations:
+            if isinstance(node, tree.Indexed):
+                whole.add(node.name)
+            elif isinstance(node, tree.Call) and node.function in self.asking:
+                whole |= mentioned(node).names
+        operations = sum(map(_counts, found.operations))
+        is_pure = not found.has_text and self.in_place.isdisjoint(found.functions)
+        module = module_of(statement.origin)
+        return _Part(statement, found.variables, frozenset(whole), operations, is_pure, module, _columns(statement))
+
+    def _may_move(self, part: _Part) -> bool:
         """Whether what a statement assigns is a matrix that is read once, and the same wherever it is calculated."""
+        statement = part.statement
         name, value = statement.target.name, statement.value
         if self.reads[name] != 1 or name in self.kept or statement.comments is not tree.NO_COMMENTS:
             return False
         if statement.accumulate or self.kinds.get(name) != MATRIX or is_load(value) or is_entry(value):
             return False
-        found = mentioned(value)
-        if not found.names or found.has_text:
-            return False  # a constant is called what it is
-        if not self.impure.isdisjoint(found.functions) or not self.apart.isdisjoint(found.functions):
-            return False
-        return self.changes[name] == 1 and all(self.changes[read] <= 1 for read in found.names)
+        return part.is_pure and self.changes[name] == 1 and all(self.changes[read] <= 1 for read in part.variables)
 
 
 def _read(statement: tree.Statement) -> tuple[str, ...]:
@@ -96,24 +131,31 @@ def _read(statement: tree.Statement) -> tuple[str, ...]:
     return mentioned(statement.value if assigns_variable(statement) else statement).variables
 
 
-def _joined(first: tree.Statement | None, second: tree.Assign, apart: frozenset[str]) -> tree.Assign | None:
+def _joined(first: _Part, second: _Part) -> _Part | None:
     """The statement that does what two do; None where that takes as many lines, or cannot be."""
-    assert isinstance(first, tree.Assign)
-    name = first.target.name
-    if len({module_of(statement.origin) for statement in (first, second)} - {""}) > 1:
+    name, value = first.statement.target.name, first.statement.value
+    if first.module and second.module and first.module != second.module:
         return None  # each part of the model stands for itself, below its comment
-    operations = mentioned(second.value).operations
-    if sum(map(_counts, (*mentioned(first.value).operations, *operations))) > _MOST_OPERATIONS:
+    operations = first.operations + second.operations
+    if operations > _MOST_OPERATIONS or name in second.whole:
         return None
-    for node in operations:
-        if is_call(node, *_OF_VARIABLES, *apart) and name in mentioned(node).names:
-            return None
-        if isinstance(node, tree.Indexed) and node.name == name:
-            return None
-    value = rewritten(second.value, lambda node: first.value if type(node) is tree.Name and node.name == name else node)
-    together = replace(second, value=value, origin=JoinedOrigin(tuple(split_joined((first, second)))))
-    one, other, both = map(_lines, (first, second, together))
-    return together if both < one + other and both <= max(one, other, _MOST_LINES) else None
+    one, other = _lines(first), _lines(second)
+    allowed = min(one + other - 1, max(one, other, _MOST_LINES))
+    columns = _columns_together(first, second)
+    must_fit = allowed == 1 and max(first.columns[1], second.columns[1]) <= _ROOM
+    if must_fit and columns[0] > _ROOM:
+        return None
+    merged = rewritten(second.statement.value, lambda it: value if type(it) is tree.Name and it.name == name else it)
+    origin = JoinedOrigin(tuple(split_joined((first.statement, second.statement))))
+    together = replace(second.statement, value=merged, origin=origin)
+    if columns[0] <= _ROOM < columns[1]:
+        columns = _columns(together)
+    if columns[1] > _ROOM and (must_fit or _printed_lines(together) > allowed):
+        return None
+    place = second.variables.index(name)
+    variables = (*second.variables[:place], *first.variables, *second.variables[place + 1 :])
+    module = first.module if second.statement.origin is None else second.module
+    return _Part(together, variables, first.whole | second.whole, operations, second.is_pure, module, columns)
 
 
 def _counts(operation: tree.Node) -> bool:
@@ -123,8 +165,26 @@ def _counts(operation: tree.Node) -> bool:
     )
 
 
+def _columns(statement: tree.Assign) -> Columns:
+    """How many columns a statement takes on one line, at least and at most; a comment takes lines of its own."""
+    columns = len(f"{statement.target.name} = {print_expression(statement.value)}") + statement.accumulate
+    return columns, columns if statement.comments is tree.NO_COMMENTS else math.inf
+
+
+def _columns_together(first: _Part, second: _Part) -> Columns:
+    """As `_columns` for two statements in one, without printing it: it may have one pair of parentheses more."""
+    value = first.statement.value
+    least, most = (one + other - len(f"{first.statement.target.name} = {first.statement.target.name}")
+                   for one, other in zip(first.columns, second.columns))
+    return int(least), most + (len("()") if isinstance(value, (tree.Binary, tree.Unary)) else 0)
+
+
+def _lines(part: _Part) -> int:
+    spelling = part.statement.spelling
+    is_short = len(spelling) <= _ROOM and "\n" not in spelling if spelling else part.columns[1] <= _ROOM
+    return 1 if is_short else _printed_lines(part.statement)
+
+
 @once
-def _lines(statement: tree.Statement) -> int:
-    spelling = statement.spelling
-    is_short = 0 < len(spelling) <= WIDTH - len(INDENT) and "\n" not in spelling
-    return 1 if is_short else print_block((statement,), INDENT).count("\n")
+def _printed_lines(statement: tree.Statement) -> int:
+    return print_block((statement,), INDENT).count("\n")
