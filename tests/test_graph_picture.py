@@ -81,10 +81,11 @@ def test_picture(saved: Path) -> None:
 
 
 def test_page(saved: Path) -> None:
-    target = saved.with_name("g.html")
+    """Of a model whose name is no UTF-8, too."""
+    saved, target = saved.rename(saved.with_stem("small<&>\udcff")), saved.with_name("g.html")
     assert invoke("inspect", saved, "--graph", target).exit_code == 0
     content = target.read_text()
-    assert "<h1>small&lt;&amp;&gt;.onnx</h1>" in content and "Z: float [2 * batch] = Reshape(b, all)" in content
+    assert "<h1>small&lt;&amp;&gt;\\udcff.onnx</h1>" in content and "Z: float [2 * batch] = Reshape(b, all)" in content
     assert content.count("<svg") == 1 and not re.search(r"(?:src|href)=", content)
 
 

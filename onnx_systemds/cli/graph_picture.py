@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_systemds.cli.layered_layout import layered
 from onnx_systemds.dml.templates import page
-from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.errors import TranspileError, escaped, shown_path
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value, dims_words
 from onnx_systemds.model.ir import Node, operator_name
@@ -46,6 +46,7 @@ def graph_file(typed: TypedGraph, path: Path, title: str) -> str:
     text = "".join(f"{line}\n" for line in graph_lines(typed))
     if suffix == ".txt":
         return text
+    title = shown_path(title)
     count = len(_shown(typed))
     if count > MOST_NODES:
         raise TranspileError(f"a picture of {count:,} nodes would be illegible; use a .txt file", path)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from onnx_systemds.columns import aligned
-from onnx_systemds.errors import MultipleErrors, TranspileError, escaped
+from onnx_systemds.errors import MultipleErrors, TranspileError, counted, escaped
 from onnx_systemds.importing.convert import TypedModel, Writing, script_of, typed_model
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
@@ -92,7 +92,7 @@ class Inspection:
         """It as text."""
         yield from _heading(self.model)
         yield from _interface(self.model)
-        yield f"operators: {sum(use.count for use in self.operators)} nodes"
+        yield f"operators: {counted(sum(use.count for use in self.operators), 'node')}"
         yield from _operator_lines(self.operators)
         if self.model.functions:
             names = [operator_name(domain, name) for domain, name, _ in self.model.functions]
@@ -100,7 +100,7 @@ class Inspection:
         weights = self.weights
         alike = f" ({weights.equal} equal to others, and stored once with them)" if weights.equal else ""
         yield (
-            f"weights: {weights.tensors} tensors{alike}, {weights.numbers:,} elements: "
+            f"weights: {counted(weights.tensors, 'tensor')}{alike}, {counted(weights.numbers, 'element')}: "
             f"{size_text(weights.size)} in the model, {size_text(weights.engine_size)} in the engine (FP64)"
         )
         if not self.reasons:

@@ -42,7 +42,7 @@ def _block_line(plan: Plan) -> str:
     if rows is None:
         return "blocks of as many rows as other sizes allow; --dim says them"
     if plan.count is None:
-        return f"blocks of {rows:,} rows; --dim {symbol}=n says how many rows there are"
+        return f"blocks of {rows:,} rows; --dim {symbol}=ROWS says how many rows there are"
     return f"{plan.count:,} rows ({symbol}) in {counted(-(-plan.count // rows), 'block')} of {rows:,}"
 
 

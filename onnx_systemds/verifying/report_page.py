@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 
 from onnx_systemds.dml.templates import page
-from onnx_systemds.errors import escaped
+from onnx_systemds.errors import escaped, shown_path
 from onnx_systemds.verifying.comparing import Comparison
 from onnx_systemds.verifying.report import NodeComparison, Report, type_text
 from onnx_systemds.version import __version__
@@ -64,7 +64,7 @@ class Plot:
 def report_page(report: Report, title: str) -> str:
     """The page. title: what was verified."""
     return page("report.html.jinja").render(
-        title=title,
+        title=shown_path(title),
         report=report,
         outputs=[_row(output.name, "", output) for output in report.outputs],
         nodes=[_row(node.node, node.op_type, node.comparison) for node in report.nodes],

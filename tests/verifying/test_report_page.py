@@ -80,10 +80,10 @@ REPORT = Report(
 
 
 def test_a_page_has_all_of_a_report() -> None:
-    text = report_page(REPORT, "net.onnx")
+    text = report_page(REPORT, "net\udcff.onnx")
     page = Page(text)
     assert is_whole(text) and page.links == []
-    assert page.titles[0] == "net.onnx: FAILED"
+    assert page.titles[0] == "net\\udcff.onnx: FAILED"
     assert ["Y", "float32 [2]", "1", "0.33", "4.2e+06", "3.3e+02", "[1]: 2.0 for 3.0", "FAIL (1 elements)"] in page.rows
     assert ["Abs <b>apart</b>", "float32 [2]", "7", "3.5", "2.9e+07", "3.5e+03", "[0]: 9.0 for 2.0", "FAIL (1 elements)"] in page.rows
     assert "The first difference is in node <b>apart</b> (Abs)." in page.text
