@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,25 @@ def test_only_matrices_and_numbers() -> None:
 )
 def test_large_matrices(rows: int, cols: int, expected: bool) -> None:
     assert is_large(rows, cols) == expected
+
+
+@pytest.mark.parametrize(
+    ("op_type", "rows", "expected"),
+    [
+        ("HardSwish", 410, ["flat_max(", "flat_min("]),  # two kinds of operations share the engine's loop
+        ("HardSwish", 255, ["flat_max(", "flat_min("]),
+        ("HardSwish", 409, ["max(", "min("]),  # fewer than 16,384 elements
+        ("Relu", 410, ["max("]),
+        ("Relu", 512, ["max("]),
+    ],
+)
+def test_many_rows(op_type: str, rows: int, expected: Sequence[str]) -> None:
+    columns = 65 if rows == 255 else 40
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, columns]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node(op_type, ["x"], ["y"])], "rows", info[:1], info[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    body = import_model(model, dims={}).text.partition("gen_rows = ")[2]
+    assert re.findall(r"(?:flat_)?m(?:ax|in)\(", body) == expected
 
 
 def test_only_matrices_that_are_wanted() -> None:

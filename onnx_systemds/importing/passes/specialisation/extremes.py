@@ -3,8 +3,8 @@
 In the engine all operations of a matrix and a number share one loop. Once the JVM has seen more than two of them there,
 it calls each for every element, which takes three times as long. `max` and `min` of three operands have a loop of their
 own, with some calls per row; so the matrix is reshaped to one row. (That loop takes all rows of a sparse matrix for the
-first one, which is correct for one row.) For fewer than some 4,000 elements the reshapes cost more than they save, and
-many rows are shared among the engine's threads anyway.
+first one, which is correct for one row.) For fewer than some 4,000 elements the reshapes cost more than they save.
+Many rows are shared among the engine's threads anyway, which is faster if maxima are all that the loop computes.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ _FEWEST, _MOST_ROWS = 16_384, 255
 def is_large(rows: int, cols: int) -> bool:
     """Whether extremes of such a matrix are usually faster on one row: many rows are shared among threads."""
     return rows * cols >= _FEWEST and rows <= _MOST_ROWS
+
+
+def is_long(rows: int, cols: int) -> bool:
+    """The same in scripts that take both maxima and minima: then threads that share the rows are slower, too."""
+    return rows * cols >= _FEWEST
 
 
 def has_elements(rows: int, cols: int) -> bool:
@@ -59,6 +64,12 @@ def with_flat_extremes(
         is_left = isinstance(statement, tree.Assign) and statement.target.name in left and _is_extreme(statement.value)
         changed.append(statement if is_left else rewritten(statement, change))
     return tuple(changed)
+
+
+def takes_both(body: tree.Block) -> bool:
+    """Whether a function takes both maxima and minima of matrices and literal numbers."""
+    calls = (node for node in tree.walk(*body) if isinstance(node, tree.Call) and len(node.arguments) == 2)
+    return {call.function for call in calls if any(is_number(given.value) for given in call.arguments)} >= FLAT.keys()
 
 
 def _is_extreme(value: tree.Expression) -> bool:

@@ -14,7 +14,14 @@ from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.division_sinking import with_sunk_divisions
-from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
+from onnx_systemds.importing.passes.specialisation.extremes import (
+    FLAT,
+    has_elements,
+    is_large,
+    is_long,
+    takes_both,
+    with_flat_extremes,
+)
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
@@ -266,7 +273,8 @@ def _with_loads_first(work: Work) -> Work:
 def _with_flat_extremes(work: Work) -> Work:
     if work.form.flattens == "none":
         return work
-    is_wanted = is_large if work.form.flattens == "large" else has_elements
+    is_wanted = is_long if takes_both(work.main.body) else is_large
+    is_wanted = is_wanted if work.form.flattens == "large" else has_elements
     return _with_body(work, with_flat_extremes(work.main.body, work.functions, work.sizes, is_wanted))
 
 
