@@ -14,7 +14,9 @@ _BOOLEAN = tree.DataType("scalar", "boolean")
 _OTHERS = {"as.frame": TEXT_FRAME, "list": UNKNOWN_LIST}
 _INTEGERS = frozenset(("nrow", "ncol", "length", "as.integer"))
 _NUMBERS = frozenset(("as.scalar", "as.double", "sum", "mean", "prod", "trace", "time"))
-_MATRICES = frozenset(("matrix", "table", "seq", "outer", "as.matrix", "rand"))
+_MATRICES = frozenset(
+    ("matrix", "table", "seq", "outer", "as.matrix", "rand", "conv2d", "max_pool", "avg_pool")  # some take lists
+)
 
 
 def kinds_of(function: tree.Function, functions: Mapping[str, tree.Function]) -> dict[str, tree.DataType]:
