@@ -90,7 +90,7 @@ class Report:
 
     def _node_lines(self) -> Iterator[str]:
         apart = sum(not node.comparison.passed for node in self.nodes)
-        yield f"nodes: {len(self.nodes)} values compared, {apart} part"
+        yield f"nodes: {len(self.nodes)} values compared, {apart} differ"
         first = self.first_apart
         if first is not None:
             where = "" if first.comparison.where is None else f" at {list(first.comparison.where)}"

@@ -87,7 +87,7 @@ def test_a_page_has_all_of_a_report() -> None:
     assert ["Y", "float32 [2]", "1", "0.33", "4.2e+06", "3.3e+02", "[1]: 2.0 for 3.0", "FAIL (1 elements)"] in page.rows
     assert ["Abs <b>apart</b>", "float32 [2]", "7", "3.5", "2.9e+07", "3.5e+03", "[0]: 9.0 for 2.0", "FAIL (1 elements)"] in page.rows
     assert "The first difference is in node <b>apart</b> (Abs)." in page.text
-    assert "4 values compared, 2 part." in page.text
+    assert "4 values compared, 2 differ." in page.text
     assert "why not <others>" in page.text
     assert "known at conversion, because their content decides the script: k" in page.text
     assert "Sizes chosen: batch=2" in page.text

@@ -118,7 +118,7 @@ def test_given_sizes_and_inputs(network: Path, tmp_path: Path) -> None:
     result = invoke("verify", network, "--inputs", tmp_path / "in.npz", "--per-node")
     assert result.exit_code == 0, result.output
     assert "inputs: as given\n  X: float32 [7, 3]\n" in result.output
-    assert "nodes: 3 values compared, 0 part" in result.output
+    assert "nodes: 3 values compared, 0 differ" in result.output
 
 
 @pytest.mark.engine
