@@ -8,8 +8,7 @@ Statements that the engine runs correctly on empty matrices need neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
@@ -17,6 +16,7 @@ from onnx_systemds.dml.scopes import assigns_variable
 from onnx_systemds.inference.dims import (
     RUN_SIZE_PREFIX,
     Dim,
+    Dims,
     is_non_negative_from_one,
     product,
     substitute,
@@ -24,6 +24,7 @@ from onnx_systemds.inference.dims import (
     symbols,
 )
 from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import OverBudget
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -50,7 +51,7 @@ class EmptyResults:
         found = {name for names in graph.sizes.values() for name in names}
         given = [value for name, value in graph.values.items() if name in graph.inputs or name not in graph.own]
         found |= set(symbols([size for value in given for size in value.dims or ()]))
-        self._possibly_zero: dict[Dim, bool] = {}
+        self._possibly_zero: dict[Dims, dict[Dim, None]] = {}  # by dims
         self._sizes = {name for name in found if name.startswith(RUN_SIZE_PREFIX)} - graph.run_sizes.names
         of_shapes = _of_shapes(graph)
         values = self._values_of(graph) if self._sizes else set()
@@ -77,33 +78,38 @@ class EmptyResults:
 
         parse: makes trees of the texts of statements. A fragment that is correct for empty matrices stays as it is.
         """
-        outputs = [output for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
-        values = [node.values[node.node.outputs[output]] for output in outputs]
+        values = [node.values[name] for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
         if any(value.is_list for value in values) or node.own_sizes() or node.bodies:
             return fragment
-        results = dict.fromkeys(size for value in values for size in value.dims or () if self._is_possibly_zero(size))
+        results = self._possibly_zero_of(values)
         common = [size for size in results if all(size in (value.dims or ()) for value in values)]
-        if self._sizes.intersection(symbols(common)):
+        if common and self._sizes.intersection(symbols(common)):
             is_right = all(map(_is_right, parse(fragment.statements, node)))
             return fragment if is_right else where_elements(node, fragment, product(common))
-        given = [node.values[name].dims or () for name in node.node.inputs if name]
-        checkable = [size for size in dict.fromkeys((*results, *chain(*given)))
-                     if self._is_possibly_zero(size) and self._sizes.isdisjoint(symbols(size))]
+        given = self._possibly_zero_of(node.values[name] for name in node.node.inputs if name)
+        checkable = [size for size in results | given if self._sizes.isdisjoint(symbols(size))]
         if checkable and not all(map(_is_right_or_fails, parse(fragment.statements, node))):
             for size in checkable:
                 node.check_filled(size)
         return fragment
 
+    def _possibly_zero_of(self, values: Iterable[Value]) -> dict[Dim, None]:
+        """The sizes of values that may be 0."""
+        found: dict[Dim, None] = {}
+        for dims in (value.dims or () for value in values):
+            if dims not in self._possibly_zero:
+                self._possibly_zero[dims] = dict.fromkeys(filter(self._is_possibly_zero, dims))
+            found |= self._possibly_zero[dims]
+        return found
+
     def _is_possibly_zero(self, size: Dim) -> bool:
         """Whether a size may be 0. True as well if the expression is too long to decide."""
         if isinstance(size, int):
             return False
-        if size not in self._possibly_zero:
-            try:
-                self._possibly_zero[size] = not is_non_negative_from_one(substitute(size, self._filled) - 1)
-            except OverBudget:
-                self._possibly_zero[size] = True
-        return self._possibly_zero[size]
+        try:
+            return not is_non_negative_from_one(substitute(size, self._filled) - 1)
+        except OverBudget:
+            return True
 
 
 def _of_shapes(graph: TypedGraph) -> set[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import is_reshape, mentioned
+from onnx_systemds.dml.scopes import called_in, is_reshape
 from onnx_systemds.importing.script import Script, with_functions
 
 
@@ -22,7 +22,7 @@ def with_single_shapes(script: Script) -> Script:
 
 def _has_two_shapes(function: tree.Function) -> bool:
     """Whether a statement has several calls of matrix, so that one may be in another."""
-    return any(mentioned(statement).functions.count("matrix") > 1 for statement in function.body)
+    return any(called_in(statement).count("matrix") > 1 for statement in function.body)
 
 
 def _reshaped_once(node: tree.Node) -> tree.Node:

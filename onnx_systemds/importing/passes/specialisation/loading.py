@@ -34,7 +34,7 @@ def with_loads_first(body: tree.Block, most: float = math.inf) -> tree.Block:
         if is_load(statement) and counts[name := assigned((statement,))[0]] == 1:
             waiting[name] = statement
             continue
-        if most < math.inf and not waiting.keys().isdisjoint(read_first((statement,))):
+        if waiting and most < math.inf and not waiting.keys().isdisjoint(read_first((statement,))):
             _load(parts, waiting.values(), most)
             waiting = {}
         parts[-1].others.append(statement)
