@@ -11,7 +11,7 @@ from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import counted, escaped, shown_path
 from onnx_systemds.files import is_stream
 from onnx_systemds.inference.dims import Dims, product, text
-from onnx_systemds.inference.values import dims_words
+from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
@@ -93,7 +93,7 @@ def interface_lines(main: Interface) -> list[str]:
 def signature(main: Interface) -> str:
     """The signature of the main function with dims, on one line."""
     taken, given = (
-        ", ".join([*(f"{port.name}{_dims_text(port)}" for port in ports), *sizes])
+        ", ".join([*(f"{port.name}{' list of' * port.is_list}{_dims_text(port)}" for port in ports), *sizes])
         for ports, sizes in ((main.inputs, main.sizes), (main.outputs, main.returned))
     )
     return f"{main.function}({taken}) -> {given}"
@@ -146,11 +146,11 @@ def _layout(port: Port) -> str:
     columns = _product_text(port.dims[1:])
     if len(port.dims) == 2 or columns is None:
         return "" if kind == "matrix" else ", a frame"
-    return f", {escaped(str(port.dims[0]))} rows, {columns} columns (the last axis fastest)"
+    return f", {text(port.dims[0], symbol_words)} rows, {columns} columns (the last axis fastest)"
 
 
 def _product_text(dims: Dims) -> str | None:
-    found = text(product(dims), escaped)
+    found = text(product(dims), symbol_words)
     return found if len(found) <= _LONGEST_SIZE else None
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onnx_systemds.errors import escaped
-from onnx_systemds.inference.dims import Dims, all_known, depends_on_run, product
+from onnx_systemds.inference.dims import Dims, all_known, depends_on_run, product, text
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array, OptionalType, SequenceType, Type
 
@@ -105,7 +106,12 @@ def constant_value(array: Array) -> Value:
 
 def dims_words(dims: Dims | None) -> str:
     """Dims in a message or a comment: ``[n, 3]``."""
-    return "of any rank" if dims is None else f"[{', '.join(escaped(str(size)) for size in dims)}]"
+    return "of any rank" if dims is None else f"[{', '.join(text(size, symbol_words) for size in dims)}]"
+
+
+def symbol_words(name: str) -> str:
+    """A symbol in a message or a comment: without the mark of those that the run decides, or each item of a list."""
+    return escaped(re.sub(r"^(?:\?[=-]?|\*)(?=\w)", "", name))
 
 
 def has_known_elements(value: Value) -> bool:

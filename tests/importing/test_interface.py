@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.importing.interface import Port, call_lines, described, interface_lines, success_lines
+from onnx_systemds.importing.interface import Port, call_lines, described, interface_lines, signature, success_lines
 from onnx_systemds.importing.script import Script
 
 _SIZED = """<ir_version: 10, opset_import: ["" : 17]>
@@ -43,6 +43,22 @@ def test_interface(sized: Script) -> None:
         "gives y      float [batch, 3, h, w], batch rows, 3 * h * w columns (the last axis fastest)",
         "      z      float [h], a matrix of one column",
     ]
+
+
+def test_sizes_of_the_run_and_of_items_have_plain_names() -> None:
+    script = import_model(onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+        places (float[n, 4] X, seq(float[m, 4]) L) => (int64[3, 2, k] Y, seq(float[m, 4]) M) {
+            Z = NonZero (X)
+            shape = Constant <value = int64[3] {3, 1, 1}> ()
+            Y = Expand (Z, shape)
+            M = Identity (L)
+        }"""))
+    assert interface_lines(script.interface) == [
+        "takes X  float [n, 4]", "      L  a list (sequence) of float [item0, 4]",
+        "gives Y  int64 [3, 2, Z_dim1], 3 rows, 2 * Z_dim1 columns (the last axis fastest)",
+        "      M  a list (sequence) of float [item0, 4]",
+    ]
+    assert signature(script.interface) == "gen_places(X [n, 4], L list of [item0, 4]) -> Y [3, 2, Z_dim1], M list of [item0, 4]"
 
 
 def test_weights_are_loaded_first(tmp_path: Path) -> None:
