@@ -61,6 +61,12 @@ def test_what_stays(nodes: list[Any], outputs: tuple[str, ...]) -> None:
     assert any(f"{name} " in text or f"{name})" in text for name in ("gamma", "with_0", "small"))
 
 
+def test_channels_that_are_far_from_zero() -> None:
+    contents = {**CONSTANTS, "means": np.full(5, 1e5)}
+    text = check([MATRIX, BATCH, node("Gemm", "n", "A", to="y")], opset=17, contents=contents, rtol=1e-2)
+    assert "n_shift" in text
+
+
 def test_channels_that_are_no_columns() -> None:
     batch = node("BatchNormalization", "X", "gammas", "gammas", "means of 4", "variances of 4", to="n")
     assert "scaled_channels(X, " in check([batch, node("MatMul", "n", "A", to="y")], opset=17, contents=CONSTANTS)

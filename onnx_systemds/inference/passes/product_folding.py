@@ -24,6 +24,8 @@ from onnx_systemds.model.walk import names_read
 RULE = "product-folding"
 NEEDS = ("LayerNormalization", "RMSNormalization", "BatchNormalization")
 _MOST_NUMBERS = 1 << 22
+_MOST_DEVIATIONS = 16
+"""From 0 to the mean of a channel: so many times more do rounded weights lose where products take it away later."""
 _OTHERS = "something else reads it than products by constant weights of their own"
 _NO_CONSTANT = "a product that reads it has no constant added to it"
 _TOO_NARROW = "a product that reads it has too narrow a type for such weights"
@@ -65,6 +67,9 @@ def _row(editor: GraphEditor, node: Node) -> tuple[Array, Array] | None:
         return None
     if node.op_type == "BatchNormalization":
         row = normalization_row(editor, node)
+        scale, _, mean, _ = (np.asarray(content, np.float64) for content in contents)
+        if row is None or np.any(np.abs(mean * row[0]) > _MOST_DEVIATIONS * np.abs(scale)):
+            return None
     else:
         scale, *shifts = (np.asarray(content, np.float64) for content in contents)
         row = scale, shifts[0] if shifts else np.zeros_like(scale)
