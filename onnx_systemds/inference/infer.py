@@ -54,6 +54,8 @@ from onnx_systemds.model.ir import (
     ValueInfo,
 )
 
+_REAL = "DML has real numbers only: convert a part without it, by --from and --to"
+
 
 def infer(graph: Graph, context: Context) -> TypedGraph:
     """Infer the main graph. Reasons against the conversion are collected in ``context.errors``."""
@@ -72,9 +74,14 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
             message = f"the model declares no type for its input {quoted(given.name)}"
             context.errors.add(ShapeUnknown(message, hint=TYPE_ADVICE))
             values[given.name] = FAILED
+        elif _is_complex(values[given.name]):
+            context.errors.add(UnsupportedCase(f"the input {quoted(given.name)} is complex", hint=_REAL))
+            values[given.name] = FAILED
     typed = _infer_nodes(graph, values, values, context)
     for output in graph.outputs:
         _check_declared(output, typed.values[output.name], context)
+        if output.name in graph.initializers and _is_complex(typed.values[output.name]):
+            context.errors.add(UnsupportedCase(f"the output {quoted(output.name)} is complex", hint=_REAL))
         try:
             check_one_rank(typed, output.name)
         except ShapeUnknown as error:
@@ -82,6 +89,10 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
     if not graph.outputs:
         context.errors.add(InvalidModel("the graph has no outputs: there is nothing to convert"))
     return typed
+
+
+def _is_complex(value: Value) -> bool:
+    return value.dtype.startswith("complex") or (value.element is not None and _is_complex(value.element))
 
 
 def _check_declared(output: ValueInfo, value: Value, context: Context) -> None:
@@ -136,6 +147,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
             if found is None:
                 continue
             outputs, decided = _new_symbols(found, node, context)
+            if any(map(_is_complex, outputs)):
+                raise UnsupportedCase("the result is complex", hint=_REAL)
             if facts.assumptions:
                 assumptions[len(nodes)] = facts.assumptions
             if decided:

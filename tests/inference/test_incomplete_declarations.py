@@ -73,8 +73,8 @@ def scaler(model: onnx.ModelProto) -> None:
     model.graph.node[1].CopyFrom(helper.make_node("Scaler", ["h"], ["y"], domain="ai.onnx.ml", offset=[0.0], scale=[2.0]))
 
 
-def input_among_outputs(model: onnx.ModelProto) -> None:
-    model.graph.output.append(ValueInfoProto(name="x"))
+def with_output(name: str) -> Change:
+    return lambda model: model.graph.output.append(ValueInfoProto(name=name))
 
 
 def sequence(model: onnx.ModelProto) -> None:
@@ -92,7 +92,7 @@ RUN = {
     ),
     "outputs of branches without types": changed(no_types, branches()),
     "list without type": changed(sequence),
-    "input that is an output": changed(input_among_outputs),
+    "input that is an output": changed(with_output("x")),
     "inner value without type": changed(lambda model: model.graph.value_info.append(ValueInfoProto(name="h"))),
     "nobody's value": changed(lambda model: model.graph.value_info.append(
         helper.make_tensor_value_info("ghost", TensorProto.INT64, [7]))),
@@ -150,6 +150,23 @@ def sparse_input(model: onnx.ModelProto) -> None:
     model.graph.input[0].type.CopyFrom(helper.make_sparse_tensor_type_proto(TensorProto.FLOAT, ["n", 3]))
 
 
+def complex_input(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.COMPLEX64
+    model.graph.node[1].CopyFrom(helper.make_node("Identity", ["x"], ["y"]))
+    no_types(model)
+
+
+def with_complex(operator: str, *inputs: str) -> Change:
+    """y of a complex constant i, and of t, its size in a batch."""
+    def change(model: onnx.ModelProto) -> None:
+        model.graph.node[1].CopyFrom(helper.make_node(operator, inputs, ["y"], "culprit"))
+        model.graph.node.insert(0, helper.make_node("Shape", ["x"], ["t"]))
+        model.graph.initializer.append(numpy_helper.from_array(np.array([1j, 2, 3], np.complex64), "i"))
+        no_types(model)
+
+    return change
+
+
 def no_imports(model: onnx.ModelProto) -> None:
     del model.opset_import[:]
 
@@ -165,6 +182,10 @@ REFUSED: list[tuple[str, onnx.ModelProto, list[str]]] = [
     ("input without type", changed(input_without_type), ['"x"', "no type"]),
     ("input of undefined type", changed(unknown_input_type), ['"x"', "no type"]),
     ("sparse input", changed(sparse_input), ['"x"', "sparse tensor"]),
+    ("complex input", changed(complex_input), ['input "x" is complex']),
+    ("complex constant", changed(with_complex("Expand", "i", "t")), ['"culprit"', "result is complex"]),
+    ("complex sequence", changed(with_complex("SequenceConstruct", "i", "i")), ['"culprit"', "result is complex"]),
+    ("complex output", changed(with_output("i"), changed(with_complex("Relu", "x"))), ['output "i" is complex']),
     ("no imports", changed(no_imports), ["no opset import", '"ai.onnx"']),
     ("ai.onnx not among the imports", changed(other_imports), ["no opset import", '"ai.onnx"']),
     (
