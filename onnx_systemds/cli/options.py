@@ -168,7 +168,7 @@ def conversion_options(command: Command) -> Command:
                      help="Where to write weights: into the script, into files beside it, or chosen by size."),
         click.option("--functions", type=click.Choice(FUNCTIONS_MODES),
                      help="Functions beside the main one. flat: none; keep: the model's own functions; blocks: also "
-                          "repeated blocks of nodes [default: blocks if they make the script a third shorter, else "
+                          "repeated blocks of nodes [default: blocks if they make the script a fifth shorter, else "
                           "keep]."),
         click.option("--style", type=click.Choice(STYLES), default="plain", show_default=True,
                      help="nn: call SystemDS's nn/layers where their signatures fit; all weights are in files, as they "

@@ -89,7 +89,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     weights: "files" beside the script, "inline", or "auto" by size ("files" in the style "nn").
     functions: "flat": all nodes are in the main function. "keep": the model's own functions with at least 4 nodes are
     functions of the script. "blocks": repeated blocks of nodes are as well. None: "blocks" if that makes the script a
-    third shorter, else "keep".
+    fifth shorter, else "keep".
     style: "plain", or "nn": layers call SystemDS's ``nn/layers``, with the weights as they were trained.
     simplified: whether to simplify the graph first (the results are equal). omitted: names in `OPTIONAL_PASSES` of
     passes to skip. specialised: whether to specialise the script if all sizes are known (the results are equal up to

@@ -25,7 +25,8 @@ from onnx_systemds.model.node_scopes import scope_of
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.verifying.verify import verify_model
-from tests.model_zoo import model_cases
+from tests.command_line import run_dml
+from tests.model_zoo import model_cases, model_paths
 from tests.models.encoders import TOKENS, WIDTH, encoder
 from tests.operators.harness import random
 from tests.plain_engine import calls_plainly
@@ -65,20 +66,26 @@ def test_layers_are_one_function(batch: int | str) -> None:
     assert {function.name for function in script.general.functions}.isdisjoint({"encoder_layer"})
 
 
-def test_a_few_layers_stay_as_they_are_unless_asked_for() -> None:
-    scripts = {mode: import_model(encoder(2, batch="batch"), functions=mode) for mode in (None, "keep", "flat", "blocks")}
-    assert scripts[None].text == scripts["keep"].text == scripts["flat"].text
-    assert len(calls_of(scripts["blocks"], "encoder_layer")) == 2
-    assert lines_of(scripts["blocks"]) < lines_of(scripts["flat"])
+def test_a_few_layers_are_a_function_if_that_is_shorter() -> None:
+    scripts = {mode: import_model(encoder(2, batch="batch"), functions=mode)
+               for mode in (None, "keep", "flat", "blocks")}
+    assert scripts[None].text == scripts["blocks"].text
+    assert scripts["keep"].text == scripts["flat"].text
+    assert len(calls_of(scripts["blocks"], "encoder_layer")) == 2 and not calls_of(scripts["flat"], "encoder_layer")
+    assert lines_of(scripts["blocks"]) < 0.95 * lines_of(scripts["flat"])  # of which half are of the library
     assert 'stop("X has no rows")' in scripts["blocks"].text  # a row is added to X in the function
-    assert len(calls_of(import_model(encoder(3)), "encoder_layer")) == 3
     with pytest.raises(ValueError, match="functions is one of flat, blocks, keep, not 'all'"):
         import_model(encoder(2), functions="all")
 
 
+def test_what_is_hardly_shorter_stays_as_it_is() -> None:
+    (path,) = (path for path in model_paths("generated") if path.stem == "lightrand_squeezenet")
+    assert import_model(path).text == import_model(path, functions="flat").text
+
+
 def test_a_few_calls_give_their_weights_as_arguments() -> None:
     """The engine would compile at each call where a list is made, and where it is taken apart."""
-    script = import_model(encoder(3, batch="batch"), functions="blocks")
+    script = import_model(encoder(3, batch="batch"))
     given = [print_expression(argument.value) for argument in calls_of(script, "encoder_layer")[1].arguments]
     assert 'matrix(as.matrix(weights["layer1WideBias"]), rows=1, cols=16)' in given
     assert "own_weights" not in script.text
@@ -129,6 +136,17 @@ def test_a_shared_model_on_the_plain_engine(path: Path) -> None:
     (flat,), (blocks,) = (calls_plainly(script, [inputs]) for script in scripts)
     for name, expected in flat.items():
         np.testing.assert_array_equal(blocks[name], expected)
+
+
+@pytest.mark.engine
+def test_what_two_places_of_a_program_call_is_compiled_once(tmp_path: Path) -> None:
+    """The engine's analysis ends after three rounds, sooner than it knew the sizes of products by eights."""
+    import_model(encoder(2, batch="batch"), functions="blocks", weights="inline").save(tmp_path / "layers.dml")
+    call = "Y = layers::gen_encoder(X)\nif (never) { print(sum(Y)) }\n"
+    program = f'source("layers.dml") as layers\nnever = time() < 0\nX = rand(rows=16, cols={TOKENS * WIDTH})\n'
+    output = run_dml(f"{program}{call}for (i in 1:5) {{ {call} }}\n", tmp_path, options=["-stats"])
+    compiled = re.search(r"Functions recompiled:\s*(\d+)", output)
+    assert compiled is None or int(compiled[1]) < 6, "6 calls"
 
 
 def test_an_error_in_a_call_is_of_the_node_that_the_call_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,19 +42,19 @@ APART = 'if (never) { print("never") }  # one function for all calls: not to be 
 MOST_WRITTEN_OUT = 3
 """Calls whose own weights are arguments as they come out of the list; more calls give a list of them, which is shorter
 and takes longer: the engine compiles at each call where a list is made, and where it is taken apart."""
-MOST_LINES = 2 / 3
+MOST_LINES = 4 / 5
 """Of the functions that nodes became, with blocks, for blocks to be worth it."""
 
 
 def with_blocks(script: Script, *, always: bool = False) -> Script:
-    """The script whose repeated blocks are functions; as it is, if that is not a third shorter (and not ``always``)."""
+    """The script whose repeated blocks are functions; as it is, if that is not a fifth shorter (and not ``always``)."""
     found = _with_blocks(script)
-    if found is None or not (always or _is_a_third_shorter(found, script)):
+    if found is None or not (always or _is_a_fifth_shorter(found, script)):
         return script
     return replace(found, general=script.unspecialised)
 
 
-def _is_a_third_shorter(found: Script, script: Script) -> bool:
+def _is_a_fifth_shorter(found: Script, script: Script) -> bool:
     """Whether that much is saved; where statements alone tell it, how many lines they have is not looked at."""
     lines = _lines(found)
     least = sum(not statement.shares_line for function in script.functions for statement in function.body)
