@@ -69,11 +69,13 @@ class Assumption:
 
     def statement(self, dim_text: DimText, factor_text: DimText) -> str:
         """The statement that stops the run if the assumption is broken."""
-        consequence = self.relation.value[1]
+        end = f"; {self.relation.value[1]}"
         found = [message_literal(f"{self.node}: {self.left_words} is "), factor_text(self.left)]
-        if self.right_words:
+        if self.right_words and isinstance(self.right, int):
+            end = f", {self.right_words} is {self.right}{end}"
+        elif self.right_words:
             found += [message_literal(f", {self.right_words} is "), factor_text(self.right)]
-        message = " + ".join([*found, message_literal(f"; {consequence}")])
+        message = " + ".join([*found, message_literal(end)])
         condition = f"if ({self.broken(dim_text)}) {{"
         if len(condition) + len(found[0]) > _LONGEST_BEGINNING:
             return f"{condition}\n  stop({message})\n}}"
