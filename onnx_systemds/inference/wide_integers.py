@@ -336,7 +336,7 @@ def check_constants(node: NodeFacts) -> None:
 
 def _integers(attribute: object) -> Array:
     """An attribute of several integers as an array; an empty one for others."""
-    if not isinstance(attribute, tuple) or not all(isinstance(number, int) for number in attribute):
+    if not isinstance(attribute, tuple) or not attribute or not isinstance(attribute[0], int):
         return np.zeros(0, np.int64)
     return np.array(attribute, np.int64)
 

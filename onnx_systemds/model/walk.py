@@ -68,9 +68,10 @@ def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
 def sub_graphs(node: Node) -> Iterator[Graph]:
     """The sub-graphs of a node, each by itself or among others in one attribute."""
     for content in node.attributes.values():
-        for item in content if isinstance(content, tuple) else (content,):
-            if isinstance(item, Graph):
-                yield item
+        if isinstance(content, Graph):
+            yield content
+        elif isinstance(content, tuple) and content and isinstance(content[0], Graph):  # all are of one type
+            yield from (item for item in content if isinstance(item, Graph))
 
 
 def handed_on(nodes: Iterable[Node], name: str) -> str:
