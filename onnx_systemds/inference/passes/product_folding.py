@@ -45,7 +45,7 @@ def fold_into_products(graph: Graph, notes: Notes) -> Graph:
         if row is None:
             continue
         folding = _Folding(editor, readers, node, *row)
-        refusal = folding.refusal_of_readers(node.outputs[0])
+        refusal = folding.refusal(node.outputs[0])
         if refusal is not None:
             notes.left(RULE, node, refusal)
             continue
@@ -102,35 +102,48 @@ class _Folding:
     nodes: dict[int, Node] = field(default_factory=dict)
     initializers: dict[str, Array] = field(default_factory=dict)
 
-    def refusal_of_readers(self, name: str) -> str | None:
+    def refusal(self, name: str) -> str | None:
         """Fold into all that read a value, also through reshapes that keep its columns; why it cannot be, if so."""
-        positions = self.readers.get(name)
-        if positions is None:
-            return _OTHERS
-        return next(filter(None, (self._refusal_of(position, name) for position in positions)), None)
+        products = self._products(name)
+        return _OTHERS if products is None else next(filter(None, map(self._refusal_of_product, products)), None)
 
-    def _refusal_of(self, position: int, name: str) -> str | None:
+    def _products(self, name: str) -> list[int] | None:
+        """The positions of the products that read a value; None if something else reads it, or they have no weights."""
+        found: list[int] = []
+        for position in self.readers.get(name, ()):
+            products = self._products_at(position, name)
+            if products is None:
+                return None
+            found += products
+        return found or None
+
+    def _products_at(self, position: int, name: str) -> list[int] | None:
         reader = self.editor.nodes[position]
         has_columns = self.normalization.op_type != "BatchNormalization"  # its channels are columns of matrices alone
         if reader is None or reader.inputs[0] != name or reader.domain:
-            return _OTHERS
+            return None
         if reader.op_type == "Reshape" and has_columns:
             shape = self.editor.initializers.get(reader.inputs[1])
             if shape is not None and shape.size > 0 and shape[-1] == len(self.scale):
-                return self.refusal_of_readers(reader.outputs[0])
-        if reader.op_type == "Gemm" or (reader.op_type == "MatMul" and has_columns):
-            return self._refusal_of_product(position, reader)
-        return _OTHERS
+                return self._products(reader.outputs[0])
+        is_product = reader.op_type == "Gemm" or (reader.op_type == "MatMul" and has_columns)
+        return [position] if is_product and self._has_own_weights(reader) else None
 
-    def _refusal_of_product(self, position: int, product: Node) -> str | None:
+    def _has_own_weights(self, product: Node) -> bool:
         weights = self.editor.initializers.get(product.inputs[1])
         is_scaled = any(product.attributes.get(name, 1) != 1 for name in ("alpha", "beta"))
         if weights is None or weights.ndim != 2 or is_scaled or product.attributes.get("transA"):
-            return _OTHERS
+            return False
+        columns = weights.shape[1 if product.attributes.get("transB") else 0]
+        is_taken = weights.size > _MOST_NUMBERS or self.editor.is_shared(product.inputs[1])
+        return columns == len(self.scale) and not is_taken
+
+    def _refusal_of_product(self, position: int) -> str | None:
+        product = self.editor.nodes[position]
+        assert product is not None
+        weights = self.editor.initializers[product.inputs[1]]
         by_rows = bool(product.attributes.get("transB"))
         rows = weights if by_rows else weights.T  # a row of them for each column of the result
-        if rows.shape[1] != len(self.scale) or weights.size > _MOST_NUMBERS or self.editor.is_shared(product.inputs[1]):
-            return _OTHERS
         scaled = narrowed(rows * self.scale, weights.dtype)
         if scaled is None:
             return _TOO_NARROW
