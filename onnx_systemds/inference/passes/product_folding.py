@@ -147,7 +147,7 @@ class _Folding:
         scaled = narrowed(rows * self.scale, weights.dtype)
         if scaled is None:
             return _TOO_NARROW
-        name = f"{product.outputs[0]}/weights"
+        name = f"{product.inputs[1]}/scaled"
         self.initializers[name] = scaled if by_rows else np.ascontiguousarray(scaled.T)
         self.nodes[position] = replace(product, inputs=(product.inputs[0], name, *product.inputs[2:]))
         return self._refusal_of_sum(position, rows @ self.shift) if self.shift.any() else None
