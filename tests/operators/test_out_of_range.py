@@ -10,7 +10,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.runtime.scoring import ScoringFunction
 
@@ -81,11 +81,31 @@ def test_more_indices_than_rows() -> None:
     _refused(text, {"x": ROWS[:2], "i": np.zeros((3, 3), np.int64)}, words)
 
 
+def test_updates_of_another_shape() -> None:
+    text = "g (float[n,3] x, int64[m,1] i, float[p,q] u) => (float[n,3] y) { y = ScatterND (x, i, u) }"
+    _refused(text, {"x": ROWS, "i": np.zeros((2, 1), np.int64), "u": ROWS[:, :2]},
+             'axis 0 of "u" is 3, axis 0 of "i" is 2; the script takes them to be equal')
+    with pytest.raises(InvalidModel, match="updates of rank 1, not 2"):
+        import_model(onnx.parser.parse_model(HEAD + text.replace("p,q", "6")))
+
+
+@pytest.mark.parametrize("name", ["ConvInteger", "QLinearConv"])
+def test_channels_of_integers_that_the_filters_have_not(name: str) -> None:
+    """Less their zero point they are all zeros, which the engine gives any shape."""
+    others = ", s, z, w, s, z, s, z" if name == "QLinearConv" else ", w, z"
+    text = f"g (uint8[n,c,h,v] x, uint8[2,3,1,1] w, float s, uint8 z) => ({{}}[n,2,p,q] y) {{{{ y = {name}(x{others}) }}}}"
+    _refused(text.format("uint8" if name == "QLinearConv" else "int32"),
+             {"x": np.ones((1, 6, 1, 1), np.uint8), "w": np.ones((2, 3, 1, 1), np.uint8), "s": np.float32(1), "z": np.uint8(1)},
+             'the number of elements of "x" is 6, that of those which it takes is 3')
+
+
 @pytest.mark.parametrize(("text", "words"), [
     ("g (float[2,2] x, int64[2,3] i) => (float[2,3] y) { y = GatherElements <axis = 0> (x, i) }",
      'axis 1 of "i" is 3, axis 1 of "x" is 2'),
     ("g (float[2,2] x, int64[2,3] i, float[2,3] u) => (float[2,2] y) { y = ScatterElements <axis = 0> (x, i, u) }",
      'axis 1 of "i" is 3, axis 1 of "x" is 2'),
+    ("g (float[4,2,3] x, int64[2,1] i, float[2,3,2] u) => (float[4,2,3] y) { y = ScatterND (x, i, u) }",
+     'axis 1 of "u" is 3, axis 1 of "x" is 2'),
     ("g (float[2,2] x) => (float[2,3] y) { k = Constant <value_ints = [3]> () y, z = TopK (x, k) }",
      'k is 3, axis 1 of "x" is 2'),
     ("g (float[2,2] x, bool[3] c) => (float[n,2] y) { y = Compress <axis = 0> (x, c) }",

@@ -74,13 +74,16 @@ class NodeView(NodeFacts):
 
     def view(self, given: Input, form: Form) -> str:
         """DML of an input in a form: the identifier of a matrix with these rows and columns, or a scalar."""
-        value = self.value(given)
-        if isinstance(form, View) and value.dims is not None and not value.is_list:
-            self._check_size(given, product(value.dims), form.rows * form.cols)
+        if isinstance(form, View):
+            self.check_elements(given, form)
         return self._scope.demand(self.name(given), form)
 
-    def _check_size(self, given: Input, size: Dim, wanted: Dim) -> None:
-        """Let the script check that both sizes are equal: the engine reshapes a matrix of zeros to any size."""
+    def check_elements(self, given: Input, view: View) -> None:
+        """Let the script check that an input fills a view: the engine reshapes a matrix of zeros to any size."""
+        value = self.value(given)
+        if value.dims is None or value.is_list:
+            return
+        size, wanted = product(value.dims), view.rows * view.cols
         if size != wanted and not (isinstance(size, int) and isinstance(wanted, int)):
             words = f"the number of elements of {quoted(self.name(given))}", "that of those which it takes"
             self._check(Assumption(size, wanted, Relation.EQUAL, *words, node_words(self.node)))

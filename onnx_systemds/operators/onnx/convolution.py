@@ -109,7 +109,13 @@ def shifted_input(node: NodeView, statements: list[str]) -> Source:
     name = node.temporary("input")
     whole = node.matrix(0, 1)
     statements.append(f"{name} = {whole} - {node.scalar(2)}")
-    return read_of(node, name, View(node.dims(0)[0], product(node.dims(0)[1:])), statements)
+    shifted = read_of(node, name, View(node.dims(0)[0], product(node.dims(0)[1:])), statements)
+
+    def checked(view: View) -> str:
+        node.check_elements(0, view)
+        return shifted(view)
+
+    return checked
 
 
 def shifted_filters(node: NodeView, statements: list[str]) -> Filters:

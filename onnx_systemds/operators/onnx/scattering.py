@@ -35,13 +35,20 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 @shape_rule("Scatter", "ScatterElements", "ScatterND")
 def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """As the data; where single elements are updated, each index has one of the updates."""
+    """As the data; each index has one of the updates, an element or what an index leaves of the axes."""
     if node.node.op_type in ("Scatter", "ScatterElements"):
         assume_element_indices(node)
         if node.rank("updates") != node.rank("indices"):
             raise InvalidModel(f"updates of rank {node.rank('updates')} for indices of rank {node.rank('indices')}")
         for axis in range(node.rank("indices")):
             node.assume_same_size((2, axis), (1, axis))
+    elif node.size("indices") != 0:
+        depth, named = index_depth(node, 0), node.rank("indices") - 1
+        rank = named + node.rank("data") - depth
+        if node.rank("updates") != rank:
+            raise InvalidModel(f"updates of rank {node.rank('updates')}, not {rank}")
+        for axis in range(rank):
+            node.assume_same_size((2, axis), (1, axis) if axis < named else (0, axis - named + depth))
     return (node.tensor(node.dims(0)),)
 
 
