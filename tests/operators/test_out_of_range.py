@@ -89,6 +89,16 @@ def test_updates_of_another_shape() -> None:
         import_model(onnx.parser.parse_model(HEAD + text.replace("p,q", "6")))
 
 
+def test_initial_states_of_another_shape() -> None:
+    text = """g (float[t,n,1] x, float[1,8,1] w, float[1,8,2] r, float[1,k,m] h) => (float[t,1,n,2] y)
+              { y = LSTM <hidden_size = 2> (x, w, r, , , h) }"""
+    feeds = {"x": ROWS[:, :, None], "w": np.ones((1, 8, 1), np.float32), "r": np.ones((1, 8, 2), np.float32)}
+    _refused(text, {**feeds, "h": np.ones((1, 2, 3), np.float32)},
+             'axis 1 of "h" is 2, that of sequences is 3; the script takes them to be equal')
+    with pytest.raises(InvalidModel, match='"h" of rank 2, not 3'):
+        import_model(onnx.parser.parse_model(HEAD + text.replace("1,k,m", "k,m")))
+
+
 @pytest.mark.parametrize("name", ["ConvInteger", "QLinearConv"])
 def test_channels_of_integers_that_the_filters_have_not(name: str) -> None:
     """Less their zero point they are all zeros, which the engine gives any shape."""

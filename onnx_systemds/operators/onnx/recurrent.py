@@ -71,7 +71,7 @@ def directions_of(node: NodeFacts) -> int:
 def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
     """All hidden states, the last one, and the last cell state of an LSTM."""
     shape = shape_of(node)
-    _check_weights(node, shape)
+    _check_sizes(node, shape)
     every: Dims
     last: Dims
     if shape.batch_first:
@@ -84,17 +84,25 @@ def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(every), node.tensor(last), *([node.tensor(last)] if node.node.op_type == "LSTM" else []))
 
 
-def _check_weights(node: NodeFacts, shape: Shape) -> None:
-    """Raise UnsupportedCase where weights are known not to be of these sizes."""
+def _check_sizes(node: NodeFacts, shape: Shape) -> None:
+    """Raise UnsupportedCase where weights or initial states are known not to be of these sizes."""
     rows = GATES[node.node.op_type] * shape.hidden
     written = node.attribute("hidden_size")
     node.assume_equal(written or shape.hidden, shape.hidden, "hidden_size", f"the last axis of {quoted(node.name(_R))}")
-    sizes = {_W: (shape.directions, rows, shape.inputs), _R: (shape.directions, rows, shape.hidden),
-             _B: (shape.directions, 2 * rows)}
-    words = ("the number of directions", "that of hidden units and their gates", "that of inputs")
+    directions = (shape.directions, "the number of directions")
+    gates, units = "that of hidden units and their gates", (shape.hidden, "that of hidden units")
+    batch = (shape.batch, "that of sequences")
+    states = (batch, directions, units) if shape.batch_first else (directions, batch, units)
+    sizes = {_W: (directions, (rows, gates), (shape.inputs, "that of inputs")), _R: (directions, (rows, gates), units),
+             _B: (directions, (2 * rows, gates)), _LENS: (batch,), _H: states, _C: states,
+             _P: (directions, (3 * shape.hidden, gates))}
     for position, wanted in sizes.items():
-        for axis, size in enumerate(wanted if node.has(position) else ()):
-            node.assume_equal(node.dims(position)[axis], size, node.axis_words(position, axis), words[axis])
+        if not node.has(position):
+            continue
+        if node.rank(position) != len(wanted):
+            raise InvalidModel(f"{quoted(node.name(position))} of rank {node.rank(position)}, not {len(wanted)}")
+        for axis, (size, words) in enumerate(wanted):
+            node.assume_equal(node.dims(position)[axis], size, node.axis_words(position, axis), words)
 
 
 @batch_rule("RNN", "GRU", "LSTM")
