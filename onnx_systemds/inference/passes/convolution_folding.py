@@ -166,6 +166,8 @@ def normalization_row(editor: GraphEditor, norm: Node) -> tuple[Array, Array] | 
     if norm.attributes.get("spatial", 1) != 1 or any(name not in editor.initializers for name in norm.inputs[1:]):
         return None
     scale, shift, mean, variance = (editor.initializers[name].astype(np.float64) for name in norm.inputs[1:])
+    if not scale.shape == shift.shape == mean.shape == variance.shape:
+        return None  # the operator refuses them
     epsilon = norm.attributes.get("epsilon", default_attribute("", "BatchNormalization", norm.version, "epsilon"))
     with np.errstate(all="ignore"):  # what is infinite then is not folded
         factor = scale / np.sqrt(variance + epsilon)
