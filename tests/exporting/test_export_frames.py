@@ -53,7 +53,8 @@ CASES = [
     row("rows and columns that are selected", 'I = as.matrix(F[, 2]) > 1\nY = removeEmpty(target=F, margin="rows", select=I)\n'
         'Z = removeEmpty(target=F, margin="cols", select=matrix("1 0 1", 1, 3))', outputs=("Y", "Z")),
     ExportCase("rows and columns that are not empty", 'F = as.frame(X)\nY = as.matrix(removeEmpty(target=F, margin="rows"))\n'
-               'Z = as.matrix(removeEmpty(target=F, margin="cols"))', {"X": np.array([[1, 0, np.inf], [0, 0, 0], [-0.5, 0, 2]])}, ("Y", "Z")),
+               'Z = as.matrix(removeEmpty(target=F, margin="cols"))', {"X": np.array([[1, 0, np.inf], [0, 0, 0], [-0.5, 0, 2]])}, ("Y", "Z"),
+               sizes=[{"X": np.zeros((3, 3))}]),
     row("sizes", "Y = matrix(nrow(F) * 10 + ncol(F) + length(F) * 100, 1, 1)"),
     row("beside each other", "Y = cbind(F, F[, 1])"),
     row("below each other", "Y = rbind(F, F[1, ])"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
@@ -22,14 +24,19 @@ def remove_empty(
     if margin not in ("rows", "cols"):
         raise UnsupportedCase(f"the margin of removeEmpty is {margin}, not rows or cols")
     if isinstance(target, FrameValue):
-        return FrameValue((_kept(ctx, joined(ctx, target), margin, select, empty_return),))
+        cells = joined(ctx, target)
+        if margin == "cols" and cells.kind not in (TEXT, BOOL):  # the column that stands for none has no numbers
+            return FrameValue((_kept(ctx, ctx.g.floating(cells), margin, select, empty_return, math.nan),))
+        return FrameValue((_kept(ctx, cells, margin, select, empty_return),))
     if not isinstance(target, Matrix):
         raise UnsupportedCase(f"the argument target of removeEmpty is {target}, not a matrix")
     return ctx.matrix(_kept(ctx, ctx.flat(target), margin, select, empty_return))
 
 
-def _kept(ctx: Context, x: Tensor, margin: str, select: Matrix | None, empty_return: bool) -> Tensor:
-    """Return what removeEmpty leaves of numbers or texts."""
+def _kept(
+    ctx: Context, x: Tensor, margin: str, select: Matrix | None, empty_return: bool, number: float = 0.0
+) -> Tensor:
+    """Return what removeEmpty leaves of numbers or texts. number: of which a row or column is that stands for none."""
     g, axis = ctx.g, 0 if margin == "rows" else 1
     if isinstance(select, Matrix):
         chosen = g.truth(g.reshape(select.tensor, (x.dims[axis],)))
@@ -41,7 +48,8 @@ def _kept(ctx: Context, x: Tensor, margin: str, select: Matrix | None, empty_ret
         chosen = g.truth(g.reduce("ReduceMax", filled, (1 - axis,), keepdims=False))
     if empty_return:
         none = g.reduce("ReduceMax", g.cast(chosen, INT), (0,)).equals(0)
-        empty = blank(ctx, x.kind, tuple(1 if i == axis else dim for i, dim in enumerate(x.dims)))
+        dims = tuple(1 if i == axis else dim for i, dim in enumerate(x.dims))
+        empty = blank(ctx, x.kind, dims) if number == 0 else ctx.g.filled(number, dims)
         x, chosen = g.concat([x, empty], axis), g.concat([chosen, none], 0)
     if x.constant is not None and chosen.constant is not None:
         return g.constant(np.compress(chosen.constant, x.constant, axis), x.kind)
