@@ -5,6 +5,7 @@ It knows the vocabulary of `dml_expressions` and `dml_statements` and its meanin
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +79,14 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _OF_INTEGERS = ("+", "-", "*", "%/%", "%%")
 
 
+def _of_texts(op: str, left: Any, right: Any) -> Any:
+    """Return a joined text, or whether two are the same."""
+    shown = [str(side).upper() if isinstance(side, bool) else str(side) for side in (left, right)]
+    if any(isinstance(side, float) for side in (left, right)) or op not in ("+", "==", "!="):
+        raise Undecided("a text of a double")
+    return shown[0] + shown[1] if op == "+" else (shown[0] == shown[1]) == (op == "==")
+
+
 def _is_matrix(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim == 2
 
@@ -137,7 +146,7 @@ class _Judge:
         whole = self.variables[target.name]
         if isinstance(whole, list):
             assert target.rows.lower is not None
-            place = int(self.value(target.rows.lower)) - 1
+            place = self.span(target.rows, len(whole)).start
             self.variables[target.name] = [*whole[:place], value, *whole[place + 1 :]]
             return
         whole = whole.copy()
@@ -147,7 +156,8 @@ class _Judge:
     def span(self, span: tree.Span | None, size: int) -> slice:
         if span is None or span.lower is None:
             return slice(0, size)
-        lower = int(self.value(span.lower))
+        lower = self.value(span.lower)
+        lower = "abcd".index(lower) + 1 if isinstance(lower, str) else int(lower)  # names of items are letters in their order
         upper = int(self.value(span.upper)) if span.upper is not None else lower
         if not 1 <= lower <= upper <= size:
             raise Undecided("a range outside")
@@ -162,6 +172,8 @@ class _Judge:
             return self.variables[node.name]
         if isinstance(node, tree.Binary):
             left, right = self.value(node.left), self.value(node.right)
+            if isinstance(left, str) or isinstance(right, str):
+                return _of_texts(node.operator, left, right)
             found = _BINARY[node.operator](left, right)
             if _is_matrix(found) or isinstance(found, bool):
                 return found
@@ -206,7 +218,7 @@ def _extreme(step: Callable[..., Any], axis: int | None) -> Callable[[Array], An
 
 
 def _either(two: Callable[..., Any], one: Callable[[Array], Any]) -> Callable[..., Any]:
-    return lambda *values: one(values[0]) if len(values) == 1 else two(*values)
+    return lambda *values: one(values[0]) if len(values) == 1 else functools.reduce(two, values)
 
 
 def _last_place(x: Array, sign: float) -> Array:
@@ -218,9 +230,11 @@ def _last_place(x: Array, sign: float) -> Array:
     return np.where(found.any(axis=1), last, 1).astype(np.float64).reshape(-1, 1)
 
 
-def _matrix(x: Any, rows: Any, cols: Any) -> Array:
+def _matrix(x: Any, rows: Any, cols: Any, byrow: bool = True) -> Array:
     dims = int(rows), int(cols)
-    return np.reshape(x, dims) if _is_matrix(x) else np.full(dims, float(x))
+    if isinstance(x, str):
+        x = np.array([list(map(float, x.split()))])
+    return np.reshape(x, dims, "C" if byrow else "F") if _is_matrix(x) else np.full(dims, float(x))
 
 
 def _sequence(start: Any, stop: Any, step: Any = None) -> Array:
@@ -229,11 +243,13 @@ def _sequence(start: Any, stop: Any, step: Any = None) -> Array:
     return (start + step * np.arange(count, dtype=np.float64)).reshape(-1, 1)
 
 
-def _selected(target: Array, margin: str, select: Array | None = None) -> Array:
+def _selected(target: Array, margin: str, select: Array | None = None, empty_return: bool = True) -> Array:
     axis = 0 if margin == "rows" else 1
     chosen = (target != 0).any(axis=1 - axis) if select is None else select.reshape(-1) != 0
+    if select is not None and axis == 1 and target.shape[1] == 1 and not chosen.any():
+        raise Unsure("of one column the engine removes none")
     found = np.compress(chosen, target, axis)
-    return found if found.shape[axis] else np.zeros([1 if i == axis else n for i, n in enumerate(target.shape)])
+    return found if found.shape[axis] or not empty_return else np.zeros([1 if i == axis else n for i, n in enumerate(target.shape)])
 
 
 def _ordered(target: Array, by: Any, decreasing: bool = False, index_return: bool = False) -> Array:
@@ -244,10 +260,13 @@ def _ordered(target: Array, by: Any, decreasing: bool = False, index_return: boo
     return (places + 1.0).reshape(-1, 1) if index_return else target[places]
 
 
-def _table(rows: Array, cols: Array, height: Any, width: Any) -> Array:
+def _table(rows: Array, cols: Array, *others: Any) -> Array:
+    """Return the counts, or sums of weights, of pairs; others: weights, height and width, each where it is given."""
+    weight = others[0] if len(others) in (1, 3) else 1.0
+    height, width = others[-2:] if len(others) > 1 else (rows.max(), cols.max())
     found = np.zeros((int(height), int(width)))
-    for row, col in zip(rows.reshape(-1), cols.reshape(-1)):
-        found[int(row) - 1, int(col) - 1] += 1
+    for row, col, own in zip(rows.reshape(-1), cols.reshape(-1), np.broadcast_to(weight, rows.shape).reshape(-1)):
+        found[int(row) - 1, int(col) - 1] += own
     return found
 
 
@@ -269,10 +288,31 @@ def _grouped(target: Array, groups: Array, fn: str, ngroups: Any) -> Array:
     return found
 
 
-def _median(x: Array) -> Any:
+def _repeated(x: Array, weights: Array | None) -> Array:
+    """Return the elements in their order, each so often as its weight says."""
     if np.isnan(x).any():
         raise Unsure("an order of NaN")
-    return np.median(x)
+    return np.sort(x.reshape(-1) if weights is None else np.repeat(x.reshape(-1), weights.reshape(-1).astype(int)))
+
+
+def _median(x: Array, weights: Array | None = None) -> Any:
+    return np.median(_repeated(x, weights))
+
+
+def _quantile(x: Array, *others: Any) -> Any:
+    """Return the element before which so large a share is; others: weights where there are any, and the share."""
+    found = _repeated(x, others[0] if len(others) > 1 else None)
+    places = np.maximum(np.ceil(np.asarray(others[-1]) * len(found)).astype(int), 1) - 1
+    return found[places] if _is_matrix(others[-1]) else float(found[places])
+
+
+def _moment(x: Array, *others: Any) -> Any:
+    """Return the mean of powers of what lies around the mean; others: weights where there are any, and the power."""
+    if len(others) == 1 and x.size == 1 and not np.isfinite(x).all():
+        raise Unsure("the moment of one number that is not finite")
+    weights = others[0] if len(others) > 1 else np.ones_like(x)
+    mean = (x * weights).sum() / weights.sum()
+    return ((x - mean) ** others[-1] * weights).sum() / weights.sum()
 
 
 def _only(x: Any) -> Any:
@@ -297,7 +337,7 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "exp": np.exp, "sqrt": np.sqrt, "round": lambda x: np.floor(x + 0.5), "floor": np.floor, "ceil": np.ceil,
     "sign": lambda x: np.sign(x) * 1.0, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "atan": np.arctan, "sinh": np.sinh, "log": lambda x, base=np.e: np.log(x) / np.log(base),
     "asin": np.arcsin, "acos": np.arccos, "is.infinite": lambda x: np.isinf(x).astype(np.float64), "roll": lambda x, by: np.roll(x, by, 0),
-    "prod": np.prod, "median": _median, "moment": lambda x, k: np.mean((x - x.mean()) ** k), "countDistinct": lambda x: len(np.unique(x)),
+    "prod": np.prod, "median": _median, "quantile": _quantile, "moment": _moment, "countDistinct": lambda x: len(np.unique(x)),
     "cov": lambda x, y: np.sum((x - x.mean()) * (y - y.mean())) / (x.size - 1),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "is.nan": lambda x: np.isnan(x).astype(np.float64),
     "rev": lambda x: x[::-1], "cumsum": lambda x: np.cumsum(x, 0), "rowcumsum": lambda x: np.cumsum(x, 1),
@@ -309,9 +349,9 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "rowIndexMax": lambda x: _last_place(x, 1.0), "rowIndexMin": lambda x: _last_place(x, -1.0),
     "sum": np.sum, "mean": np.mean, "var": lambda x: np.var(x, ddof=1),
     "max": _either(np.maximum, _extreme(np.max, None)), "min": _either(np.minimum, _extreme(np.min, None)),
-    "nrow": lambda x: x.shape[0], "ncol": lambda x: x.shape[1], "length": np.size,
+    "nrow": lambda x: x.shape[0], "ncol": lambda x: x.shape[1], "length": lambda x: len(x) if isinstance(x, list) else np.size(x),
     "t": np.transpose, "matrix": _matrix, "seq": _sequence, "removeEmpty": _selected, "order": _ordered, "table": _table,
-    "replace": _replaced, "ifelse": _chosen, "cbind": _joined(1), "rbind": _joined(0), "list": lambda *items: list(items),
+    "replace": _replaced, "ifelse": _chosen, "cbind": _joined(1), "rbind": _joined(0), "list": lambda *items, **named: [*items, *named.values()],
     "cumprod": lambda x: np.cumprod(x, 0), "colProds": _rowwise(np.prod, 0), "rowSds": _rowwise(np.std, 1, ddof=1),
     "xor": _bounded(lambda a, b: np.not_equal(a, 0) ^ np.not_equal(b, 0)), "as.integer": _whole,
     "trace": np.trace, "lower.tri": lambda target, diag, values: np.tril(target, 0 if diag else -1),
@@ -319,6 +359,7 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "unique": lambda x: np.unique(x).reshape(-1, 1), "sd": lambda x: np.std(x, ddof=1), "tan": np.tan, "cosh": np.cosh,
     "as.scalar": _only, "as.matrix": np.atleast_2d,
     "diag": lambda x: np.diag(x.reshape(-1)) if x.shape[1] == 1 else np.diag(x).reshape(-1, 1),
-    "outer": lambda x, y, op: _BINARY[op](x, y),
+    "outer": lambda x, y, op: {**_BINARY, "min": np.minimum, "max": np.maximum}[op](x, y),
+    "as.double": lambda x: np.float64(_only(x)), "as.logical": lambda x: bool(_only(x) != 0),
 }
 _BINARY["%*%"] = _matrix_product

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 from tests.fuzz.dml_expressions import Expressions, Scope, Shape, Size
+from tests.fuzz.dml_idioms import IDIOMS
 
 
 class Writer(Expressions):
@@ -68,7 +70,7 @@ class Writer(Expressions):
         plain: list[Callable[[], list[str]]] = [self.assignment] * 5 + [self.scalar_assignment, self.integer_assignment,
                                                 self.truth_assignment, self.span, self.span, self.right_index, self.joined,
                                                 self.left_index, self.left_index, self.selected, self.sorted, self.listed,
-                                                self.grouped, self.accumulated]
+                                                self.grouped, self.accumulated, *(partial(idiom, self) for idiom in IDIOMS)]
         if self.depth < 2:
             plain += [self.branch, self.branch, self.loop, self.loop, self.filled_by_rows, self.while_loop, self.grown, self.chosen_by_rows]
         return self.rng.choice(plain)()
