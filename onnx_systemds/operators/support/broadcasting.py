@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
@@ -106,7 +107,7 @@ def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bo
     """
     form = node.wanted_form() if node.output_dims() == result else None
     # axes of size 1 do not change where an element lies
-    kept = [axis for axis, dim in enumerate(result) if dim != 1]
+    kept = tuple(axis for axis, dim in enumerate(result) if dim != 1)
     if not kept:
         return Operands(tuple(Operand(node.scalar(position), SINGLE) for position in positions), SCALAR)
     dims = tuple(result[axis] for axis in kept)
@@ -137,7 +138,8 @@ def _uniform_literals(
     return texts
 
 
-def _pattern(dims: Dims, result: Dims, kept: Sequence[int]) -> tuple[bool, ...]:
+@lru_cache(maxsize=4096)
+def _pattern(dims: Dims, result: Dims, kept: tuple[int, ...]) -> tuple[bool, ...]:
     """For each kept axis of the result whether the operand varies along it."""
     aligned = (*[1] * (len(result) - len(dims)), *dims)
     pairs = [(aligned[axis], result[axis]) for axis in kept]
