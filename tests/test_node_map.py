@@ -35,8 +35,8 @@ def test_nodes_and_the_lines_of_their_statements(tmp_path: Path) -> None:
     assert [node["node"]["node"] for node in nodes] == [node.name for node in NODES if node.op_type != "Flatten"]
     gemm = nodes[4]
     assert gemm["node"] == {"graph": "net", "node": "/head/scores", "op": "Gemm", "domain": "", "version": 17}
-    assert (gemm["takes"], gemm["gives"]) == (["even float [batch, 8]", "weight float [8, 3]"], ["scores"])
-    assert [lines[place["line"] - 1].split(" = ")[0] for place in gemm["statements"]] == ["  weight", "  scores"]
+    assert (gemm["takes"], gemm["gives"]) == (["even float [batch, 8]", "weight/scaled float [8, 3]"], ["scores"])
+    assert [lines[place["line"] - 1].split(" = ")[0] for place in gemm["statements"]] == ["  weight_scaled", "  scores"]
     assert {place["function"] for place in gemm["statements"]} == {"gen_net"}
     assert [place["column"] for place in gemm["statements"]] == [3, 3]
 
