@@ -51,6 +51,7 @@ OPERATORS = [
         dtypes=["float64", "float32"]),
     row("extremes", "Y = max(X, 0) + min(X, colMeans(X)) + max(X) - min(X)"),
     row("choice", "Y = ifelse(X > 0, X, -1) + ifelse(max(X) > 0, X, 0)"),
+    row("an integer beside a double", "n = ifelse(nrow(X) > 0, 7, 2.5)\nY = X + ifelse(n %% 0 == 0, 1, 2) + ifelse(\"v\" + n == \"v7.0\", 10, 20)"),
     row("choice by another view", "N = matrix(seq(1, length(X)), nrow(X), ncol(X))\n"
         "Y = ifelse(N > 3, X, seq(nrow(X), 1) %*% X[1, ])"),
     row("sizes", "Y = X * nrow(X) + ncol(X) + length(X) / nrow(X)"),

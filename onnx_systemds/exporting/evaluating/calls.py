@@ -19,7 +19,7 @@ from onnx_systemds.exporting.evaluating.outlined_calls import outlined
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.sources import JAR_PREFIX
-from onnx_systemds.exporting.values import BOOLEAN, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value
 
 
 def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
@@ -120,7 +120,7 @@ def _ifelse(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 
 def _as_large_as(evaluator: Evaluator, chosen: Value, other: tree.Expression) -> Value:
-    """Return what an ``ifelse`` gives: a scalar fills the matrix that the other side is."""
+    """Return what an ``ifelse`` gives: a scalar fills the matrix, and an integer is the double, that the other is."""
     if not isinstance(chosen, Scalar):
         return chosen
     try:
@@ -129,6 +129,8 @@ def _as_large_as(evaluator: Evaluator, chosen: Value, other: tree.Expression) ->
         raise
     except TranspileError:
         return chosen
+    if isinstance(whole, Scalar) and (chosen.type, whole.type) == (INTEGER, DOUBLE):
+        return Scalar(DOUBLE, float(chosen.content) if isinstance(chosen.content, int) else chosen.content)
     if not isinstance(whole, Matrix):
         return chosen
     context = evaluator.context
