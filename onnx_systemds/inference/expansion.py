@@ -21,7 +21,7 @@ class Expansion(NodeFacts, NodeWriter):
     def __init__(self, facts: NodeFacts, prefix: str) -> None:
         NodeFacts.__init__(self, facts.node, facts.values, facts.graph_name)
         NodeWriter.__init__(self, facts.node, prefix, OPSET)
-        self.run_sizes = facts.run_sizes
+        self.run_sizes, self.assumptions = facts.run_sizes, facts.assumptions
 
     def input(self, given: Input) -> str:
         """The name of an input, "" if it is omitted."""

@@ -138,6 +138,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     assumptions: dict[int, Sequence[Assumption]] = {}
     run_sizes = RunSizes(nodes, values, context.fresh_symbol)
     waiting, makers = deque(graph.nodes), {}  # type: deque[Node], dict[str, Node]
+    carried: list[Assumption] = []  # of nodes that others replace: the next one has them
     while waiting:
         node = waiting.popleft()
         facts = InferenceFacts(node, values, graph.name, context, infer_body)
@@ -145,12 +146,14 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         try:
             found = _outputs(facts, nodes, waiting, graph)
             if found is None:
+                carried += facts.assumptions
                 continue
             outputs, decided = _new_symbols(found, node, context)
             if any(map(_is_complex, outputs)):
                 raise UnsupportedCase("the result is complex", hint=_REAL)
-            if facts.assumptions:
-                assumptions[len(nodes)] = facts.assumptions
+            if carried or facts.assumptions:
+                assumptions[len(nodes)] = [*carried, *facts.assumptions]
+                carried = []
             if decided:
                 sizes[len(nodes)] = decided
         except TooManyNodes as error:
@@ -206,6 +209,7 @@ def _outputs(
     rest = rest_rewritten(facts, outputs, waiting, graph)
     if rest is None:
         return outputs
+    facts.assumptions.clear()  # the rest makes its own
     waiting.clear()
     waiting.extend(rest)
     return None

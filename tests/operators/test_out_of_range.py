@@ -99,6 +99,25 @@ def test_initial_states_of_another_shape() -> None:
         import_model(onnx.parser.parse_model(HEAD + text.replace("1,k,m", "k,m")))
 
 
+CONTRIB = HEAD.replace('"ai.onnx.ml" : 3', '"com.microsoft" : 1')
+EMBED = """g (int32[n,s] x, int32[a,b] m) => (float[n,s,2] y, int32[n] o) <float[1,2] w = {1, 2}, float[2] g = {1, 1}>
+           { y, o = com.microsoft.EmbedLayerNormalization (x, , w, w, , g, g, m) }"""
+CACHED = """g (float[1,1,8] q, float[n,1,p,8] k, float[m,1,r,8] v, int32[1] s, int32 t) => (float[1,1,8] y, float[1,1,a,8] z, float[1,1,b,8] w)
+             { y, z, w = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1> (q, q, q, k, v, s, t) }"""
+
+
+def test_a_mask_of_other_words() -> None:
+    ones = np.ones((1, 2), np.int32)
+    _refused(EMBED, {"x": 0 * ones[:, :1], "m": ones}, 'axis 1 of "m" is 2, axis 1 of "x" is 1', head=CONTRIB)
+
+
+def test_a_cache_of_other_samples() -> None:
+    counts = {"s": np.ones(1, np.int32), "t": np.int32(2)}
+    feeds = {"q": np.ones((1, 1, 8), np.float32), "k": np.ones((1, 1, 2, 8), np.float32), **counts}
+    _refused(CACHED, {**feeds, "v": np.ones((2, 1, 1, 8), np.float32)}, 'axis 0 of "v" is 2, axis 0 of "q" is 1', head=CONTRIB)
+    _refused(CACHED, {**feeds, "v": np.ones((1, 1, 1, 8), np.float32)}, 'axis 2 of "v" is 1, axis 2 of "k" is 2', head=CONTRIB)
+
+
 @pytest.mark.parametrize("name", ["ConvInteger", "QLinearConv"])
 def test_channels_of_integers_that_the_filters_have_not(name: str) -> None:
     """Less their zero point they are all zeros, which the engine gives any shape."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 
+_KEYS, _VALUES = 3, 4  # positions of the given cache
+
 LARGEST = {8: 127, 4: 7}  # of a code, by its bits; the smallest one is one below its negative
 
 
@@ -70,6 +72,9 @@ def with_cache(node: Expansion, sizes: Sizes, key: str, value: str) -> tuple[str
     kinds = [_codes(node, sizes, which) for which in ("k", "v")]
     new = [_encoded(node, x, codes) for x, codes in zip((key, value), kinds)]
     if node.has("past_key"):
+        for cache in (_KEYS, _VALUES):
+            node.assume_same_size((cache, 0), (0, 0))
+        node.assume_same_size((_VALUES, 2), (_KEYS, 2))
         given = [_unpacked(node, sizes, f"past_{name}", codes) for name, codes in zip(("key", "value"), kinds)]
         new = _merged(node, sizes, given, new, kinds)
     else:

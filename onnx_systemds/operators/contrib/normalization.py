@@ -72,6 +72,9 @@ def embed_layer_normalization(node: Expansion) -> None:
 
     The second output counts the ones of each row of the mask; it is zeros without a mask.
     """
+    for given in (1, 7):  # segments and mask are of the same words
+        for axis in (0, 1) if node.has(given) else ():
+            node.assume_same_size((given, axis), (0, axis))
     total = node.emit("Gather", node.input("word_embedding"), node.input("input_ids"), axis=0)
     shape = node.emit("Shape", node.input("input_ids"))
     if node.has("position_ids"):
