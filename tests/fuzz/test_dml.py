@@ -100,3 +100,10 @@ def test_a_compiler_that_does_not_end_is_no_finding() -> None:
     session = Mock(prepare=Mock(side_effect=EngineTimeout("preparing a script took longer than 60 seconds")))
     assert dml_functions.check(CASE, session) is None
     session.prepare.assert_called_once()
+
+
+def test_a_script_that_does_not_end_is_no_finding() -> None:
+    prepared = Mock(side_effect=EngineTimeout("a call took longer than 20 seconds"))
+    session = Mock(prepare=Mock(return_value=prepared))
+    assert dml_functions.check(CASE, session) is None
+    prepared.assert_called_once()
