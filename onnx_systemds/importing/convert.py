@@ -33,6 +33,7 @@ from onnx_systemds.importing.passes.named_sizes import with_named_sizes
 from onnx_systemds.importing.passes.probed_sizes import without_probed_sizes
 from onnx_systemds.importing.passes.products_of_sizes import with_binary_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
+from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions
 from onnx_systemds.importing.passes.single_shapes import with_single_shapes
 from onnx_systemds.importing.passes.single_uses import with_single_uses
 from onnx_systemds.importing.passes.specialisation.specialise import (
@@ -227,7 +228,8 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
             words.append(f"{len(script.functions)} functions")
     if writing.specialised:
         script = with_loop_functions(with_split_loads(script))
-    script = with_named_sizes(with_named_products(without_aliases(with_single_shapes(script))))
+    script = without_aliases(with_single_shapes(with_shared_expressions(script)))
+    script = with_named_sizes(with_named_products(script))
     script = without_probed_sizes(with_call_cuts(with_binary_products(script)))
     script = with_checked_sizes(script)
     if writing.specialised:

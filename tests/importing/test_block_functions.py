@@ -15,10 +15,11 @@ from onnx_systemds import ScoringFunction, import_model
 from onnx_systemds.cli.node_map import script_map
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
-from onnx_systemds.dml.printer import print_expression
+from onnx_systemds.dml.printer import print_block, print_expression
 from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import NodePlace
 from onnx_systemds.importing.passes.blocks.repeats import find_repeats
+from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions_in
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.registry import operator_generators
 from onnx_systemds.model.node_scopes import scope_of
@@ -133,6 +134,7 @@ def test_a_shared_model_on_the_plain_engine(path: Path) -> None:
         inputs = {name[3:]: stored[name] for name in stored.files if name.startswith("in_")}
     scripts = [import_model(path, functions=mode) for mode in ("flat", "blocks")]
     assert lines_of(scripts[1]) < lines_of(scripts[0])
+    assert scripts[1].text.count("m_Where_1_repeated = ") == scripts[0].text.count("m_Where_1_repeated = ") == 1
     (flat,), (blocks,) = (calls_plainly(script, [inputs]) for script in scripts)
     for name, expected in flat.items():
         np.testing.assert_array_equal(blocks[name], expected)
@@ -241,6 +243,21 @@ def test_repeats() -> None:
 ])
 def test_a_layer_that_differs_is_not_one_of_them(changed: str) -> None:
     assert [(times, length) for times, length, _ in repeats_in(layers(changed, count=6))] == [(4, 8)]
+
+
+@pytest.mark.parametrize(("value", "name"), [
+    ("matrix(cbind(X, X), rows=2 * n, cols=4)", "X_repeated"), ("cbind(X, exp(X))", "X_joined"),
+    ("abs(matrix(1, rows=n, cols=1)) %*% X", "X_repeated"), ("matrix(X, rows=2 * n, cols=2)", None),
+    ("X %*% matrix(1, rows=4, cols=1)", None), ("cbind(X, changed)", None),
+])
+def test_what_layers_repeat_alike_is_made_once(value: str, name: str | None) -> None:
+    """Before them, but behind the checks; what is of a layer, and what changes, is made where it stands."""
+    checked = "changed = X + n\nchanged = changed + 1\nif (n == 0) {\n  stop(n)\n}\n"
+    layers = "a = X + 1\nb = a + {0}\nc = cbind(b, b)\nd = b * {0}\n"
+    body = parse_script(checked + layers.format(value)).statements
+    found = print_block(with_shared_expressions_in(body, ["X", "n"]))
+    expected = layers.format(value) if name is None else f"{name} = {value}\n{layers.format(name)}"
+    assert found == checked + expected
 
 
 def test_a_variable_that_changes_is_not_moved() -> None:

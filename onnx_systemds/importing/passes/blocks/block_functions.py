@@ -31,6 +31,7 @@ from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_separate_reshapes
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
 from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls, is_guard
+from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions_in
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
@@ -83,7 +84,7 @@ def _with_blocks(script: Script) -> Script | None:
     main, others = script.main, {it.name: it for it in script.functions if it.name != script.function}
     functions = others | {function.name: function for function in script.library}
     body = tuple(statement for statement in main.body if not is_cut(statement) and not is_guard(statement))
-    body = with_separate_reshapes(body)
+    body = with_shared_expressions_in(with_separate_reshapes(body), [it.name for it in main.parameters])
     main = replace(main, body=body)
     found = find_repeats(body, (it.name for it in main.parameters), (it.name for it in main.results))
     kinds = kinds_of(main, functions) if found else {}
