@@ -129,7 +129,7 @@ def _described(names: Sequence[str], ports: Sequence[Port], sizes: Iterable[str]
     for name, port in zip(names, ports):
         yield name, ("" if name == port.name else f"({escaped(port.name)}) ") + described(port)
     for name, size in zip(names[len(ports) :], sizes):
-        yield name, f"the size {escaped(size)}, an integer"
+        yield name, f"the size {symbol_words(size)}, an integer"
 
 
 def _dims_text(port: Port) -> str:

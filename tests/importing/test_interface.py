@@ -61,6 +61,17 @@ def test_sizes_of_the_run_and_of_items_have_plain_names() -> None:
     assert signature(script.interface) == "gen_places(X [n, 4], L list of [item0, 4]) -> Y [3, 2, Z_dim1], M list of [item0, 4]"
 
 
+def test_a_returned_size_of_the_run_has_a_plain_name() -> None:
+    script = import_model(onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17]>
+        cut (float[n, m] X, bool[k] c) => (float[n, j] Y) <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+            Z = NonZero (c)
+            shape = Shape (Z)
+            end = Slice (shape, one, two)
+            Y = Slice (X, zero, end, one)
+        }"""))
+    assert interface_lines(script.interface)[-1].split(None, 1)[1] == "the size Z_dim1, an integer"
+
+
 def test_weights_are_loaded_first(tmp_path: Path) -> None:
     weight = onnx.numpy_helper.from_array(np.arange(60000, dtype=np.float32).reshape(200, 300), "W")
     model = onnx.parser.parse_model(
