@@ -18,6 +18,7 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block, print_expression
 from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import NodePlace
+from onnx_systemds.importing.passes.blocks.block_names import block_name, common_name
 from onnx_systemds.importing.passes.blocks.repeats import find_repeats
 from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions_in
 from onnx_systemds.importing.script import Script
@@ -190,6 +191,27 @@ def test_lines_of_a_function_are_of_the_nodes_of_all_its_calls() -> None:
         "Add = gelu(attention_norm %*% wide_weight + wide_bias) %*% narrow_weight + narrow_bias + attention_norm"
     ]
     assert nodes["/pooler/Tanh"] == []
+
+
+@pytest.mark.parametrize(("names", "expected"), [
+    (["add_3", "add_9"], "add"), (["norm_centred", "norm_1_centred"], "norm_centred"), (["view_1", "view_1"], "view_1"),
+    (["first_norm", "last_norm"], "norm"), (["v_42", "v_99"], "MatMul"), (["v_1_exp", "v_9_exp"], "MatMul_exp"),
+    (["first", "second"], "first"), (["v_4_exp", "Y_exp"], "MatMul_exp"),
+])
+def test_values_of_a_block_have_no_numbers_of_one_layer(names: list[str], expected: str) -> None:
+    assert common_name(names, "MatMul") == expected
+
+
+@pytest.mark.parametrize(("scopes", "weights", "expected"), [
+    ([("encoder", "layer", "0"), ("encoder", "layer", "1")], [], "encoder_layer"),
+    ([(), ()], [("layers_0_bias", "layers_1_bias"), ("v_1", "v_2")], "layers"),
+    ([(), ()], [("m_encoder_layers_0_bias", "m_encoder_layers_1_bias")], "encoder_layers"),
+    ([("a",), ("b",)], [("bias", "bias"), ("v_1", "v_2"), ("own_1", "other_2")], "block"),
+])
+def test_blocks_are_called_by_their_scopes_or_weights(
+    scopes: list[tuple[str, ...]], weights: list[tuple[str, ...]], expected: str
+) -> None:
+    assert block_name(scopes, weights) == expected
 
 
 def test_own_functions_of_a_model_are_written_out() -> None:

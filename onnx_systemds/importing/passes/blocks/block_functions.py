@@ -6,7 +6,7 @@ has known sizes: then the engine compiles it once (docs/decisions/0028-repeated-
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -15,8 +15,8 @@ from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_expression, print_statement
 from onnx_systemds.dml.rewrite import call, renamed, reshaped
-from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
+from onnx_systemds.dml.scopes import assigned, binaries_in
+from onnx_systemds.importing.origins import CallOrigin, Origin, SharedOrigin
 from onnx_systemds.importing.parameters import MATRIX, UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import (
     cut,
@@ -25,7 +25,13 @@ from onnx_systemds.importing.passes.block_cuts import (
     is_loaded_cut,
     with_never,
 )
-from onnx_systemds.importing.passes.blocks.block_names import block_name, common_ending, common_scope, local_name
+from onnx_systemds.importing.passes.blocks.block_names import (
+    block_name,
+    common_ending,
+    common_name,
+    common_scope,
+    local_name,
+)
 from onnx_systemds.importing.passes.blocks.block_weights import Given, weight_parameters
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_separate_reshapes
@@ -43,6 +49,7 @@ APART = 'if (never) { print("never") }  # one function for all calls: not to be 
 MOST_WRITTEN_OUT = 3
 """Calls whose own weights are arguments as they come out of the list; more calls give a list of them, which is shorter
 and takes longer: the engine compiles at each call where a list is made, and where it is taken apart."""
+_BIAS = "_bias"
 MOST_LINES = 4 / 5
 """Of the functions that nodes became, with blocks, for blocks to be worth it."""
 
@@ -110,6 +117,11 @@ def _with_blocks(script: Script) -> Script | None:
         return None
     scalars = [parameter.name for parameter in main.parameters if parameter.type.kind == "scalar"]
     called = _with_calls(body, blocks, shapes)
+    taken = Names([*kinds, *(name for statement in body for name in assigned((statement,)))])
+    kept = {result.name for result in main.results}
+    new_names = {name: taken.fresh(hint) for block in blocks for name, hint in block.names_of_results()
+                 if name not in kept}
+    called = [renamed(statement, new_names) for statement in called] if new_names else called
     start = next((place + 1 for place, statement in enumerate(called) if is_loaded_cut(statement)), 0)
     guards = guarding_calls([*functions.values(), *made.values()], called)
     called = [*called[:start], *guard_statements(guards), *cut_blocks(called[start:], others, scalars)]
@@ -166,10 +178,11 @@ class _Block:
         self.body, self.repeat, self.kinds, self.own, self.listed = body, repeat, kinds, own, listed
         self.origins = [[body[place].origin for place in instance] for instance in repeat.instances]
         self.scopes: list[ModulePath] = [common_scope(origins) for origins in self.origins]
-        self.name = names.fresh(block_name(self.scopes))
         self.ends = {instance[-1]: number for number, instance in enumerate(repeat.instances)}
         self._made_of = {name: place for place, statement in enumerate(body) for name in assigned((statement,))}
         self.loads = {self._made_of[name] for given in own for name in given}
+        weights = [given for given in repeat.parameters if self._rank(given) == 2]
+        self.name = names.fresh(block_name(self.scopes, weights))
         self._names = Names(["never", OWN_WEIGHTS])
         self._inner = self._inner_names()
         self.parameters = self._parameters()
@@ -239,10 +252,36 @@ class _Block:
         of = f"of {first} to {last}" if first and first != last else "that are alike"
         return (f"# The nodes {of}, called {len(self.repeat.instances)} times.",)
 
+    def names_of_results(self) -> Iterator[tuple[str, str]]:
+        """The only result of each call, where it has no name of its own, and its name after the function."""
+        given, *others = self.repeat.results
+        if not others and not self._result_name(given):
+            for number, (name, scope) in enumerate(zip(given, self.scopes)):
+                yield name, f"{self.name}_{next(filter(str.isdigit, reversed(scope)), number)}"
+
+    def _result_name(self, given: Given) -> str:
+        """What a result is called in all instances but for the last, whose name says what becomes of it; or ""."""
+        local = {self._local(name, number) for number, name in enumerate(given[:-1])}
+        name = local.pop()
+        is_own = not local and (len(given) > 2 or not any(map(str.isdigit, name.split("_"))))
+        return name if is_own or (not local and name == self._local(given[-1], len(given) - 1)) else ""
+
     def _inner_names(self) -> dict[str, str]:
-        """The names within the function of what the first instance assigns."""
-        return {name: self._names.fresh(self._local(name, 0))
-                for place in self.repeat.instances[0] for name in assigned((self.body[place],))}
+        """The names within the function of what the first instance assigns; of a result that has no name of its own, Y.
+
+        Results are named first, so that no other value takes their names.
+        """
+        found: dict[str, str] = {}
+        for given in self.repeat.results:
+            found[given[0]] = self._names.fresh(self._result_name(given) or "Y")
+        for places in zip(*self.repeat.instances):
+            origin = self.body[places[0]].origin
+            op_type = origin.place.op if isinstance(origin, Origin) else ""
+            for given in zip(*(assigned((self.body[place],)) for place in places)):
+                if given[0] not in found:
+                    local_names = [self._local(name, number) for number, name in enumerate(given)]
+                    found[given[0]] = self._names.fresh(common_name(local_names, op_type))
+        return found
 
     def _local(self, name: str, number: int) -> str:
         return local_name(name, self.scopes[number])
@@ -261,19 +300,37 @@ class _Block:
         place = self._made_of.get(name)
         return place is not None and reads(self.body[place]) <= {WEIGHTS, name}
 
-    def _parameter_name(self, given: Sequence[str]) -> str:
-        rank = self._rank(tuple(given))
+    def _parameter_name(self, given: Given) -> str:
+        rank = self._rank(given)
         if rank == 1:
             return given[0]
         local = {self._local(name, number) for number, name in enumerate(given)}
-        if len(local) == 1:
-            return local.pop()
         if rank == 0:
-            return "X"
-        if ending := common_ending(local):
-            return ending
-        user = next(place for place in self.repeat.instances[0] if given[0] in reads(self.body[place]))
-        return f"{self._inner[assigned((self.body[user],))[0]]}_weight"
+            return local.pop() if len(local) == 1 else "X"
+        if name := self._own_name(given):
+            return name
+        user = self._user(given[0])
+        return self._by_bias(user) or f"{self._inner[assigned((self.body[user],))[0]]}_weight"
+
+    def _own_name(self, given: Given) -> str:
+        """What a value is called in all instances, or how all of its names end; "" if they have nothing in common."""
+        local = {self._local(name, number) for number, name in enumerate(given)}
+        return local.pop() if len(local) == 1 else common_ending(local)
+
+    def _user(self, name: str) -> int:
+        return next(place for place in self.repeat.instances[0] if name in reads(self.body[place]))
+
+    def _by_bias(self, user: int) -> str:
+        """The name of a weight by the bias added to its product, there or where this is read; "" without one."""
+        (product, *_) = assigned((self.body[user],))
+        readers = [place for place in self.repeat.instances[0] if product in reads(self.body[place])]
+        for place in (user, *readers[:1]):
+            added = {side.name for it in binaries_in(self.body[place]) if it.operator == "+"
+                     for side in (it.left, it.right) if isinstance(side, tree.Name)}
+            biases = (self._own_name(given) for given in self.repeat.parameters if given[0] in added)
+            if bias := next((it for it in biases if it.endswith(_BIAS)), ""):
+                return bias.removesuffix(_BIAS) + "_weight"
+        return ""
 
 
 def _with_calls(body: tree.Block, blocks: Sequence[_Block], shapes: Mapping[str, Shape]) -> list[tree.Statement]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 
 from onnx_systemds.dml.module_paths import ModulePath
@@ -12,6 +12,8 @@ from onnx_systemds.importing.origins import Origin
 
 _MOST = 0.8  # of the nodes of a sequence that a scope has to hold
 _WORDS_OF_NAME = 2
+_NUMBERED = ("v", "val")
+"""What the identifiers of values begin with that a model, or PyTorch's exporter, calls by a number."""
 
 
 def common_scope(origins: Sequence[object]) -> ModulePath:
@@ -21,12 +23,43 @@ def common_scope(origins: Sequence[object]) -> ModulePath:
     return max((scope for scope, count in held.items() if count >= _MOST * len(scopes)), key=len, default=())
 
 
-def block_name(scopes: Sequence[ModulePath]) -> str:
-    """The name of a sequence by the scopes of its instances: ``encoder.layer.0`` is called encoder_layer."""
+def block_name(scopes: Sequence[ModulePath], weights: Iterable[Sequence[str]]) -> str:
+    """The name of a sequence by the scopes of its instances: ``encoder.layer.0`` is called encoder_layer.
+
+    weights: what weights are called in the instances. Without scopes ``layers_0_bias`` and ``layers_1_bias`` say it.
+    """
     words = [tuple(word for word in scope if not word.isdigit()) for scope in scopes]
-    if len(set(words)) > 1 or not words[0]:
-        return "block"
-    return legal_identifier("_".join(words[0][-_WORDS_OF_NAME:]), "block")
+    found = words[0] if len(set(words)) == 1 else ()
+    if not found:
+        held = Counter(filter(None, map(_words_before_number, weights)))
+        found = max(held, key=lambda it: held[it], default=())
+    return legal_identifier("_".join(found[-_WORDS_OF_NAME:]), "block") if found else "block"
+
+
+def _words_before_number(names: Sequence[str]) -> tuple[str, ...]:
+    """The words that all names begin with before a number that is another in each; none where there is no such."""
+    words = [name.split("_") for name in names]
+    same = [*takewhile(lambda it: len(set(it)) == 1, zip(*words))]
+    numbers = {it[len(same)] for it in words if len(it) > len(same)}
+    is_numbered = len(numbers) == len(names) and all(map(str.isdigit, numbers))
+    found = tuple(it[0] for it in same if not it[0].isdigit())
+    return found if is_numbered and found[:1] and found[0] not in _NUMBERED else ()
+
+
+def common_name(names: Sequence[str], op_type: str = "") -> str:
+    """What is called ``add_3`` in one instance and ``add_9`` in another: add.
+
+    A value that its model calls by a mere number is called by its operator, ``op_type``.
+    """
+    if len(set(names)) == 1:
+        return names[0]
+    words = [[word for word in name.split("_") if not word.isdigit()] for name in names]
+    first, *others = words[0] or [""]
+    if first in _NUMBERED and op_type:
+        return legal_identifier("_".join((op_type, *others)))
+    if any(it != words[0] for it in words) and (ending := common_ending(names)):
+        return legal_identifier(ending)
+    return legal_identifier("_".join(words[0]))
 
 
 def local_name(name: str, scope: ModulePath) -> str:
