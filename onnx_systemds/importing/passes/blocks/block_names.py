@@ -49,14 +49,15 @@ def _words_before_number(names: Sequence[str]) -> tuple[str, ...]:
 def common_name(names: Sequence[str], op_type: str = "") -> str:
     """What is called ``add_3`` in one instance and ``add_9`` in another: add.
 
-    A value that its model calls by a mere number is called by its operator, ``op_type``.
+    A value that its model calls by a mere number is called by its operator, ``op_type``. LayerNormalization becomes
+    LayerNorm, as in PyTorch: a block of long names is no shorter than what it stands for.
     """
     if len(set(names)) == 1:
         return names[0]
     words = [[word for word in name.split("_") if not word.isdigit()] for name in names]
     first, *others = words[0] or [""]
     if first in _NUMBERED and op_type:
-        return legal_identifier("_".join((op_type, *others)))
+        return legal_identifier("_".join((op_type.replace("Normalization", "Norm"), *others)))
     if any(it != words[0] for it in words) and (ending := common_ending(names)):
         return legal_identifier(ending)
     return legal_identifier("_".join(words[0]))
