@@ -14,6 +14,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten, with_origin
 from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, is_call, is_operation, mentioned
+from onnx_systemds.importing.passes.specialisation.hoisting import impure_functions
 from onnx_systemds.importing.script import Script, with_functions
 
 _JOINS = ("cbind", "rbind")
@@ -23,24 +24,26 @@ _MOVING = frozenset((*_JOINS, *_FACTORS))
 
 def with_shared_expressions(script: Script) -> Script:
     """The script whose functions have names for what they move alike; specialised is the script as it was."""
-    return with_functions(script, tuple(map(_in_function, script.functions)))
+    impure = impure_functions({it.name: it for it in (*script.library, *script.functions)})
+    return with_functions(script, tuple(_in_function(function, impure) for function in script.functions))
 
 
-def _in_function(function: tree.Function) -> tree.Function:
-    body = with_shared_expressions_in(function.body, [it.name for it in function.parameters])
+def _in_function(function: tree.Function, impure: Collection[str]) -> tree.Function:
+    body = with_shared_expressions_in(function.body, [it.name for it in function.parameters], impure)
     return function if body is function.body else replace(function, body=body)
 
 
-def with_shared_expressions_in(body: tree.Block, given: Collection[str]) -> tree.Block:
+def with_shared_expressions_in(body: tree.Block, given: Collection[str], impure: Collection[str]) -> tree.Block:
     """The statements, with names for what they move alike; the same object if there is nothing.
 
-    given: the variables that have a value before the statements.
+    given: the variables that have a value before the statements. impure: functions that may not give the same twice.
     """
     moving = [place for place, statement in enumerate(body) if _moves(statement)]
     counts = Counter(node for place in moving for node in _moved_in(body[place]))
     changes = assignment_counts(body) + Counter(given)
     wanted = {node for node, count in counts.items()
-              if count > 1 and all(changes[name] == 1 for name in mentioned(node).names)}
+              if count > 1 and all(changes[name] == 1 for name in mentioned(node).names)
+              and not any(function in impure for function in mentioned(node).functions)}
     if not wanted:
         return body
     made_at = {name: place for place, statement in enumerate(body) for name in assigned((statement,))}

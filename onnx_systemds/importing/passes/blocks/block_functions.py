@@ -38,6 +38,7 @@ from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, 
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
 from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls, is_guard
 from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions_in
+from onnx_systemds.importing.passes.specialisation.hoisting import impure_functions
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
@@ -91,9 +92,10 @@ def _with_blocks(script: Script) -> Script | None:
     main, others = script.main, {it.name: it for it in script.functions if it.name != script.function}
     functions = others | {function.name: function for function in script.library}
     body = tuple(statement for statement in main.body if not is_cut(statement) and not is_guard(statement))
-    body = with_shared_expressions_in(with_separate_reshapes(body), [it.name for it in main.parameters])
+    given = [it.name for it in main.parameters]
+    body = with_shared_expressions_in(with_separate_reshapes(body), given, impure_functions(functions))
     main = replace(main, body=body)
-    found = find_repeats(body, (it.name for it in main.parameters), (it.name for it in main.results))
+    found = find_repeats(body, given, (it.name for it in main.results))
     kinds = kinds_of(main, functions) if found else {}
     repeats = [repeat for repeat in found if _is_callable(repeat, kinds)]
     if not repeats:
