@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,18 @@ def test_layer(name: str, kind: str, given: Sequence[str], attributes: Mapping[s
     assert set(count) <= {kind, "Reshape", "Concat"}
     for own, wanted in zip(found, expected):
         assert_close(own, wanted.reshape(own.shape).astype(np.float64), 1e-5, name)
+
+
+def test_a_layer_of_what_is_no_product() -> None:
+    model, x = model_of("RNN", ("W", "R", "B"), {"direction": "reverse"})
+    script = import_model(model)
+    squared = re.sub(r"rnn_layer\(matrix\((.*?), rows", r"rnn_layer(matrix((\1) ^ 2, rows", script.body_text())
+    assert squared != script.body_text()
+    models = [export_script(text, script.function, inputs={"X": f"double[{STEPS},{ROWS},{WIDTH}]"})
+              for text in (squared, squared.replace("stride = ", "stride = 1 * "))]
+    assert [operators(found)["RNN"] for found in models] == [1, 0]
+    own, loop = (run_model(found, {"X": x})["Y_h"] for found in models)
+    assert_close(own, loop.astype(np.float64), 1e-5, "RNN")
 
 
 @pytest.mark.parametrize("kind", GATES)

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import layer_function
+from onnx_systemds.exporting.graph.nodes import made_by, pairs
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.inference.dims import Dim, Dims
@@ -26,17 +26,14 @@ def is_layer(function: tree.Function) -> bool:
     """Whether a function is one direction of a layer with the usual activations, as the importer writes it."""
     kind = function.name.partition("_")[0].upper()
     given = {parameter.name for parameter in function.parameters}
-    if kind not in GATES:
-        return False
-    has_bias, is_doubled = not given.isdisjoint(("b", "b2")), "W2" in given
-    return _plain(function) == _reference(kind, bias=has_bias, linear="b_state" in given, doubled=is_doubled)
+    return kind in GATES and _plain(function) == _reference(kind, linear="b_state" in given, doubled="R2" in given)
 
 
 @cache
-def _reference(kind: str, *, bias: bool, linear: bool, doubled: bool) -> tree.Function:
+def _reference(kind: str, *, linear: bool, doubled: bool) -> tree.Function:
     """Return the function that the importer writes for a layer. doubled: of known weights, see `lstm_layer`."""
     shapes: dict[str, Sequence[int | str]] = {"X": ["steps", "rows", 2], "W": [1, GATES[kind] * 3, 2]}
-    shapes |= {"R": [1, GATES[kind] * 3, 3], **({"B": [1, GATES[kind] * 6]} if bias else {})}
+    shapes |= {"R": [1, GATES[kind] * 3, 3], "B": [1, GATES[kind] * 6]}
     weights = [numpy_helper.from_array(np.zeros(tuple(map(int, dims)), np.float32), name)
                for name, dims in shapes.items() if doubled and name != "X"]
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in shapes.items()
@@ -59,77 +56,90 @@ def _plain(function: tree.Function) -> tree.Function:
 
 @layer_function("lstm_layer", is_layer)
 def lstm_layer(
-    ctx: Context, X: Matrix, h0: Matrix, c0: Matrix, backward: int, W: Matrix | None = None, R: Matrix | None = None,
-    b: Matrix | None = None, W2: Matrix | None = None, R2: Matrix | None = None, b2: Matrix | None = None,
+    ctx: Context, X: Matrix, h0: Matrix, c0: Matrix, direction: Matrix, R: Matrix | None = None,
+    R2: Matrix | None = None,
 ) -> Value | tuple[Value, ...] | None:
     """All hidden states, the last one, and the last cell state."""
-    if W2 is not None and R2 is not None:  # those of the candidate, which come last, are doubled
-        given = X, _halved(ctx, W2), _halved(ctx, R2), None if b2 is None else _halved(ctx, b2)
-        return _layer(ctx, "LSTM", given, [h0, c0], backward)
-    return None if W is None or R is None else _layer(ctx, "LSTM", (X, W, R, b), [h0, c0], backward)
-
-
-def _halved(ctx: Context, weights: Matrix) -> Matrix:
-    """Weights of an LSTM with half of those of the candidate; numbers that were doubled are as they were."""
-    if not isinstance(weights.cols, int):
-        raise UnsupportedCase("the number of units is not known")
-    units = weights.cols // 4
-    halves = ctx.g.constant(np.repeat([[1.0, 0.5]], (3 * units, units), axis=1))
-    return Matrix(ctx.flat(weights) * halves, weights.rows, weights.cols)
+    weights = R if R2 is None else R2
+    return None if weights is None else _layer(ctx, "LSTM", (X, weights), [h0, c0], direction, doubled=R2 is not None)
 
 
 @layer_function("gru_layer", is_layer)
 def gru_layer(
-    ctx: Context, X: Matrix, W: Matrix, R: Matrix, h0: Matrix, backward: int, b: Matrix | None = None,
-    b_state: Matrix | None = None,
+    ctx: Context, X: Matrix, R: Matrix, h0: Matrix, direction: Matrix, b_state: Matrix | None = None,
 ) -> Value | tuple[Value, ...] | None:
     """All hidden states and the last one."""
-    return _layer(ctx, "GRU", (X, W, R, b), [h0], backward, b_state)
+    return _layer(ctx, "GRU", (X, R), [h0], direction, b_state)
 
 
 @layer_function("rnn_layer", is_layer)
-def rnn_layer(
-    ctx: Context, X: Matrix, W: Matrix, R: Matrix, h0: Matrix, backward: int, b: Matrix | None = None
-) -> Value | tuple[Value, ...] | None:
+def rnn_layer(ctx: Context, X: Matrix, R: Matrix, h0: Matrix, direction: Matrix) -> Value | tuple[Value, ...] | None:
     """All hidden states and the last one."""
-    return _layer(ctx, "RNN", (X, W, R, b), [h0], backward)
+    return _layer(ctx, "RNN", (X, R), [h0], direction)
 
 
 def _layer(
-    ctx: Context, kind: str, given: tuple[Matrix, Matrix, Matrix, Matrix | None], states: Sequence[Matrix],
-    backward: int, state_bias: Matrix | None = None,
+    ctx: Context, kind: str, given: tuple[Matrix, Matrix], states: Sequence[Matrix], direction: Matrix,
+    state_bias: Matrix | None = None, *, doubled: bool = False,
 ) -> tuple[Value, ...] | None:
-    """Return what the operator gives; onnxruntime has it in float32 alone."""
-    g, (x, w, r, bias) = ctx.g, given
+    """Return what the operator gives; onnxruntime has it in float32 alone.
+
+    doubled: whether weights, and what inputs add, are doubled for the candidate, which comes last.
+    """
+    g, (added, recurrent) = ctx.g, given
     rows, units = states[0].dims
-    steps = x.rows // rows
-    if g.dtype == "float64" or not isinstance(units, int) or steps == 0 or rows == 0:
+    steps = added.rows // rows
+    ways = [way for way in (1.0, -1.0) if g.filling(ctx.flat(direction)) is g.number(way)]
+    if g.dtype == "float64" or not isinstance(units, int) or steps == 0 or rows == 0 or not ways:
         return None
     count = GATES[kind] * units
+    halves = g.constant(np.repeat([[1.0, 0.5]], (count - units, units), axis=1)) if doubled else None
+    x, w, bias = _product(ctx, ctx.flat(added), count)
+    r = ctx.flat(recurrent)
+    if halves is not None:  # numbers that were doubled are as they were
+        w, r, bias = w * halves, r * halves, None if bias is None else bias * halves
     inputs: list[Tensor | None] = [
-        ctx.viewed(x, (steps, rows, x.cols)), *(_turned(ctx, weights, count) for weights in (w, r)),
-        None if bias is None else _offsets(ctx, bias, state_bias, count),
+        g.reshape(x, (steps, rows, x.dims[1])), *(_turned(ctx, weights, count) for weights in (w, r)),
+        None if bias is None and state_bias is None else _offsets(ctx, bias, state_bias, count),
     ]
     if any(g.filling(ctx.flat(state)) is not g.number(0.0) for state in states):
         inputs += [None, *(ctx.viewed(state, (1, rows, units)) for state in states)]
     while inputs[-1] is None:
         inputs.pop()
     dims: list[Dims] = [(steps, 1, rows, units), *[(1, rows, units) for _ in states]]
-    attributes = {"hidden_size": units, "direction": "reverse" if backward else "forward"}
+    attributes = {"hidden_size": units, "direction": "forward" if ways == [1.0] else "reverse"}
     if state_bias is not None:
         attributes["linear_before_reset"] = 1
     every, *last = g.nodes(kind, inputs, [(FLOAT, d) for d in dims], **attributes)
-    return Matrix(every, x.rows, units), *(Matrix(state, rows, units) for state in last)
+    return Matrix(every, added.rows, units), *(Matrix(state, rows, units) for state in last)
 
 
-def _turned(ctx: Context, weights: Matrix, count: Dim) -> Tensor:
+def _product(ctx: Context, added: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the inputs, weights and offset of which a matrix is made; by the unit matrix where it is not made so."""
+    g = ctx.g
+    for product, offset in [(added, None), *pairs(made_by(added, "Add"))]:
+        node = made_by(product, "MatMul")
+        if node is None or (offset is not None and not _is_row(offset, count)):
+            continue
+        x, weights = node.operand(0), node.operand(1)
+        if x.rank == weights.rank == 2 and x.dims[0] == added.dims[0]:
+            return x, weights, None if offset is None else g.expand(offset, (1, count))
+    return added, g.constant(np.eye(count)), None
+
+
+def _is_row(x: Tensor, count: int) -> bool:
+    """Whether a tensor adds the same to each row of so many columns."""
+    return x.dims in ((), (1,), (count,), (1, 1), (1, count))
+
+
+def _turned(ctx: Context, weights: Tensor, count: Dim) -> Tensor:
     """Return weights with a row per gate and unit, of one direction."""
-    return ctx.g.reshape(ctx.g.transpose(ctx.flat(weights), (1, 0)), (1, count, weights.rows))
+    return ctx.g.reshape(ctx.g.transpose(weights, (1, 0)), (1, count, weights.dims[0]))
 
 
-def _offsets(ctx: Context, bias: Matrix, state_bias: Matrix | None, count: int) -> Tensor:
+def _offsets(ctx: Context, bias: Tensor | None, state_bias: Matrix | None, count: int) -> Tensor:
     """Return the offsets of what goes in, and of the state."""
     g, size = ctx.g, 0 if state_bias is None else state_bias.cols
     assert isinstance(size, int)
-    parts = [ctx.viewed(bias, (1, count)), g.filled(0.0, (1, count - size))]
+    parts = [g.filled(0.0, (1, count)) if bias is None else bias, g.filled(0.0, (1, count - size))]
     return g.concat(parts if state_bias is None else [*parts, ctx.viewed(state_bias, (1, size))], 1)

@@ -51,7 +51,7 @@ class _QuantizedVariant(Variant):
     def lstm_step(self) -> list[str]:
         """As of LSTM, with the quantised state in its place in the product."""
         # the states of sequences that have ended do not widen the range
-        state = "h * (lens >= (at - 1) * (1 - backward))" if self.has_lens else "h"
+        state = "h * (lens >= (at - 1) * (1 + stride) / 2)" if self.has_lens else "h"
         product = self.node.call(_RANGED, state) + " %*% R"
         return [line.replace("h %*% R", product) for line in super().lstm_step()]
 

@@ -16,6 +16,7 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.onnx.recurrent_steps import GATES, Variant, activations_of, is_linear_before_reset
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.movement import empty
+from onnx_systemds.operators.support.products import single_product
 
 _X, _W, _R, _B, _LENS, _H, _C, _P = range(8)
 # Two threads for two directions cost 5 ms to start: from here on (known sizes) they gain more.
@@ -147,11 +148,11 @@ class Layer:
         backward = [direction_of(node) == "reverse"] if shape.directions == 1 else [False, True]
         calls = []
         for direction, is_backward in enumerate(backward):
-            sizes = (shape.steps * shape.batch, shape.inputs, shape.hidden)
-            function = self.variant(node, self.kind, self.activations[direction], sizes)
+            function = self.variant(node, self.kind, self.activations[direction])
             weights = self.weights(direction, function.is_doubled)
-            arguments = [x, *weights, *self._states(direction), *self._extras(direction)]
-            calls.append(f"{function.register()}({', '.join([*arguments, str(int(is_backward))])})")
+            way = f"as.matrix({-1 if is_backward else 1})"
+            arguments = [*self._gates(x, weights), *self._states(direction), *self._extras(direction), way]
+            calls.append(f"{function.register()}({', '.join(arguments)})")
         lines, results = self._in_parallel(calls) if self._is_worth_threads() else self._in_turn(calls)
         fragment = node.fragment(lines)
         for position, per_direction in enumerate(zip(*results)):
@@ -159,6 +160,17 @@ class Layer:
                 text, view = self._last(per_direction) if position else self._every(per_direction)
                 fragment += node.result(text, view, position)
         return fragment
+
+    def _gates(self, x: str, weights: Sequence[str]) -> list[str]:
+        """What the inputs add to the gates, then the weights of the states and their bias.
+
+        The product is not in the function: layers with inputs of several sizes share one.
+        """
+        rows, count = self.shape.steps * self.shape.batch, GATES[self.kind] * self.shape.hidden
+        of_inputs, of_states, *biases = weights
+        product = single_product(self.node, x, of_inputs, (rows, self.shape.inputs, count))
+        added = " + ".join([product, *biases[:1]])
+        return [self.node.reshape(added, View(rows, count)), of_states, *biases[1:]]
 
     def _in_turn(self, calls: Sequence[str]) -> tuple[list[str], list[list[str]]]:
         """Statements with the call of each direction, and for each its results: all states, the last ones."""
@@ -273,7 +285,7 @@ class Layer:
             return f"{whole}[, {direction * shape.hidden + 1}:{(direction + 1) * shape.hidden}]"
         whole = node.view(position, View(2 * shape.batch, shape.hidden))
         first, last = node.dim(shape.batch * direction + 1), node.dim(shape.batch * (direction + 1))
-        return f"{whole}[({first}):({last}), ]"
+        return node.reshape(f"{whole}[({first}):({last}), ]", View(shape.batch, shape.hidden))
 
     def _extras(self, direction: int) -> list[str]:
         """Peepholes and lengths, where they are given."""

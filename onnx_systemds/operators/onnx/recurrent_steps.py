@@ -11,9 +11,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api import NodeFacts, NodeView
-from onnx_systemds.operators.support.products import single_product
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -76,11 +74,10 @@ def _activation(name: str, alphas: Any, betas: Any) -> str:
 class Variant:
     """The DML function for one combination of activations, bias, clipping, peepholes and lengths."""
 
-    def __init__(self, node: NodeView, kind: str, activations: Sequence[str], sizes: tuple[Dim, Dim, int]) -> None:
+    def __init__(self, node: NodeView, kind: str, activations: Sequence[str]) -> None:
         self.node = node
         self.kind = kind
         self.activations = activations
-        self.sizes = sizes  # rows of X, its columns, hidden units
         clip = node.attribute("clip")
         self.clip = None if not clip else literal(np.float32(clip))
         self.has_bias = node.has(_B)
@@ -94,12 +91,12 @@ class Variant:
         """Hand the function's text to the node; returns the function's name, the same one for the same variant."""
         node = self.node
         states = ["h", "c"] if self.kind == "LSTM" else ["h"]
-        weights = ["W", "R", *(["b"] if self.has_bias else [])]
-        inputs = ["X", *(f"{name}2" if self.is_doubled else name for name in weights)]
+        inputs = ["X", "R2" if self.is_doubled else "R"]
         inputs += ["b_state"] if self._adds_state_bias() else []
         inputs += [f"{state}0" for state in states]
         inputs += ["P"] if self.has_peepholes else []
         inputs += ["lens"] if self.has_lens else []
+        inputs += ["direction"]  # no number: calls with several numbers would be compiled anew each time
         steps = [*getattr(self, f"{self.kind.lower()}_step")(), *self._advance(states)]
         as_given = [f"{state} = {state}0" for state in states]
         setup, scaling, rescaling = self._scaled() if self._is_scaled() else (as_given, [], [])
@@ -108,11 +105,12 @@ class Variant:
                        ' + "; the script takes them to be within"')
             setup = [f"if (min(lens) < 0 | max(lens) > steps) {{\n    stop({message})\n  }}", *setup]
         parts = {
-            "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
-            "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
+            "comments": [
+                f"One direction of {self.kind}, 1 or -1 for backward.",
+                "X has a row for each step and sequence, what the inputs add to the gates; so has Y.",
+            ],
+            "inputs": [f"matrix[double] {name}" for name in inputs],
             "outputs": [f"matrix[double] {name}" for name in ["Y", *states]],
-            "products": single_product(node, "X", inputs[1], (*self.sizes[:2], GATES[self.kind] * self.sizes[2])),
-            "bias": f" + {inputs[3]}" if self.has_bias else "",
             "gates": GATES[self.kind],
             "scaling": scaling,
             "setup": setup,
@@ -139,7 +137,7 @@ class Variant:
         """What sets up such an LSTM, what scales its weights, and what scales its cell state back."""
         twice = [
             "twice = cbind(matrix(1, rows=1, cols=3 * m), matrix(2, rows=1, cols=m))",
-            *(f"{name} = {name} * twice" for name in (["W", "R", "b"] if self.has_bias else ["W", "R"])),
+            *(f"{name} = {name} * twice" for name in "XR"),
         ]
         scaling = [
             "# tanh(x) is 2 * sigmoid(2 * x) - 1: the candidate comes doubled, and the cell state is kept so",

@@ -171,6 +171,7 @@ def _of_first(shape: Callable[[Shape], Known]) -> Callable[[list[Known]], Known 
 
 _RULES: dict[str, Callable[[list[Known]], Known | None]] = {
     "as.integer": lambda values: values[0] if isinstance(values[0], int) else _NUMBER,
+    "as.matrix": lambda values: values[0] if isinstance(values[0], tuple) else (1, 1),
     "as.scalar": lambda values: _NUMBER,
     "cbind": _bound(1),
     **dict.fromkeys(("colMaxs", "colMeans", "colMins", "colSums"), _of_first(lambda shape: (1, shape[1]))),

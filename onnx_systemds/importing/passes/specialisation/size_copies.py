@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.rewrite import Part, rewritten
-from onnx_systemds.dml.scopes import called_in, statements_in
+from onnx_systemds.dml.scopes import called_in, is_call, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
@@ -60,6 +61,27 @@ def with_copy_per_size(
     return main if len(copies.functions) == len(functions) else with_guards(main, copies.functions), copies.functions
 
 
+def compared_by_size(
+    main: tree.Function, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
+) -> frozenset[str]:
+    """The functions with loops that get matrices alone, and those of known sizes in each of their calls.
+
+    The engine compiles those that are called with the same sizes once. Where a call is of unknown sizes, or in a branch
+    or a loop, it would compile a function of several calls anew at each of them.
+    """
+    names = {name for name, function in functions.items() if has_loop(function)
+             and all(parameter.type.kind == "matrix" for parameter in function.parameters)}
+    known: Counter[str] = Counter()
+    sizes: dict[str, set[Signature]] = {}
+    for statement, size_of in statements_with_sizes(main.body, functions, given) if names else ():
+        for call, signature in _signatures(statement, size_of, functions, names).items():
+            known[call.function] += 1
+            sizes.setdefault(call.function, set()).add(signature)
+    calls = Counter(name for function in (main, *functions.values()) for name in called_in(function) if name in known)
+    return frozenset(name for name, count in calls.items() if count == known[name]
+                     and len(sizes[name]) * _length(functions[name]) <= LONGEST)
+
+
 def separately_compiled(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
     """The functions that the engine does not inline. loops: also those with a loop, in them or in what they call."""
     apart = {name for name, function in functions.items() if not is_straight(function.body)}
@@ -90,6 +112,8 @@ def _signature(call: tree.Call, function: tree.Function, size_of: SizeOf) -> Sig
             return None
         is_number = not isinstance(size, tuple) and (size is None or math.isnan(size))
         found.append(argument.value if is_number else size)
+        if is_call(argument.value, "matrix") and number_of(argument.value.arguments[0].value) is not None:
+            found.append(argument.value.arguments[0].value)  # the compiler counts its zeros
     return tuple(found)
 
 

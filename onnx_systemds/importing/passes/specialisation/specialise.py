@@ -41,7 +41,11 @@ from onnx_systemds.importing.passes.specialisation.products import (
     with_sparse_products,
 )
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
-from onnx_systemds.importing.passes.specialisation.size_copies import separately_compiled, with_copy_per_size
+from onnx_systemds.importing.passes.specialisation.size_copies import (
+    compared_by_size,
+    separately_compiled,
+    with_copy_per_size,
+)
 from onnx_systemds.importing.passes.specialisation.static_checks import without_static_checks
 from onnx_systemds.importing.passes.specialisation.strips import JOINED, STRIPS, with_strips
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
@@ -81,17 +85,19 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
 def for_callers_of_known_sizes(script: Script) -> Script:
     """A script for open sizes of which the engine compiles as much as it can once, for matrices that a caller knows.
 
-    It takes its weights out of the list first, if they are not large (see `loading`), and has a recurrent layer for
-    each of its calls, which differ in their sizes, and functions of the library for each size that they are called
-    with. Of large ones see `with_split_loads`.
+    It takes its weights out of the list first, if they are not large (see `loading`), and has functions for each size
+    that they are called with: recurrent layers, or those of them for each call whose sizes are not followed, and
+    functions of the library. Of large ones see `with_split_loads`.
     """
     if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
         return script
     body, others = with_loads_first(script.main.body), _others(script)
     shared = [function.name for function in script.library]
-    main, functions = with_copies(replace(script.main, body=body), others, shared)
-    apart = separately_compiled(functions, loops=True).intersection(shared)
-    main, functions = with_copy_per_size(main, functions, _some_sizes(script), apart)
+    main, sizes = replace(script.main, body=body), _some_sizes(script)
+    alike = compared_by_size(main, others, sizes)
+    main, functions = with_copies(main, others, alike.union(shared))
+    apart = separately_compiled(functions, loops=True).intersection(shared).union(alike)
+    main, functions = with_copy_per_size(main, functions, sizes, apart)
     if body is script.main.body and len(functions) == len(others):
         return script
     called = {function.name: function for function in called_functions(tree.Script(tuple(functions.values())), [main])}
@@ -293,7 +299,9 @@ def _with_copies(work: Work) -> Work:
     if form.is_prepared and not form.inlined:
         return work
     main = with_unrolled_loops(work.main) if form.is_serial and not form.is_prepared else work.main
-    main, functions = with_copies(main, work.functions)
+    alike = compared_by_size(main, work.functions, work.sizes)
+    main, functions = with_copies(main, work.functions, alike)
+    main, functions = with_copy_per_size(main, functions, work.sizes, alike)
     return replace(work, main=main, functions=functions)
 
 
