@@ -56,4 +56,4 @@ def test_calls_of_several_sizes_in_one_program(number: int, sizes: tuple[tuple[i
 
 def test_a_product_gets_the_shape_that_it_is_read_in_at_once() -> None:
     script = import_model(heads(number=2))
-    assert "mixed = matrix(batch_matmul(scores, queries, 2 * batch), rows=batch, cols=8 * length_)" in script.text
+    assert "mixed = matrix(batch_matmul(scores, split_joined, 2 * batch), rows=batch, cols=8 * length_)" in script.text

@@ -98,4 +98,4 @@ def _hint(node: tree.Call | tree.Binary) -> str:
     parts = [it.value for it in inner.arguments] if isinstance(inner, tree.Call) else [inner.left, inner.right]
     moved = next((it for it in parts if not is_call(it, *_FACTORS)), parts[0])
     ending = "repeated" if is_operation(inner, "%*%") or len({*parts}) == 1 else "joined"
-    return f"{next(iter(mentioned(moved).variables), 'rows')}_{ending}"
+    return f"{next(iter(mentioned(moved).variables), 'rows').rstrip('_')}_{ending}"
