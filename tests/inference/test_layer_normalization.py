@@ -75,3 +75,10 @@ def test_what_is_something_else(nodes: list[Any], outputs: tuple[str, ...]) -> N
 
 def test_a_column_is_no_scale() -> None:
     assert "repeated_row(lines" in check([*LAYER, node("Div", "d", "r", to="n"), node("Mul", "n", "lines", to="y")], contents=CONSTANTS)
+
+
+def test_a_normalization_of_the_model_keeps_its_further_outputs() -> None:
+    own = node("LayerNormalization", "X", "gamma", to="n")
+    own.output.append("means")
+    nodes = [own, node("Add", "n", "beta", to="y"), node("Abs", "means", to="a"), node("Sqrt", "a", to="z")]
+    assert "_centred" in check(nodes, ("y", "z"), opset=17, contents=CONSTANTS)

@@ -25,16 +25,18 @@ _VERSIONS = {"LayerNormalization": 17, "RMSNormalization": 23}
 def join_layer_normalization(graph: Graph, notes: Notes) -> Graph:
     """What is divided by the root of its mean square is an RMSNormalization, or a LayerNormalization."""
     editor = GraphEditor(graph)
+    joined: set[str] = set()
     for position, node in enumerate(graph.nodes):
         for x, root, before in _quotients(editor, node):
             normalized = _normalization(editor, node, x, root)
             if normalized is not None:
                 gone = [*before, *normalized[1]]
                 editor.put(position, normalized[0], gone)
+                joined.add(node.outputs[0])
                 notes.fired(RULE, node, f"with the {len(gone)} nodes before it")
                 break
         else:
-            _take_row(editor, position, node)
+            _take_row(editor, position, node, joined)
     for root_node in filter(None, editor.nodes):
         if root_node.identity == ("", "Sqrt") and _mean_square(editor, root_node) is not None:
             notes.left(RULE, root_node, "it divides other values, or other nodes also read an intermediate value")
@@ -101,21 +103,23 @@ def _is_mean(editor: GraphEditor, node: Node, x: str) -> bool:
     return axes == (-1,)
 
 
-def _take_row(editor: GraphEditor, position: int, node: Node) -> None:
-    """Give the normalization that a Mul or Add with a constant row comes after its scale or bias."""
-    if node.identity not in (("", "Mul"), ("", "Add")):
-        return
-    for name, other in (node.inputs, node.inputs[::-1]):
-        made = editor.made_for(name)
+def _take_row(editor: GraphEditor, position: int, node: Node, joined: set[str]) -> None:
+    """Give the normalization that a Mul or Add with a constant row comes after its scale or bias.
+
+    joined: what normalizations give that were joined here; those of the model stay, which may have further outputs.
+    """
+    for name, other in (node.inputs, node.inputs[::-1]) if node.identity in (("", "Mul"), ("", "Add")) else ():
+        made = editor.made_for(name) if name in joined else None
         row = editor.initializers.get(other)
-        if made is None or made[1].domain or made[1].op_type not in _VERSIONS or row is None or row.ndim != 1:
+        if made is None or row is None or row.ndim != 1:
             continue
         x, scale, *bias = made[1].inputs
         if node.op_type == "Mul" and scale == f"{name}/ones" and not bias:
-            inputs = x, other
+            scale = other
         elif node.op_type == "Add" and made[1].op_type == "LayerNormalization" and not bias:
-            inputs = x, scale, other  # type: ignore[assignment]
+            bias = [other]
         else:
             continue
-        editor.put(position, replace(made[1], inputs=inputs, outputs=node.outputs), [made[0]])
+        editor.put(position, replace(made[1], inputs=(x, scale, *bias), outputs=node.outputs), [made[0]])
+        joined.add(node.outputs[0])
         return
