@@ -59,6 +59,7 @@ TAKING = {
     "ScatterND": ("n, 3", "y = ScatterND(x, turned, changed)"),
     "ScatterND add": ("n, 3", 'y = ScatterND<reduction = "add">(x, turned, changed)'),
     "Slice": ("k, 2", "y = Slice(taken, one, three, one)"),
+    "Slice to before its start": ("m, 3", "count = Slice(shape, zero, one) y = Slice(x, two, count)"),
     "Softmax": ("k, 3", "y = Softmax<axis = 1>(taken)"),
 }
 

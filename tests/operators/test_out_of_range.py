@@ -58,6 +58,13 @@ def test_a_slice_backwards_whose_end_lies_behind_its_start() -> None:
     _refused(text, {"x": np.ones((11, 3), np.float32)}, "the length of the slice .* is 0; the script takes it to be larger")
 
 
+def test_a_slice_backwards_from_behind_the_last_place() -> None:
+    text = """g (float[4,1] x, bool[7] b) => (float[k,1] y) <int64[1] s = {0}, int64[1] a = {0}, int64[1] t = {-1}, int64[1] e = {1}>
+              { places = NonZero(b) turned = Transpose(places) sizes = Shape(turned) n = Slice(sizes, s, e) y = Slice(x, n, s, a, t) }"""
+    _refused(text, {"x": np.ones((4, 1), np.float32), "b": np.ones(7, bool)},
+             "the first place of the slice .* is 7, that of the axis is 3; the script takes it to be within")
+
+
 def test_a_pad_that_leaves_nothing() -> None:
     text = "g (float[n,3] x) => (float[k,3] y) <int64[4] p = {3, 0, -1, 0}> { y = Pad(x, p) }"
     _refused(text, {"x": ROWS[:1]}, 'what is left of axis 0 of "x" is 0; the script takes it to be larger')

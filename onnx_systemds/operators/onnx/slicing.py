@@ -140,6 +140,8 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
         return 0, 0
     if step < 0 and not is_non_negative_from_one(start) and not is_non_negative_from_one(size + start):
         length = sizes.minimum(length, size)  # of no elements there is no first one
+    if may_be_zero(length) and not is_non_negative_from_one(length):
+        length = sizes.maximum(length, 0)  # the script refuses what the other sizes make empty
     return first, (length + abs(step) - 1) // abs(step)
 
 
@@ -187,14 +189,21 @@ def _is_filled(count: Dim) -> bool:
         return True  # of one that is known to be 0 nothing is computed
     if any(_is_open_quotient(atom) for atoms, _ in count.terms for atom in atoms):
         return False
-    if len(count.terms) == 1:
-        ((atoms, coefficient),) = count.terms
-        if coefficient == 1 and len(atoms) == 1 and isinstance(atoms[0], sizes.Operation):
-            left, right = atoms[0].left, atoms[0].right
-            found = [is_non_negative_from_one(operand - 1) for operand in (left, right)]
-            by_operator = {"min": all(found), "max": any(found), "floordiv": is_non_negative_from_one(left - right)}
-            return by_operator.get(atoms[0].operator, False)
+    if operation := _lone_operation(count):
+        left, right = operation.left, operation.right
+        found = [is_non_negative_from_one(operand - 1) for operand in (left, right)]
+        by_operator = {"min": all(found), "max": any(found), "floordiv": is_non_negative_from_one(left - right)}
+        return by_operator.get(operation.operator, False)
     return is_non_negative_from_one(count - 1)
+
+
+def _lone_operation(count: Dim) -> sizes.Operation | None:
+    """The operation that is all of a size."""
+    if isinstance(count, int) or len(count.terms) != 1:
+        return None
+    ((atoms, coefficient),) = count.terms
+    found = atoms[0] if coefficient == 1 and len(atoms) == 1 else None
+    return found if isinstance(found, sizes.Operation) else None
 
 
 def _is_open_quotient(atom: sizes.Atom) -> bool:
@@ -243,11 +252,25 @@ def _assume_within(node: NodeFacts, size: Dim, taken: tuple[Dim, Dim, Dim], part
         return
     if step == 1 and start == 0:
         node.assume(count, Relation.AT_MOST, size, f"the length of {part}", "the whole axis")
-    elif sizes.lone_symbol(count) is None or not may_be_zero(count):
-        last = start + (count - 1) * step if step > 0 else start
+    elif not _is_counted(start, count):
+        last = start + (_unclipped(count) - 1) * step if step > 0 else start
         if not is_non_negative_from_one(size - 1 - last):
             words = f"the {'last' if step > 0 else 'first'} place of {part}"
             node.assume(last, Relation.AT_MOST, size - 1, words, "that of the axis")
+
+
+def _is_counted(start: Dim, count: Dim) -> bool:
+    """Whether the run counts the elements, by `slice_count`: then all are there."""
+    name = sizes.lone_symbol(count)
+    return name is not None and may_be_zero(count) and name not in sizes.symbols(start)
+
+
+def _unclipped(count: Dim) -> Dim:
+    """The difference of two places that `slice_range` does not let go below 0: it leads to the last one."""
+    operation = _lone_operation(count)
+    if operation is None or operation.operator != "max" or 0 not in (operation.left, operation.right):
+        return count
+    return operation.left if operation.right == 0 else operation.right
 
 
 @batch_rule("Slice", sizes=(1, 2))
