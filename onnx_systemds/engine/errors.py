@@ -13,6 +13,8 @@ _INSTRUCTION = re.compile(r"Error evaluating instruction: (.+)", re.DOTALL)
 _BLOCK_LINES = re.compile(r"lines (\d+) (?:and|to) (\d+)|\(lines (\d+)-(\d+)\)")
 _CALL_OF_OTHER_FILE = re.compile(r"error executing function (?!\.defaultNS::)")
 _JAVA_NAME_BEFORE_MESSAGE = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
+_REFUSED_INDEX = re.compile(r"table \(one of the value <= zero\)|w/ zeros for rexpand|values for matrix indexing")
+_INDEX_HINT = "an index is out of range: scripts leave it to SystemDS to refuse one"
 _SYNTAX_HINT = "the fault may stand on the line before: SystemDS reports the place where it could not go on"
 
 
@@ -73,7 +75,8 @@ def runtime_error(chain: Sequence[JavaFailure]) -> ScriptRuntimeError:
             first, last = (int(number) for number in block.groups() if number is not None)
             if last > 0:
                 blocks[first, last] = None
-    return ScriptRuntimeError(message, instruction=instruction, blocks=tuple(blocks))
+    hint = _INDEX_HINT if _REFUSED_INDEX.search(message) else ""
+    return ScriptRuntimeError(message, hint, instruction=instruction, blocks=tuple(blocks))
 
 
 def _place(message: str) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from onnx_systemds.engine.safe_forms import equal_pairs
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES
@@ -72,7 +73,12 @@ def feature_vectorizer(node: NodeView) -> Fragment:
 @shape_rule("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The last axis has as many elements as there are indices; rank 1 gives one row."""
-    dims = node.dims("X")
+    dims, known = node.dims("X"), node.constant("Y")
+    if known is not None and known.size:
+        if known.min() < 0:
+            raise UnsupportedCase(f"an index is {known.min()}: this operator does not count from the end")
+        if not isinstance(dims[-1], int):
+            node.assume(dims[-1], Relation.AT_LEAST, int(known.max()) + 1, node.axis_words("X", len(dims) - 1))
     return (node.tensor((*(dims[:-1] or (1,)), node.size("Y"))),)
 
 
@@ -98,7 +104,7 @@ def array_feature_extractor(node: NodeView) -> Fragment:
         steps.take(axis, text, count)
         return steps.fragment()
     indices = [int(index) for index in known.ravel()]
-    if isinstance(size, int) and not all(0 <= index < size for index in indices):
+    if isinstance(size, int) and not all(index < size for index in indices):
         raise UnsupportedCase(f"an index is out of range for an axis of {size}")
     steps.pick(axis, indices)
     return steps.fragment()
