@@ -22,6 +22,7 @@ from onnx_systemds.cli.facet_table import facet_lines, facet_summary
 from onnx_systemds.cli.given import GIVEN_OPTIONS, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.cli.node_map import map_text, script_map
+from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import (
     FILE,
     ConversionOptions,
@@ -55,6 +56,8 @@ from onnx_systemds.stages import Stages
 
 class DefaultToConvert(click.Group):
     """A group in which a file in the place of a command means ``convert`` or ``export``."""
+
+    command_class = OnceCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert ``convert``, or ``export`` for a script, if there is no command; ``verify-script`` verifies scripts.

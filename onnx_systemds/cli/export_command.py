@@ -12,6 +12,7 @@ import onnx
 
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.node_map import map_text, model_map
+from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import (
     FILE,
     Command,
@@ -119,7 +120,7 @@ def _export_options(command: Command) -> Command:
     ])
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @click.argument("script", type=FILE)
 @click.option("-o", "--output", type=FILE, callback=or_standard_output,
               help="The model to write; - is standard output [default: beside the script].")
@@ -165,7 +166,7 @@ def export(
         say(_success(script, target, model), err=True)
 
 
-@click.command("verify-script", short_help="Compare the results of a script and its model.")
+@click.command("verify-script", cls=OnceCommand, short_help="Compare the results of a script and its model.")
 @click.argument("script", type=FILE)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a name in the dims of inputs.")
 @verification_options

@@ -16,6 +16,7 @@ import numpy as np
 from onnx_systemds.array_files import read_array_file
 from onnx_systemds.cli.converting import converted, on_terminal, read_model
 from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
@@ -38,7 +39,7 @@ Types = Mapping[str, Type]
 LOCAL, SPARK = "local", "spark"
 
 
-@click.command(short_help="Score the rows of a file with MODEL.onnx.")
+@click.command(cls=OnceCommand, short_help="Score the rows of a file with MODEL.onnx.")
 @click.argument("model", type=FILE)
 @click.option("--input", "source", type=FILE, required=True, help="The rows: .csv, .parquet, .npy or .npz.")
 @click.option("--output", "target", type=FILE, required=True, help="The file to write: .csv, .parquet, .npy or .npz.")
@@ -101,7 +102,8 @@ def _spark_options(engine: str, master: str | None, settings: Sequence[str]) -> 
         name, equals, value = text.partition("=")
         if not name.startswith("spark.") or not equals or not text.isprintable():
             raise TranspileError(f"--conf is {quoted(text)}, not a setting such as spark.executor.memory=4g")
-        found[name] = value
+        if found.setdefault(name, value) != value:
+            raise TranspileError(f"--conf gives {quoted(name)} two values")
     if master is None:
         return SparkOptions(settings=found)
     if not master.strip() or master.startswith("-") or not master.isprintable():

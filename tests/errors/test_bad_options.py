@@ -224,6 +224,32 @@ def test_bad_value(command: str, name: str, value: str, files: Path, monkeypatch
     assert entries(files) == before
 
 
+TWICE = {
+    "s.dml --function f --input X=double[2,2] --function f": "--function': it takes one value, and is given 2",
+    "s.dml --list --opset 15 --opset 17": "--opset': it takes",
+    "m.onnx -o a.dml --output b.dml": "'-o' / '--output': it takes",
+    "m.onnx -o a.dml --weights inline --weights=files": "--weights': it takes",
+    "verify m.onnx --seed 1 --seed 2": "--seed': it takes",
+    "verify-script s.dml --rtol 1 --rtol 2": "--rtol': it takes",
+    "run m.onnx --inputs good.npz --outputs a.npz --outputs b.npz": "--outputs': it takes",
+    "inspect m.onnx --plan local --plan spark": "--plan': it takes",
+    "score m.onnx --input good.npz --input a.npy --output out.npz": "--input': it takes",
+    "score m.onnx --input good.npz --output out.npz --engine spark --conf spark.a=1 --conf spark.a=2": "--conf gives 'spark.a' two values",
+    "s.dml --function f --input X=double[2,2] --input X=double[3,2]": "'X' is given twice",
+    "m.onnx --dim batch=2 --dim batch=3": "'batch' is given two sizes",
+}
+
+
+@pytest.mark.parametrize("words", TWICE)
+def test_given_twice(words: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that is said is ignored."""
+    monkeypatch.chdir(files)
+    before = entries(files)
+    result = CliRunner().invoke(main, words.split())
+    assert result.exit_code in (1, 2) and TWICE[words] in result.output.replace('"', "'"), result.output
+    assert entries(files) == before
+
+
 def test_every_option_has_bad_values() -> None:
     for name, command in main.commands.items():
         expected = {parameter.name for parameter in command.params if parameter.name is not None} - FLAGS
