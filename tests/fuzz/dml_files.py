@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -49,15 +49,14 @@ class Case:
         return f"# {self.name}, function {self.number}\n{self.script}"
 
 
-def cases(seed: int, count: int) -> Iterator[Case]:
-    """Yield `count` cases; the seed of each makes it again."""
-    for number in range(seed, seed + count):
-        rng = random.Random(number)
-        name = rng.choice(_names())
-        text = _text(name)
-        for _ in range(rng.choice((1, 1, 2, 4, 12))):
-            text = rng.choice(_WAYS)(rng, text)
-        yield Case(number, name, text, rng.randrange(8))
+def case(seed: int) -> Case:
+    """Return the case of a seed."""
+    rng = random.Random(seed)
+    name = rng.choice(_names())
+    text = _text(name)
+    for _ in range(rng.choice((1, 1, 2, 4, 12))):
+        text = rng.choice(_WAYS)(rng, text)
+    return Case(seed, name, text, rng.randrange(8))
 
 
 @cache

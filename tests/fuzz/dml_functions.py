@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,13 +47,7 @@ class Case:
         return "\n".join([self.script, *shown])
 
 
-def cases(seed: int, count: int) -> Iterator[Case]:
-    """Yield `count` cases; the seed of each makes it again."""
-    for number in range(seed, seed + count):
-        yield case_of(number)
-
-
-def case_of(seed: int) -> Case:
+def case(seed: int) -> Case:
     """Return the case of a seed."""
     rng = random.Random(seed)
     writer = Writer(rng)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -243,11 +243,6 @@ def _call(f: _Function, made: _Made, x: str) -> str:
 
 
 # --- cases -----------------------------------------------------------------------------------------------------------
-
-
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """So many cases, by seeds that count on."""
-    return (case(number) for number in range(seed, seed + count))
 
 
 def case(seed: int) -> ModelCase:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from onnx import helper
 
-from onnx_systemds.engine import Session
 from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz import graph_layers  # noqa: F401 - its steps are registered
 from tests.fuzz.drawing import UNSIGNED, Array, Draw
-from tests.fuzz.finding import Finding
 from tests.fuzz.graph_builder import TYPES, Builder, Known, step
 from tests.fuzz.graph_functions import outline
 from tests.fuzz.graph_steps import array_of, scalar_of
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 from tests.fuzz.repeated_nodes import repeat
 
 Case = ModelCase
@@ -24,12 +21,6 @@ Case = ModelCase
 _OPSETS = (18, 19, 20, 21, 22)
 _SPECIALISE_AFTER = 2
 _NARROW = ("uint8", "int8", "uint32")
-
-
-def cases(seed: int, count: int) -> Iterator[Case]:
-    """``count`` graphs; each is made by `case` of the seeds from ``seed`` on."""
-    for place in range(count):
-        yield case(seed + place)
 
 
 def case(seed: int) -> Case:
@@ -89,11 +80,6 @@ def _given(known: Known, sizes: dict[str, int], draw: Draw) -> Array:
     if known.name == "flag":
         return np.asarray(draw.flag() == 1)
     return array_of(known, sizes, draw)
-
-
-def check(case: Case, session: Session) -> Finding | None:
-    """Judge a graph."""
-    return check_model(case, session)
 
 
 # --- control flow: steps of their own --------------------------------------------------------------------------------

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import helper
 
-from onnx_systemds.engine import Session
 from tests.fuzz.drawing import Draw
-from tests.fuzz.finding import Finding
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 from tests.fuzz.list_builder import COUNT, FLAG, STEPS, WITH_BODIES, WORDS, Body, Kind, Thing, array_of, info
 
 _KINDS = tuple(Kind(*pair) for pair in (
@@ -314,11 +312,6 @@ def _given(kind: Kind, draw: Draw) -> Any:
     return array_of(kind, draw)
 
 
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """So many cases, by seeds that count on."""
-    return (case(number) for number in range(seed, seed + count))
-
-
 def case(seed: int) -> ModelCase:
     """The graph of a seed, and two calls of it."""
     draw = Draw(seed)
@@ -346,8 +339,3 @@ def case(seed: int) -> ModelCase:
             call_["n"] = np.asarray(draw.int(0, 3), np.int64)
     functions = draw.one(None, "flat", "keep", "blocks") if b.functions else None
     return ModelCase(seed, model, (calls[0], calls[1], calls[0]), draw.one(1, 20), functions=functions)
-
-
-def check(case: ModelCase, session: Session) -> Finding | None:
-    """Judge a graph."""
-    return check_model(case, session)

@@ -6,7 +6,7 @@ of the model, and the inputs of some runs of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from onnx_systemds.engine import Session
-from tests.fuzz.finding import Finding
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 
 Runs = list[dict[str, np.ndarray[Any, Any]]]
 
@@ -54,20 +52,10 @@ class _Body:
         return found
 
 
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """So many cases, by seeds that count on; of every other one the script is specialised."""
-    return (case(number, 1 if number % 2 else 20) for number in range(seed, seed + count))
-
-
 def case(seed: int, specialise_after: int = 20) -> ModelCase:
     """The model of a seed, and its runs."""
     found = loop_model(seed)
     return ModelCase(seed, found.model, tuple(found.runs), specialise_after)
-
-
-def check(case: ModelCase, session: Session) -> Finding | None:
-    """Judge a loop."""
-    return check_model(case, session)
 
 
 def loop_model(seed: int) -> LoopModel:

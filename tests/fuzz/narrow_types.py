@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_systemds.engine import Session
 from onnx_systemds.model.protos import element_type, numpy_dtype
 from tests.fuzz.drawing import Draw
-from tests.fuzz.finding import Finding
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 
 _EIGHT = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")
 _FEW_BITS = ("int4", "uint4", "int2", "uint2", "float4e2m1")
@@ -236,11 +234,6 @@ def _calculate(c: _Chain, x: _Value) -> None:
 # --- cases -----------------------------------------------------------------------------------------------------------
 
 
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """So many cases, by seeds that count on."""
-    return (case(number) for number in range(seed, seed + count))
-
-
 def case(seed: int) -> ModelCase:
     """The chain of a seed, and its calls."""
     draw = Draw(seed)
@@ -271,8 +264,3 @@ def case(seed: int) -> ModelCase:
                               opset < 25 else 13)
     calls = [{value.name: _numbers(draw, dims, value.dtype, extreme=not whole) for value in given} for _ in range(2)]
     return ModelCase(seed, model, (calls[0], calls[1], calls[0]), draw.one(1, 20), True)
-
-
-def check(case: ModelCase, session: Session) -> Finding | None:
-    """Judge a chain."""
-    return check_model(case, session)

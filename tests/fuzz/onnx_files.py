@@ -10,7 +10,6 @@ import json
 import random
 import traceback
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,13 +39,7 @@ class Case:
     text: str
 
 
-def cases(seed: int, count: int) -> Iterator[Case]:
-    """The cases of the seeds from ``seed`` on."""
-    for number in range(seed, seed + count):
-        yield case_of(number)
-
-
-def case_of(seed: int) -> Case:
+def case(seed: int) -> Case:
     """The case of a seed."""
     draw = random.Random(f"onnx files {seed}")
     name, model = _graph(seed) if draw.random() < _SHARE_OF_GRAPHS else _drawn(draw)
@@ -67,8 +60,7 @@ def case_of(seed: int) -> Case:
 def _graph(seed: int) -> tuple[str, onnx.ModelProto]:
     from tests.fuzz import graphs
 
-    (case,) = graphs.cases(seed, 1)
-    return f"graph {seed}", case.model
+    return f"graph {seed}", graphs.case(seed).model
 
 
 def _drawn(draw: random.Random) -> tuple[str, onnx.ModelProto]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import onnx
 from onnx import ModelProto, TypeProto, ValueInfoProto, helper, numpy_helper
 from onnxruntime import InferenceSession, SessionOptions
 
-from onnx_systemds.engine import Session
 from onnx_systemds.inference.registry import Identity, expanders, operator_generators
 from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz import (
@@ -27,8 +26,7 @@ from tests.fuzz import (
     operators_shapes,
 )
 from tests.fuzz.drawing import Array, Draw, Maker, Node
-from tests.fuzz.finding import Finding
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 from tests.fuzz.scattering import scattered
 
 Case = ModelCase
@@ -99,16 +97,10 @@ def _unary(draw: Draw, schema: Any) -> Node:
     return Node({"X": draw.array(dtype, draw.shape())}, attributes, is_exact=True)
 
 
-def cases(seed: int, count: int, only: Sequence[str] = ()) -> Iterator[Case]:
-    """``count`` cases; each is made by `case` of the seeds from ``seed`` on. only: these operators alone."""
-    for place in range(count):
-        yield case(seed + place, only)
-
-
-def case(seed: int, only: Sequence[str] = ()) -> Case:
+def case(seed: int) -> Case:
     """The case of a seed."""
     rng = np.random.default_rng(seed)
-    known = [identity for identity in identities() if not only or identity[1] in only]
+    known = identities()
     identity = known[int(rng.integers(len(known)))]
     draw = _draw(identity, seed, rng)
     maker = _maker(identity)
@@ -312,8 +304,3 @@ def _resized(
         if isinstance(symbol, str) and symbol in sizes and value.shape[axis]:
             value = np.take(value, np.arange(sizes[symbol]) % value.shape[axis], axis)
     return value
-
-
-def check(case: Case, session: Session) -> Finding | None:
-    """Judge a case."""
-    return check_model(case, session)

@@ -5,7 +5,7 @@ What a conversion knows of sizes it knows by rules, of which one is wrong where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,9 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper
 
-from onnx_systemds.engine import Session
 from tests.fuzz.drawing import Draw
-from tests.fuzz.finding import Finding
 from tests.fuzz.graph_builder import Parts
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 
 _OPSET = 17
 _CALLS = 4
@@ -164,11 +162,6 @@ _STEPS: tuple[Callable[[_Sizes], None], ...] = (
 )
 
 
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """So many cases, by seeds that count on; of every other one the script is specialised."""
-    return (case(number) for number in range(seed, seed + count))
-
-
 def case(seed: int) -> ModelCase:
     """A model of a seed, at some sizes of its input, of which the last one may be known."""
     draw = Draw(seed)
@@ -198,8 +191,3 @@ def _model(made: _Sizes, dims: list[int | str]) -> onnx.ModelProto:
         for dim in output.type.tensor_type.shape.dim:
             dim.Clear()
     return model
-
-
-def check(case: ModelCase, session: Session) -> Finding | None:
-    """Judge a model."""
-    return check_model(case, session)

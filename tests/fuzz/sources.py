@@ -27,44 +27,46 @@ from tests.fuzz import (
     wide_matrices,
 )
 from tests.fuzz.finding import Finding
+from tests.fuzz.judging import check_model
 
 
 @dataclass(frozen=True)
 class Source:
-    """One kind of cases. mark: what a case is about, in a word; write and read: a finding's case as a file.
+    """One kind of cases. case: makes that of a seed; check: judges it; mark: what it is about, in a word.
 
-    is_small: whether a model and its inputs can be made smaller, and written as numbers.
+    write and read: a finding's case as a file. is_small: whether a model and its inputs can be made smaller, and
+    written as numbers.
     """
 
-    cases: Callable[[int, int], Iterator[Any]]
-    check: Callable[[Any, Session], Finding | None]
+    case: Callable[[int], Any]
+    check: Callable[[Any, Session], Finding | None] = check_model
     mark: Callable[[Any], str] = lambda case: ""
     write: Callable[[str, Any, Finding, Path], Path] = found_cases.written
     read: Callable[[Path], Any] = found_cases.read
     is_small: bool = True
 
+    def cases(self, seed: int, count: int) -> Iterator[Any]:
+        """So many cases, of the seeds from ``seed`` on."""
+        return map(self.case, range(seed, seed + count))
+
 
 SOURCES: dict[str, Source] = {
-    "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
-    "graphs": Source(graphs.cases, graphs.check),
-    "varied_layers": Source(varied_layers.cases, varied_layers.check),
-    "wide_integers": Source(wide_integers.cases, wide_integers.check),
-    "loops": Source(loop_models.cases, loop_models.check),
-    "lists": Source(list_models.cases, list_models.check),
-    "texts": Source(text_models.cases, text_models.check),
-    "functions": Source(function_models.cases, function_models.check),
-    "narrow_types": Source(narrow_types.cases, narrow_types.check),
-    "sizes": Source(size_models.cases, size_models.check),
-    "wide_matrices": Source(
-        wide_matrices.cases, wide_matrices.check, write=wide_matrices.written, read=wide_matrices.read, is_small=False
-    ),
-    "onnx_files": Source(
-        onnx_files.cases, onnx_files.check, lambda case: "", onnx_files.written, onnx_files.read
-    ),
+    "operators": Source(operators.case, mark=lambda case: case.model.graph.node[0].op_type),
+    "graphs": Source(graphs.case),
+    "varied_layers": Source(varied_layers.case),
+    "wide_integers": Source(wide_integers.case),
+    "loops": Source(lambda seed: loop_models.case(seed, specialise_after=1 if seed % 2 else 20)),
+    "lists": Source(list_models.case),
+    "texts": Source(text_models.case),
+    "functions": Source(function_models.case, function_models.check),
+    "narrow_types": Source(narrow_types.case),
+    "sizes": Source(size_models.case),
+    "wide_matrices": Source(wide_matrices.case, write=wide_matrices.written, read=wide_matrices.read, is_small=False),
+    "onnx_files": Source(onnx_files.case, onnx_files.check, write=onnx_files.written, read=onnx_files.read),
     "dml_functions": Source(
-        dml_functions.cases, dml_functions.check, write=found_scripts.written, read=found_scripts.read
+        dml_functions.case, dml_functions.check, write=found_scripts.written, read=found_scripts.read
     ),
     "dml_files": Source(
-        dml_files.cases, dml_files.check, lambda case: case.name, found_scripts.written, found_scripts.read
+        dml_files.case, dml_files.check, lambda case: case.name, found_scripts.written, found_scripts.read
     ),
 }

@@ -22,18 +22,18 @@ CASE = dml_functions.Case(1, WRONG, {"X": ("N", 2)}, ({"X": np.array([[-1.0, 2.0
 
 
 def test_drawn_functions_agree() -> None:
-    for case in dml_functions.cases(7, COUNT):
+    for case in map(dml_functions.case, range(7, 7 + COUNT)):
         assert dml_functions.check(case, shared_session()) is None, str(case)
 
 
 def test_damaged_scripts_are_refused_in_words() -> None:
-    for case in dml_files.cases(7, COUNT):
+    for case in map(dml_files.case, range(7, 7 + COUNT)):
         assert dml_files.check(case) is None, str(case)
 
 
 def test_the_same_seed_draws_the_same_case() -> None:
-    assert str(dml_functions.case_of(3)) == str(dml_functions.case_of(3)) != str(dml_functions.case_of(4))
-    assert [str(case) for case in dml_files.cases(3, 2)] == [str(case) for case in dml_files.cases(3, 2)]
+    assert str(dml_functions.case(3)) == str(dml_functions.case(3)) != str(dml_functions.case(4))
+    assert str(dml_files.case(3)) == str(dml_files.case(3)) != str(dml_files.case(4))
 
 
 def test_a_wrong_number_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,19 +13,19 @@ from tests.fuzz.finding import Finding
 
 
 def test_cases_of_fixed_seeds() -> None:
-    for case in onnx_files.cases(0, 60):
+    for case in map(onnx_files.case, range(60)):
         finding = onnx_files.check(case)
         assert finding is None, f"{finding.detail}\n{finding.text}"
 
 
 def test_a_seed_makes_the_same_case_again() -> None:
     for seed in (3, 4):
-        assert onnx_files.case_of(seed) == onnx_files.case_of(seed)
-    assert len({case.data for case in onnx_files.cases(0, 20)}) == 20
+        assert onnx_files.case(seed) == onnx_files.case(seed)
+    assert len({case.data for case in map(onnx_files.case, range(20))}) == 20
 
 
 def test_a_finding_can_be_kept(tmp_path: Path) -> None:
-    case = onnx_files.case_of(7)
+    case = onnx_files.case(7)
     path = onnx_files.written("onnx_files", case, Finding("error", 7, case.text, "KeyError"), tmp_path)
     assert onnx_files.read(path) == case
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from onnx_systemds.engine import Session
 from onnx_systemds.model.protos import element_type, numpy_dtype
 from tests.fuzz.drawing import Array, Draw
-from tests.fuzz.finding import Finding
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 
 _SIMPLE = ("a", "b", "ab", "dd", "", "a b", "b,a", "A", "Bb", "1", "-2", "3.5")
 _ODD = ("é", "É", "ß", "日本", "😀", " a ", "a  b", "q\"uo'te", "back\\slash", "NaN", "nan", "TRUE", "null", "$1", "1e3",
@@ -258,11 +256,6 @@ _STEPS = (_concat, _concat, _split, _split, _normalize, _normalize, _match, _equ
 # --- cases -----------------------------------------------------------------------------------------------------------
 
 
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """So many cases, by seeds that count on."""
-    return (case(number) for number in range(seed, seed + count))
-
-
 def case(seed: int) -> ModelCase:
     """The graph of a seed, and its calls."""
     draw = Draw(seed)
@@ -288,8 +281,3 @@ def case(seed: int) -> ModelCase:
             t.words = tuple(draw.one(*_SIMPLE, *_ODD) for _ in range(4))
         calls.append({value.name: t.texts([size or 0 for size in value.dims]) for value in given})
     return ModelCase(seed, model, (calls[0], calls[1], calls[0]), draw.one(1, 20))
-
-
-def check(case: ModelCase, session: Session) -> Finding | None:
-    """Judge a graph."""
-    return check_model(case, session)

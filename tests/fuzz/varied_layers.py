@@ -6,18 +6,14 @@ are 1 or many, and those that other dims of the graph have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
-from onnx_systemds.engine import Session
 from tests.fuzz import graphs  # noqa: F401 - its steps are registered
 from tests.fuzz.drawing import Draw
-from tests.fuzz.finding import Finding
 from tests.fuzz.graph_builder import Builder, Known
 from tests.fuzz.graph_steps import array_of
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 from tests.fuzz.repeated_nodes import names_taken, rename
 
 Case = ModelCase
@@ -29,12 +25,6 @@ _ALIKE = (
 """Operators that take and give the same."""
 _NUMBERS = {"alpha": (0.2, 0.5), "epsilon": (1e-5, 0.1), "beta": (0.3, 0.6), "lambd": (0.5, 1.0)}
 _MOST_SUMMED = 6
-
-
-def cases(seed: int, count: int) -> Iterator[Case]:
-    """``count`` graphs; each is made by `case` of the seeds from ``seed`` on."""
-    for place in range(count):
-        yield case(seed + place)
 
 
 def case(seed: int) -> Case:
@@ -156,10 +146,5 @@ def _change(b: Builder, node: NodeProto, alike: dict[str, list[str]], given: dic
     for place, name in enumerate(node.input if way == "around" else ()):
         if name in alike and name not in given:
             node.input[place] = b.draw.one(*alike[name])
-
-
-def check(case: Case, session: Session) -> Finding | None:
-    """Judge a graph."""
-    return check_model(case, session)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from onnx_systemds.engine import Session
 from tests.fuzz.drawing import Array, Draw
-from tests.fuzz.finding import Finding
 from tests.fuzz.graph_builder import TYPES, Parts
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 
 _OPSET = 18
 _WIDE = {"int64": np.int64, "uint64": np.uint64}
@@ -127,12 +124,6 @@ def _cast(made: _Made) -> None:
         made.values.append((made.add("Cast", there, to=TensorProto.INT64 if made.kind == "int64" else TensorProto.UINT64), made.kind))
 
 
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """``count`` models; each is made by `case` of the seeds from ``seed`` on."""
-    for place in range(count):
-        yield case(seed + place)
-
-
 def case(seed: int) -> ModelCase:
     """The model of a seed."""
     draw = Draw(seed)
@@ -156,8 +147,3 @@ def case(seed: int) -> ModelCase:
         for name in names:
             feeds[name] = _integers(draw, kind, feeds["x"].shape)
     return ModelCase(seed, model, tuple(calls), is_exact=True)
-
-
-def check(case: ModelCase, session: Session) -> Finding | None:
-    """Judge a model: results are exact or refused."""
-    return check_model(case, session)

@@ -7,17 +7,16 @@ and element-wise steps in one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from onnx import helper
 
-from onnx_systemds.engine import Session
 from tests.fuzz.drawing import Array, Draw
 from tests.fuzz.finding import Finding
 from tests.fuzz.graph_builder import Builder, Known, broadcast
-from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.judging import ModelCase
 from tests.fuzz.scattering import scattered
 
 _MOST_CELLS = 1_300_000
@@ -36,12 +35,6 @@ _REDUCTIONS = (
     "ReduceProd",
 )
 _NUMBERS = (0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -2.5)
-
-
-def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """``count`` graphs; each is made by `case` of the seeds from ``seed`` on."""
-    for place in range(count):
-        yield case(seed + place)
 
 
 def case(seed: int) -> ModelCase:
@@ -88,11 +81,6 @@ def _given(known: Known, symbols: dict[str, int], draw: Draw) -> Array:
         return draw.parameters(*dims, dtype=known.dtype)
     found = scattered(draw.rng, dims, kind)
     return found if drawn < 0.6 else np.where(np.isfinite(found) & (np.abs(found) < 1e9), found, 1).astype(kind)
-
-
-def check(case: ModelCase, session: Session) -> Finding | None:
-    """Judge a graph."""
-    return check_model(case, session)
 
 
 def written(kind: str, case: ModelCase, finding: Finding, folder: Path) -> Path:

@@ -6,13 +6,14 @@ import pytest
 
 from onnx_systemds.engine.session import shared_session
 from tests.fuzz.command_line import check_plainly
-from tests.fuzz.loop_models import case, check
+from tests.fuzz.judging import check_model
+from tests.fuzz.loop_models import case
 
 
 @pytest.mark.parametrize("seed", range(5000, 5024))
 @pytest.mark.parametrize("specialise_after", [20, 1])
 def test_random_loop(seed: int, specialise_after: int) -> None:
-    finding = check(case(seed, specialise_after), shared_session())
+    finding = check_model(case(seed, specialise_after), shared_session())
     assert finding is None, f"{finding.kind}: {finding.detail}\n{finding.text}"
 
 
