@@ -49,6 +49,15 @@ def java_was_called(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     return without_java(tmp_path_factory.mktemp("no-java"))
 
 
+@pytest.fixture
+def registries_restored() -> Iterator[None]:
+    """No other test sees what a plugin registers in this one."""
+    from tests.registries import restored
+
+    with restored():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _engine_is_marked(java_was_called: Callable[[], bool]) -> Iterator[None]:
     """A test of the fast tier that starts a JVM, be it in a process of its own, fails."""

@@ -7,24 +7,18 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from click.shell_completion import BashComplete
-from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.cli.commands import main
 from onnx_systemds.stages import Stages
+from tests.invoking import invoke
 from tests.model_zoo import MODELS, needs_models
-from tests.registries import restored
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def save_model(path: Path, nodes: list[onnx.NodeProto], width: object = 3, **constants: np.ndarray) -> Path:
@@ -193,12 +187,6 @@ def twice(node):
     """Two times the input."""
     return node.matrix_result(f"2 * {node.matrix(0, 1)}", 1)
 '''
-
-
-@pytest.fixture
-def registries_restored() -> Iterator[None]:
-    with restored():
-        yield
 
 
 @pytest.mark.usefixtures("registries_restored")

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.cli import commands as cli
-from onnx_systemds.cli.commands import main
 from onnx_systemds.engine import matrix_files as weights_module
 from onnx_systemds.files import replacing
 from onnx_systemds.importing import script as script_module
 from onnx_systemds.tables.writing import ArrayWriter
+from tests.invoking import invoke
 
 SIDE = 60
 
@@ -54,10 +54,6 @@ def file_size_limit(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def contents(folder: Path) -> dict[str, bytes]:

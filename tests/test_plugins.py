@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 
 from onnx_systemds import export_script, import_model
-from onnx_systemds.cli.commands import main
 from onnx_systemds.dml.templates import add_templates
 from onnx_systemds.errors import PluginError, TranspileError
 from onnx_systemds.inference.registry import expanders, find, operator_generators, text_operators
 from onnx_systemds.operators import expander, generator, rewrite, shape_rule
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.verifying.verify import verify_model
-from tests.registries import restored
+from tests.invoking import invoke
 from tests.test_docs import ROOT, example
 
+pytestmark = pytest.mark.usefixtures("registries_restored")
+
 PAGE = ROOT / "docs" / "plugins.md"
-
-
-@pytest.fixture(autouse=True)
-def registries_restored() -> Iterator[None]:
-    with restored():
-        yield
 
 
 @pytest.fixture
@@ -50,10 +43,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     exec(compile(example("model", PAGE), "model", "exec"), {})
     return package
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def refused(*arguments: object) -> str:

@@ -14,11 +14,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.runtime.row_blocks import common_rows, row_blocks
@@ -26,6 +25,7 @@ from onnx_systemds.runtime.row_sources import ArrayRows, TableRows
 from onnx_systemds.runtime.table_inputs import table_inputs
 from onnx_systemds.tables.csv_files import CsvTable
 from onnx_systemds.tables.writing import CsvWriter
+from tests.invoking import invoke
 
 RANDOM = np.random.default_rng(0)
 HEAD = '<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 3]> '
@@ -77,12 +77,12 @@ def judged(model: Path, inputs: dict[str, Any]) -> list[Any]:
     return results
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["score", *map(str, arguments)])
+def score(*arguments: object) -> Result:
+    return invoke("score", *arguments)
 
 
 def scored(model: Path, source: Path, target: Path, *options: object) -> str:
-    result = invoke(model, "--input", source, "--output", target, *options)
+    result = score(model, "--input", source, "--output", target, *options)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -163,7 +163,7 @@ def test_rows_that_depend_on_each_other_go_in_one_call(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", x)
     assert f"all rows are scored at once, {reason}" in scored(model, tmp_path / "x.npy", tmp_path / "y.npy")
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.cumsum(x, 0), rtol=1e-4, atol=1e-6)
-    result = invoke(model, "--input", tmp_path / "x.npy", "--output", tmp_path / "z.npy", "--chunk-rows", 3)
+    result = score(model, "--input", tmp_path / "x.npy", "--output", tmp_path / "z.npy", "--chunk-rows", 3)
     assert result.exit_code == 1 and f"--chunk-rows would cut rows that {reason.removeprefix('they ')}" in result.output
 
 
@@ -224,7 +224,7 @@ def test_a_wrong_cell_in_a_later_block_leaves_what_was_there(tmp_path: Path) -> 
     model, source = saved(tmp_path, MLP), four_columns(tmp_path / "x.csv", four(9))
     (tmp_path / "y.csv").write_text("before")
     source.write_text(source.read_text() + "1,2,x,4\n")
-    result = invoke(model, "--input", source, "--output", tmp_path / "y.csv", "--chunk-rows", 4)
+    result = score(model, "--input", source, "--output", tmp_path / "y.csv", "--chunk-rows", 4)
     assert result.exit_code == 1 and f'{source}: line 11, column "c2": "x" is no number' in result.output
     assert (tmp_path / "y.csv").read_text() == "before" and "Traceback" not in result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "x.csv", "y.csv"]
@@ -237,7 +237,7 @@ def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(CsvWriter, "write", interrupt)
     model, source = saved(tmp_path, MLP), four_columns(tmp_path / "x.csv", four(9))
-    result = invoke(model, "--input", source, "--output", tmp_path / "y.csv", "--chunk-rows", 4)
+    result = score(model, "--input", source, "--output", tmp_path / "y.csv", "--chunk-rows", 4)
     assert result.exit_code == 130 and "interrupted" in result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "x.csv"]
 
@@ -245,7 +245,7 @@ def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.engine
 def test_a_file_of_no_rows(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b,c,d\n")
-    result = invoke(saved(tmp_path, MLP), "--input", tmp_path / "x.csv", "--output", tmp_path / "y.csv")
+    result = score(saved(tmp_path, MLP), "--input", tmp_path / "x.csv", "--output", tmp_path / "y.csv")
     assert result.exit_code == 1 and "there are no rows" in result.output
     assert not (tmp_path / "y.csv").exists()
 
@@ -376,6 +376,6 @@ def test_what_cannot_be_scored(
     np.save(tmp_path / "x.npy", four(3))
     change(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
-    result = invoke(model, "--input", tmp_path / arguments[0], "--output", tmp_path / arguments[1], *arguments[2:])
+    result = score(model, "--input", tmp_path / arguments[0], "--output", tmp_path / arguments[1], *arguments[2:])
     assert isinstance(result.exception, SystemExit) and result.exit_code == 1 and message in result.output, result.output
     assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -51,7 +51,7 @@ def test_a_tutorial_installs_what_it_uses(page: Path) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *(pytest.param(page, marks=pytest.mark.pytorch) for page in BY_PYTORCH)])
 def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert follow(DOCS / f"{page}.md", tmp_path, Path(sys.executable).parent) >= 3
@@ -62,14 +62,6 @@ def test_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_page_of_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert follow(DOCS / f"{BY_JAVA}.md", tmp_path, Path(sys.executable).parent) == 2
-
-
-@pytest.mark.pytorch
-@pytest.mark.engine
-@pytest.mark.parametrize("page", BY_PYTORCH)
-def test_a_page_by_pytorch(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    assert follow(DOCS / f"{page}.md", tmp_path, Path(sys.executable).parent) >= 3
 
 
 def test_blocks_of_a_page() -> None:

@@ -14,11 +14,12 @@ import click
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import TensorProto, helper
 
 from onnx_systemds import plugins
 from onnx_systemds.cli.commands import main
+from tests.invoking import invoke
 
 SCRIPT = """
 f = function(matrix[double] X, double a = 1) return (matrix[double] Y) {
@@ -198,7 +199,7 @@ def _installed_plugins_are_looked_for_once() -> Iterator[None]:
 
 def invoked(command: str, given: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
     monkeypatch.chdir(folder)
-    return CliRunner().invoke(main, [command, *arguments(main.commands[command], given)])
+    return invoke(command, *arguments(main.commands[command], given))
 
 
 def entries(folder: Path) -> dict[str, int]:
@@ -261,7 +262,7 @@ def test_every_option_has_bad_values() -> None:
 def test_bad_words(arguments: list[str], files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     before = entries(files)
-    result = CliRunner().invoke(main, arguments)
+    result = invoke(*arguments)
     assert isinstance(result.exception, SystemExit) and result.exit_code in (1, 2), result.output
     assert "rror:" in result.output
     assert entries(files) == before

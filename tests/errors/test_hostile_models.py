@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import InvalidModel, MultipleErrors, TranspileError
 from onnx_systemds.model.load import load_model
+from tests.invoking import invoke
 
 SECONDS = 2.0
 MOST_MEMORY = 64 * 2**20  # bytes that Python and numpy may hold at once; protobuf's own are bounded by the file
@@ -75,7 +74,7 @@ def refusal(source: Any) -> str:
 def refused_on_the_command_line(path: Path, message: str) -> None:
     """Exit code 1, the same message, no output file."""
     target = path.parent / "hostile-output.dml"
-    result = CliRunner().invoke(main, ["convert", str(path), "-o", str(target)])
+    result = invoke("convert", path, "-o", target)
     assert result.exit_code == 1
     assert message in result.output and "Traceback" not in result.output
     assert not target.exists() and not target.with_suffix(".weights").exists()

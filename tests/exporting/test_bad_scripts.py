@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from onnx_systemds.cli.commands import main
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
 from tests.dml.test_syntax_errors import BROKEN
+from tests.invoking import invoke
 
 F = "f = function(matrix[double] A, double k) return (matrix[double] B) { B = A * k }\n"
 
@@ -201,7 +200,7 @@ def check_refusal(script: str, options: str, place: str, message: str) -> None:
     """The command says all of it, and nothing else changes; a caret is below the place."""
     Path("m.dml").write_text(script)
     before = sorted(Path().iterdir())
-    result = CliRunner().invoke(main, ["m.dml", *options.split()])
+    result = invoke("m.dml", *options.split())
     assert (result.exit_code, type(result.exception)) == (1, SystemExit), result.output
     assert result.output.startswith("error: ")
     assert message in result.output

@@ -12,7 +12,7 @@ import pytest
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins.engine_random import seeded_matrix, seeded_sample
 from onnx_systemds.exporting.export import export_script
-from tests.exporting.export_harness import engine
+from tests.exporting.export_harness import engine, operators
 
 # rows, columns, minimum, maximum, distribution, sparsity, seed
 DRAWS = [
@@ -74,14 +74,14 @@ def test_samples_are_those_of_the_engine() -> None:
 @pytest.mark.parametrize("arguments", ["20, 4, 5", "20, 4, FALSE, 5"])
 def test_samples_of_a_seed_are_constants_of_the_model(arguments: str) -> None:
     model = export_script(f'X = read("./X")\nwrite(X * sample({arguments}), "./Y")\n', inputs={"X": "double[4,1]"})
-    assert [node.op_type for node in model.graph.node] == ["Mul"]
+    assert operators(model) == ["Mul"]
     weight = onnx.numpy_helper.to_array(model.graph.initializer[0])
     np.testing.assert_array_equal(weight.ravel(), seeded_sample(20, 4, False, 5).ravel())
 
 
 def test_numbers_of_a_seed_are_constants_of_the_model() -> None:
     model = export_script('X = read("./X")\nwrite(X %*% rand(rows=3, cols=2, seed=4), "./Y")\n', inputs={"X": "double[N,3]"})
-    assert [node.op_type for node in model.graph.node] == ["MatMul"]
+    assert operators(model) == ["MatMul"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 
 import onnx_systemds
 from onnx_systemds import InputSpec, export_script
-from onnx_systemds.cli.commands import main
 from onnx_systemds.engine.matrix_files import write_matrix
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.graph.builder import NEWEST_OPSET
 from onnx_systemds.exporting.weight_files import read_value
 from onnx_systemds.verifying.judging import judgement
 from tests.exporting.export_harness import run_model
+from tests.invoking import invoke
 
 FUNCTION = """f = function(matrix[double] X, matrix[double] W, double k = 2) return (matrix[double] Y, double s) {
   Y = X %*% W * k
@@ -26,10 +25,6 @@ FUNCTION = """f = function(matrix[double] X, matrix[double] W, double k = 2) ret
 }
 """
 WEIGHTS = np.array([[1.0, 2.0], [3.0, 4.0]])
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def reason(text: str, function: str | None = "f", **options: object) -> str:

@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 
-from onnx_systemds.cli.commands import main
 from onnx_systemds.engine.frame_files import NotedFrame
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
@@ -25,6 +23,7 @@ from tests.exporting.export_harness import (
     model_of,
     run_model,
 )
+from tests.invoking import invoke
 
 
 def texts(*rows: str) -> Array:
@@ -236,7 +235,7 @@ def test_meta_frame_that_the_engine_wrote_is_bound(tmp_path: Path) -> None:
     script = tmp_path / "apply.dml"
     script.write_text(f'F = read("F", data_type="frame")\nM = read("M", data_type="frame")\n'
                       f'Y = transformapply(target=F, spec={quoted(SPECS[2])}, meta=M)\nwrite(Y, "Y")\n')
-    done = CliRunner().invoke(main, [str(script), "--input", "F=string[N,3]", "--weight", f"M={tmp_path}/M"])
+    done = invoke(script, "--input", "F=string[N,3]", "--weight", f"M={tmp_path}/M")
     assert done.exit_code == 0, done.output
     actual = run_model(onnx.load(tmp_path / "apply.onnx"), {"F": LEARNED})["Y"]
     assert_close(actual, expected, 1e-6, "apply")

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 
-from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
 from tests.exporting.export_harness import Array, ExportCase, check_export, model_of
 from tests.exporting.test_export_core import CONTROL, FUNCTIONS, SELECTING
 from tests.exporting.test_export_layers import CASES as LAYERS
+from tests.invoking import invoke
 
 RNG = np.random.default_rng(3)
 
@@ -155,7 +154,7 @@ def test_a_stop_that_is_reached_is_an_error_inside_a_function_too() -> None:
 def test_command_keeps_functions(tmp_path: Path) -> None:
     script = tmp_path / "net.dml"
     script.write_text(f'{TWICE}X = read("X")\nY = twice(X)\nwrite(Y, "Y")\n')
-    done = CliRunner().invoke(main, [str(script), "--functions", "keep"])
+    done = invoke(script, "--functions", "keep")
     assert done.exit_code == 0, done.output
     model = onnx.load(tmp_path / "net.onnx")
     assert called(model.graph.node) == {"net::twice": 1}

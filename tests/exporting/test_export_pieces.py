@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.exporting.export_harness import ExportCase, check_export, model_of
+from tests.exporting.export_harness import ExportCase, check_export, model_of, operators
 
 X = np.arange(24.0).reshape(4, 6)
 SQUARES = "for (i in 1:6) { Y[, i] = X[, i]^2 + i }"
@@ -43,7 +43,7 @@ def depthwise(more: str, weights: str = "W") -> list[str]:
     case = ExportCase("depthwise", body, data, bound=["W", "b"] if weights else ["b"], symbols={"X": ["N", 48]},
                       sizes=[{"X": data["X"][:1]}], functions=LAYER, dtypes=["float32"])
     check_export(case)
-    return [node.op_type for node in model_of(case, "float32").graph.node]
+    return operators(model_of(case, "float32"))
 
 
 def test_depthwise_convolution_is_one_node() -> None:

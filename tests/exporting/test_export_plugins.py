@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from onnx_systemds.cli.commands import main
-from tests.exporting.export_harness import run_model
-from tests.registries import restored
+from tests.exporting.export_harness import operators, run_model
+from tests.invoking import invoke
 from tests.test_docs import EXPORTING, example
 
+pytestmark = pytest.mark.usefixtures("registries_restored")
+
 SCRIPT = 'X = read("X")\nY = relu6(X) + relu6(X=X, top=1)\nwrite(Y, "Y")\n'
-
-
-@pytest.fixture(autouse=True)
-def builtins_stay() -> Iterator[None]:
-    """No other test sees what a plugin registers."""
-    with restored():
-        yield
 
 
 def exported(folder: Path, plugin: str) -> Result:
     (folder / "m.dml").write_text(SCRIPT)
     (folder / "my_builtins.py").write_text(plugin)
-    return CliRunner().invoke(main, [str(folder / "m.dml"), "--input", "X=double[N,3]", "--plugin", str(folder / "my_builtins.py")])
+    return invoke(folder / "m.dml", "--input", "X=double[N,3]", "--plugin", folder / "my_builtins.py")
 
 
 def test_builtin_of_a_plugin(tmp_path: Path) -> None:
@@ -36,23 +29,23 @@ def test_builtin_of_a_plugin(tmp_path: Path) -> None:
         result = exported(tmp_path, example("export plugin", EXPORTING))
         assert result.exit_code == 0, result.output
     model = onnx.load(tmp_path / "m.onnx")
-    assert [node.op_type for node in model.graph.node] == ["Relu", "Min", "Min", "Add"]
+    assert operators(model) == ["Relu", "Min", "Min", "Add"]
     np.testing.assert_array_equal(run_model(model, {"X": np.array([[-1, 0.5, 9]])})["Y"], [[0, 1, 7]])
 
 
 def test_builtin_of_the_house_as_the_documentation_adds_it(tmp_path: Path) -> None:
     (tmp_path / "labels.py").write_text(example("export builtin", EXPORTING))
     (tmp_path / "m.dml").write_text('X = read("X")\nwrite(toOneHot(X, 3), "Y")\n')
-    result = CliRunner().invoke(main, [str(tmp_path / "m.dml"), "--input", "X=double[N,1]", "--plugin", str(tmp_path / "labels.py")])
+    result = invoke(tmp_path / "m.dml", "--input", "X=double[N,1]", "--plugin", tmp_path / "labels.py")
     assert result.exit_code == 0, result.output
     model = onnx.load(tmp_path / "m.onnx")
-    assert [node.op_type for node in model.graph.node] == ["Equal", "Cast"]
+    assert operators(model) == ["Equal", "Cast"]
     np.testing.assert_array_equal(run_model(model, {"X": np.array([[3], [1]])})["Y"], [[0, 0, 1], [1, 0, 0]])
 
 
 def test_without_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "m.dml").write_text(SCRIPT)
-    result = CliRunner().invoke(main, [str(tmp_path / "m.dml")])
+    result = invoke(tmp_path / "m.dml")
     assert result.exit_code == 1
     assert "relu6 is no function of the script, and no builtin that can be exported" in result.output
 
@@ -70,9 +63,9 @@ def test_a_builtin_that_is_overridden(tmp_path: Path) -> None:
     plugin = example("export plugin", EXPORTING).replace('"relu6"', '"abs", override=True')
     (tmp_path / "p.py").write_text(plugin)
     for _ in range(2):
-        result = CliRunner().invoke(main, [str(tmp_path / "m.dml"), "--input", "X=double[N,3]", "--plugin", str(tmp_path / "p.py")])
+        result = invoke(tmp_path / "m.dml", "--input", "X=double[N,3]", "--plugin", tmp_path / "p.py")
         assert result.exit_code == 0, result.output
-    assert [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node] == ["Clip"]
+    assert operators(onnx.load(tmp_path / "m.onnx")) == ["Clip"]
 
 
 def test_what_a_plugin_refuses_has_its_line(tmp_path: Path) -> None:
@@ -91,7 +84,7 @@ def test_what_a_plugin_gives_is_a_value(tmp_path: Path) -> None:
 
 def test_what_is_refused_can_be_exported(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(example("export plugin", EXPORTING).replace('"relu6"', '"transformmeta"'))
-    shown = [CliRunner().invoke(main, ["builtins", *words]).output for words in ([], ["--plugin", str(tmp_path / "p.py")])]
+    shown = [invoke("builtins", *words).output for words in ([], ["--plugin", str(tmp_path / "p.py")])]
     assert ["`transformmeta(" in text for text in shown] == [False, True]
     assert ["`transformmeta`" in text for text in shown] == [True, False]
 

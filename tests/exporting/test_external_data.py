@@ -13,16 +13,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner, Result
 from onnx import external_data_helper
 
 from onnx_systemds import export_file, export_script
-from onnx_systemds.cli.commands import main
 from onnx_systemds.engine.matrix_files import Weight, write_list, write_matrix
 from onnx_systemds.errors import InternalError, TranspileError
 from onnx_systemds.exporting import model_files, model_writer, weight_files
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.exporting.weight_files import open_values
+from tests.invoking import invoke
 
 SCRIPT = """X = read("X")
 W = read("W")
@@ -35,10 +34,6 @@ WEIGHT = RANDOM.normal(size=(7, 5))
 WEIGHT[2:4, :4] = 0
 BIAS = RANDOM.normal(size=(1, 5))
 X = RANDOM.normal(size=(2, 7))
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def run_file(path: Path, **inputs: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import pytest
 
 from onnx_systemds.dml.templates import library_imports, library_text
 from onnx_systemds.exporting.export import export_script
-from tests.exporting.export_harness import Array, assert_close, run_model
+from tests.exporting.export_harness import Array, assert_close, operators, run_model
 
 EXTREMES = np.array([[np.nan, np.inf, -np.inf], [1e30, -1e30, 3e38], [90.0, -90.0, 0.0], [-20.0, 20.0, 1e-30]])
 ROWS: dict[str, Array] = {"m": np.array([[0.5, -2.0, 3.0]]), "s": np.array([[0.1, 2.0, 1.0]]), "g": np.array([[1.0, -2.0, 0.5]]),
@@ -24,10 +24,6 @@ def exported(body: str, bound: Mapping[str, Array] | None = None, dims: str = "N
     reads = [f'{name} = read("{name}")' for name in ("X", *(bound or {}))]
     script = "\n".join([*reads, body, 'write(Y, "Y")']) + "\n"
     return export_script(script, inputs={"X": f"double[{dims}]"}, bindings=bound or {}, **more)  # type: ignore[arg-type]
-
-
-def operators(model: onnx.ModelProto) -> list[str]:
-    return [node.op_type for node in model.graph.node]
 
 
 def tanh_gelu(x: Array) -> Array:

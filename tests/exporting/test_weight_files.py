@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 
-from onnx_systemds.cli.commands import main
 from onnx_systemds.engine.frame_files import write_frame
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.weight_files import read_value
 from tests.exporting.export_harness import assert_close, engine, run_model
+from tests.invoking import invoke
 from tests.test_docs import EXPORTING, example
 
 MATRIX = np.array([[1.0, 0.0], [2.5, -3.0]])
@@ -116,14 +115,14 @@ def test_pipeline_is_one_model(tmp_path: Path) -> None:
     expected = run(score.replace('"probabilities"', '"./probabilities"').replace("target=people", "target=people[, 1:3]"),
                    ["probabilities"])["probabilities"]
     (tmp_path / "score.dml").write_text(score)
-    done = CliRunner().invoke(main, [str(tmp_path / "score.dml"), "--input", "people=string[N,3]", "--weight", f"model={tmp_path / 'model'}"])
+    done = invoke(tmp_path / "score.dml", "--input", "people=string[N,3]", "--weight", f"model={tmp_path / 'model'}")
     assert done.exit_code == 0, done.output
     people = np.array([row.split(",")[:3] for row in rows], object)
     found = run_model(onnx.load(tmp_path / "score.onnx"), {"people": people})["probabilities"]
     assert_close(found, expected, 1e-5, "probabilities")
     np.savez(tmp_path / "in.npz", people=people.astype(str))
-    verified = CliRunner().invoke(main, ["verify", str(tmp_path / "score.dml"), "--input", "people=string[N,3]",
-                                         "--weight", f"model={tmp_path / 'model'}", "--inputs", str(tmp_path / "in.npz")])
+    verified = invoke("verify", tmp_path / "score.dml", "--input", "people=string[N,3]",
+                      "--weight", f"model={tmp_path / 'model'}", "--inputs", tmp_path / "in.npz")
     assert verified.exit_code == 0, verified.output  # the counts of codes, which only the engine reads, are there
 
 

@@ -191,3 +191,16 @@ class Draw:
 
 
 Maker = Callable[[Draw], Node]
+
+
+def registering(makers: dict[str, Maker]) -> Callable[..., Callable[[Maker], Maker]]:
+    """A decorator of what draws the inputs of operators, by their names, which registers it."""
+
+    def makes(*op_types: str) -> Callable[[Maker], Maker]:
+        def decorate(maker: Maker) -> Maker:
+            makers.update(dict.fromkeys(op_types, maker))
+            return maker
+
+        return decorate
+
+    return makes

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.model.protos import numpy_dtype
-from tests.fuzz.drawing import Array, Draw, Maker, Node
+from tests.fuzz.drawing import Array, Draw, Maker, Node, registering
 from tests.fuzz.operators_core import longs
 
 MAKERS: dict[str, Maker] = {}
-
-
-def makes(*op_types: str) -> Callable[[Maker], Maker]:
-    """Register the function below as what draws the inputs of these operators."""
-
-    def decorate(maker: Maker) -> Maker:
-        MAKERS.update(dict.fromkeys(op_types, maker))
-        return maker
-
-    return decorate
+makes = registering(MAKERS)
 
 
 @functools.cache

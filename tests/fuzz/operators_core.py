@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.model.protos import numpy_dtype
-from tests.fuzz.drawing import FLOATS, INTEGERS, PLAIN, SIGNED, Array, Draw, Maker, Node
+from tests.fuzz.drawing import FLOATS, INTEGERS, PLAIN, SIGNED, Array, Draw, Maker, Node, registering
 
 MAKERS: dict[str, Maker] = {}
 
@@ -17,14 +16,7 @@ CAST_TYPES = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32
                "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
 
 
-def makes(*op_types: str) -> Callable[[Maker], Maker]:
-    """Register the function below as what draws the inputs of these operators."""
-
-    def decorate(maker: Maker) -> Maker:
-        MAKERS.update(dict.fromkeys(op_types, maker))
-        return maker
-
-    return decorate
+makes = registering(MAKERS)
 
 
 def longs(values: Any) -> Array:

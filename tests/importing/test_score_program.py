@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
-from onnx_systemds.cli.commands import main
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.syntax import NO_COMMENTS
@@ -23,6 +21,7 @@ from onnx_systemds.importing.score_program import obstacle_to_spark, places_of, 
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.row_blocks import row_blocks
 from tests.command_line import run_dml
+from tests.invoking import invoke
 from tests.model_zoo import MODELS, needs_models
 from tests.scored_files import Tensors, converted, expected_rows, numbers, stored_rows, targets, written
 
@@ -259,17 +258,17 @@ def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) ->
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (tmp_path / "neg.onnx").write_bytes(model.SerializeToString())
     program, call = tmp_path / "score.dml", [str(tmp_path / "neg.onnx"), "--score"]
-    result = CliRunner().invoke(main, call)
+    result = invoke(*call)
     assert result.exit_code == 0 and "\n  score.dml scores files with it" in result.stderr
     first = program.read_text(encoding="utf-8")
     assert 'source("neg.dml")' in first
-    assert CliRunner().invoke(main, call).exit_code == 0
+    assert invoke(*call).exit_code == 0
     program.write_text("# my own\n", encoding="utf-8")
     (tmp_path / "neg.dml").unlink()
-    refused = CliRunner().invoke(main, call)
+    refused = invoke(*call)
     assert refused.exit_code == 1 and "--score did not write it" in refused.output
     assert program.read_text(encoding="utf-8") == "# my own\n" and not (tmp_path / "neg.dml").exists()
-    named = CliRunner().invoke(main, [str(tmp_path / "neg.onnx"), "-o", str(program), "--score"])
+    named = invoke(tmp_path / "neg.onnx", "-o", program, "--score")
     assert named.exit_code == 1 and program.read_text(encoding="utf-8") == "# my own\n"
 
 

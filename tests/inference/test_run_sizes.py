@@ -9,14 +9,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 
 from onnx_systemds import import_model
-from onnx_systemds.cli.commands import main
 from onnx_systemds.engine import EngineError
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.scoring import ScoringFunction
-from tests.operators.harness import random
+from tests.invoking import invoke
+from tests.operators.harness import ints, random
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5) / 10
 
@@ -206,10 +205,6 @@ THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
 }"""
 
 
-def ints(*values: int) -> np.ndarray[Any, Any]:
-    return np.array(values, np.int64)
-
-
 def parsed(text: str) -> onnx.ModelProto:
     return onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]>\n' + text)
 
@@ -345,6 +340,6 @@ def test_sizes_that_no_matrix_tells_are_results() -> None:
 @pytest.mark.parametrize("text", [FOLLOWED, TWO_SLICES, WEIGHT, BRANCHES, LOOP, NESTED, SCAN, BAG, THREE_AXES])
 def test_the_command_line_converts_them(text: str, tmp_path: Path) -> None:
     onnx.save(parsed(text), tmp_path / "model.onnx")
-    result = CliRunner().invoke(main, [str(tmp_path / "model.onnx"), "-o", str(tmp_path / "model.dml")])
+    result = invoke(tmp_path / "model.onnx", "-o", tmp_path / "model.dml")
     assert result.exit_code == 0, result.output
     assert "gen_g = function(" in (tmp_path / "model.dml").read_text()

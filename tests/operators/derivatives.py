@@ -117,8 +117,3 @@ def check_derivative(row: Derivative) -> None:
 NEAR, POSITIVE, NARROW = near(2, 3), near(2, 3, low=0.5, high=2), near(2, 3, low=-0.8, high=0.8)
 PAIRS = [((2, 3), (2, 3)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((), (2, 3)), ((1, 3), (2, 3)), ((2,), ())]
 AXIS_1 = np.array([1], np.int64)
-
-
-def index(*numbers: Any) -> Array:
-    """Positions."""
-    return np.array(numbers, np.int64)

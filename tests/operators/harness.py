@@ -178,3 +178,13 @@ def random(*dims: int, seed: int = 0, dtype: str = "float") -> Array:
     if kind.kind in "iu":
         return np.asarray(generator.integers(0 if kind.kind == "u" else -9, 10, dims), kind)
     return np.asarray(generator.standard_normal(dims), kind)
+
+
+def ints(*items: Any) -> Array:
+    """An int64 tensor of these items."""
+    return np.array(items, np.int64)
+
+
+def number(value: float, dtype: str = "float32") -> Array:
+    """A tensor of rank 0."""
+    return np.array(value, dtype)

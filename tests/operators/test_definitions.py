@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.derivatives import Derivative, index, near
-from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
+from tests.operators.derivatives import Derivative, near
+from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, ints, random
 
 
 def attention(opset: int, heads: int = 3, shared: int = 3, query: int = 4, past: int = 0, mask: Array | None = None,
@@ -109,7 +109,7 @@ CASES = [
 
 
 DERIVATIVES = [
-    Derivative("SoftmaxCrossEntropyLoss", {"x": near(3, 4), "t": index(1, 0, 3)}, fixed=["t"]),
+    Derivative("SoftmaxCrossEntropyLoss", {"x": near(3, 4), "t": ints(1, 0, 3)}, fixed=["t"]),
 ]
 
 

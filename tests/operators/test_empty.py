@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, check_case, ints, random
 
 
 def none(*dims: int, dtype: str = "float32") -> Array:
     """A tensor without elements."""
     return np.zeros(dims, dtype)
-
-
-def ints(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
 
 
 def same(x: Array, *_: Array, **__: Any) -> Array:

@@ -11,18 +11,21 @@ from onnx import helper, parser
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import Derivative, near
-from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, compare, random, run_reference
+from tests.operators.harness import (
+    Array,
+    Case,
+    at_sizes,
+    case_model,
+    check_case,
+    compare,
+    ints,
+    number,
+    random,
+    run_reference,
+)
 from tests.plain_engine import calls_plainly
 
 X = random(2, 3, 4, 5)
-
-
-def ints(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
-
-
-def number(value: float, dtype: str = "float32") -> Array:
-    return np.array(value, dtype)
 
 
 def filler(value: float, dtype: str) -> onnx.TensorProto:

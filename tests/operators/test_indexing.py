@@ -9,16 +9,12 @@ from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
 from onnx_systemds.operators.support.broadcasting import sparse_padding
 from onnx_systemds.runtime.scoring import ScoringFunction
-from tests.operators.derivatives import Derivative, index, near
-from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
+from tests.operators.derivatives import Derivative, near
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, ints, random
 
 X = random(3, 4, 5)
 Y = random(2, 3, 4, 5)
 BAD = np.array([[np.nan, 1, np.inf], [2, 3, 4], [-np.inf, 5, 6]], np.float32)
-
-
-def ints(*items: int) -> Array:
-    return np.array(items, np.int64)
 
 
 def sliced(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None, *,
@@ -172,12 +168,12 @@ def cached(x: Array, u: Array, w: Array) -> Array:
 
 
 DERIVATIVES = [
-    *[Derivative("Slice", {"x": near(4, 5), "s": index(*s), "e": index(*e), "a": index(*a), "t": index(*t)}, fixed=["s", "e", "a", "t"])
+    *[Derivative("Slice", {"x": near(4, 5), "s": ints(*s), "e": ints(*e), "a": ints(*a), "t": ints(*t)}, fixed=["s", "e", "a", "t"])
       for s, e, a, t in [([1], [-1], [0], [1]), ([0, 1], [9, 5], [0, 1], [2, 3]), ([-1], [-99], [1], [-2]), ([3], [0], [0], [-1])]],
     *[Derivative("Gather", {"x": near(4, 3, 2), "i": i}, {"axis": axis}, fixed=["i"])
-      for axis in (0, 1, -1) for i in (index(1, 0, 1), index([0, 1], [-1, 0]), np.array(1))],
-    Derivative("GatherElements", {"x": near(3, 4), "i": index([0, 0, 2, 1])}, {"axis": 0}, fixed=["i"]),
-    Derivative("GatherND", {"x": near(3, 4, 2), "i": index([0, 1], [2, 3], [0, 1])}, fixed=["i"]),
+      for axis in (0, 1, -1) for i in (ints(1, 0, 1), ints([0, 1], [-1, 0]), np.array(1))],
+    Derivative("GatherElements", {"x": near(3, 4), "i": ints([0, 0, 2, 1])}, {"axis": 0}, fixed=["i"]),
+    Derivative("GatherND", {"x": near(3, 4, 2), "i": ints([0, 1], [2, 3], [0, 1])}, fixed=["i"]),
 ]
 
 

@@ -10,21 +10,13 @@ from onnx import helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
-from tests.operators.derivatives import AXIS_1, Derivative, index, near
-from tests.operators.harness import Array, Case, at_sizes, check_case, random, run_reference
+from tests.operators.derivatives import AXIS_1, Derivative, near
+from tests.operators.harness import Array, Case, at_sizes, check_case, ints, number, random, run_reference
 from tests.operators.test_control_flow import Model, check
 
 X = random(2, 3, 4, 5)
 HOLES = X.copy()
 HOLES[0, 1, 2, 3], HOLES[1, 0, 0, 0], HOLES[1, 2, 3, 4] = np.nan, np.inf, -np.inf
-
-
-def ints(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
-
-
-def number(value: float, dtype: str = "float32") -> Array:
-    return np.array(value, dtype)
 
 
 def padded(x: Array, pads: Any, value: Any = None, axes: Any = None, mode: str = "constant") -> Array:
@@ -170,12 +162,12 @@ CASES = CONCAT + SPLIT + EXPAND + TILE + PAD + SYMBOLIC
 
 
 DERIVATIVES = [
-    Derivative("Expand", {"x": near(3, 1), "s": index(2, 1, 4)}, fixed=["s"]),
+    Derivative("Expand", {"x": near(3, 1), "s": ints(2, 1, 4)}, fixed=["s"]),
     *[Derivative("Concat", {"a": near(2, 3), "b": near(2, 3, seed=1)}, {"axis": axis}) for axis in (0, -1)],
     Derivative("Concat", {"a": near(2, 3)}, {"axis": 0}),
-    Derivative("Split", {"x": near(2, 5), "s": index(2, 3)}, {"axis": 1}, fixed=["s"], outputs=2),
-    Derivative("Pad", {"x": near(2, 3), "p": index(1, 0, 0, 2)}, fixed=["p"]),
-    Derivative("Pad", {"x": near(2, 3), "p": index(1, 2), "v": np.array(1.5), "a": AXIS_1}, fixed=["p", "v", "a"]),
+    Derivative("Split", {"x": near(2, 5), "s": ints(2, 3)}, {"axis": 1}, fixed=["s"], outputs=2),
+    Derivative("Pad", {"x": near(2, 3), "p": ints(1, 0, 0, 2)}, fixed=["p"]),
+    Derivative("Pad", {"x": near(2, 3), "p": ints(1, 2), "v": np.array(1.5), "a": AXIS_1}, fixed=["p", "v", "a"]),
 ]
 
 

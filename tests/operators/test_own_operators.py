@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,16 +13,11 @@ from onnx_systemds.errors import TranspileError
 from onnx_systemds.operators import generator, shape_rule
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
-from tests.registries import restored
+
+pytestmark = pytest.mark.usefixtures("registries_restored")
 
 Rows = Callable[[NodeView], Fragment]
 DOMAIN = "my.company"
-
-
-@pytest.fixture(autouse=True)
-def registries_restored() -> Iterator[None]:
-    with restored():
-        yield
 
 
 def converted(rows: Rows, dims: bool = True, **attributes: Any) -> str:

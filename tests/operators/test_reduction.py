@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
-from tests.operators.derivatives import AXIS_1, POSITIVE, Derivative, index, near
-from tests.operators.harness import Case, check_case, random
+from tests.operators.derivatives import AXIS_1, POSITIVE, Derivative, near
+from tests.operators.harness import Case, check_case, ints, random
 
 OPERATORS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
              "ReduceLogSumExp", "ReduceSumSquare"]
@@ -90,7 +90,7 @@ def test_the_sum_of_squares_of_one_row() -> None:
 DERIVATIVES = [
     *[Derivative(op, {"x": near(2, 3, 4), "a": axes}, {"keepdims": keepdims}, fixed=["a"])
       for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
-      for axes, keepdims in [(AXIS_1, 1), (AXIS_1, 0), (index(0, -1), 0)]],
+      for axes, keepdims in [(AXIS_1, 1), (AXIS_1, 0), (ints(0, -1), 0)]],
     Derivative("ReduceLogSum", {"x": POSITIVE, "a": AXIS_1}, fixed=["a"]),
 ]
 

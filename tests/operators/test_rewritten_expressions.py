@@ -21,7 +21,7 @@ from onnx_systemds.runtime.boundary_tensors import bind_sizes, boundary_matrix
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
 from tests.command_line import run_dml
-from tests.operators.harness import Array, compare, random, run_reference
+from tests.operators.harness import Array, compare, ints, random, run_reference
 
 INF, NAN = np.inf, np.nan
 
@@ -70,10 +70,6 @@ def sparse(*dims: int, density: float, seed: int = 0) -> Array:
     """Numbers of which so many are not 0."""
     kept = np.random.default_rng(seed).random(dims) < density
     return np.where(kept, random(*dims, seed=seed + 1), 0).astype(np.float32)
-
-
-def ints(*items: int) -> Array:
-    return np.array(items, np.int64)
 
 
 def csv(matrix: Array) -> str:

@@ -7,14 +7,10 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import ConstantNeeded, UnsupportedCase
-from tests.operators.derivatives import AXIS_1, Derivative, index, near
-from tests.operators.harness import Case, at_sizes, case_model, check_case, random
+from tests.operators.derivatives import AXIS_1, Derivative, near
+from tests.operators.harness import Case, at_sizes, case_model, check_case, ints, random
 
 X = random(2, 3, 4)
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 CASES = [
@@ -53,7 +49,7 @@ CASES = [
 
 DERIVATIVES = [
     Derivative("Identity", {"x": near(2, 3)}),
-    Derivative("Reshape", {"x": near(2, 6), "s": index(3, -1)}, fixed=["s"]),
+    Derivative("Reshape", {"x": near(2, 6), "s": ints(3, -1)}, fixed=["s"]),
     Derivative("Flatten", {"x": near(2, 3, 2)}),
     Derivative("Squeeze", {"x": near(2, 1, 3), "a": AXIS_1}, fixed=["a"]),
     Derivative("Unsqueeze", {"x": near(2, 3), "a": AXIS_1}, fixed=["a"]),

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from onnx import save_model
 
 from onnx_systemds import backend, import_model
-from onnx_systemds.cli.commands import main
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.invoking import invoke
 from tests.operators.test_sequences import check, compare, model_of
 from tests.operators.test_text_control_flow import texts
 
@@ -113,7 +112,7 @@ def test_run_command(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=X.astype(str), **given)
     arguments = ["run", str(tmp_path / "model.onnx"), "--inputs", str(tmp_path / "in.npz"),
                  "--outputs", str(tmp_path / "out.npz")]
-    result = CliRunner().invoke(main, arguments)
+    result = invoke(*arguments)
     assert result.exit_code == 0, result.output
     assert "y/3: string [2, 2]" in result.output
     with np.load(tmp_path / "out.npz") as results:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from onnx_systemds.cli.commands import main
+from tests.invoking import invoke
 from tests.model_zoo import MODELS, needs_models
 from tests.scale.places import spark_home
 from tests.scored_files import stored_rows
@@ -29,6 +28,6 @@ def test_command_line(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     command = ["score", str(path), "--input", str(source), "--no-header", "--chunk-rows", "64", "--output"]
     on_spark = ["--engine", "spark", "--master", "local[2]", "--conf", "spark.driver.memory=2g"]
     for name, options in (("local.csv", []), ("spark.csv", on_spark)):
-        result = CliRunner().invoke(main, [*command, str(tmp_path / name), *options])
+        result = invoke(*command, tmp_path / name, *options)
         assert result.exit_code == 0, result.output
     assert (tmp_path / "spark.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()

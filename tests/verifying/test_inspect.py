@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import FunctionProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.cli.commands import main
 from onnx_systemds.cli.inspecting import inspect_model
+from tests.invoking import invoke
 from tests.model_zoo import MODELS, needs_models
 
 
 def inspect(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["inspect", *map(str, arguments)])
+    return invoke("inspect", *arguments)
 
 
 def save(path: Path, nodes: list[onnx.NodeProto], domains: list[str], functions: list[FunctionProto] | None = None) -> Path:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from onnx_systemds.cli.builtin_table import builtin_lines
-from onnx_systemds.cli.commands import main
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.cli.options import print_report
 from onnx_systemds.cli.support_table import table_lines
 from onnx_systemds.inference.dims import symbol
 from onnx_systemds.verifying.comparing import Comparison
 from onnx_systemds.verifying.report import NodeComparison, Report
+from tests.invoking import invoke
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,18 @@ def test_a_report_has_its_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_operators_and_builtins_are_those_of_the_tables() -> None:
-    operators = json.loads(CliRunner().invoke(main, ["operators", "--json"]).stdout)
+    operators = json.loads(invoke("operators", "--json").stdout)
     rows = [line for line in table_lines() if line.startswith("| ") and not line.startswith("| operator")]
     assert len(operators) == len(rows)
     assert {"domain": "", "operator": "Abs", "imported": "yes"}.items() <= operators[0].items()
-    builtins = json.loads(CliRunner().invoke(main, ["builtins", "--json"]).stdout)
+    builtins = json.loads(invoke("builtins", "--json").stdout)
     rows = [line for line in builtin_lines() if line.startswith("| `")]
     assert sum(map(len, builtins.values())) == len(rows)
     assert {"function": "erf", "of": "converted models", "computes": "Erf of each element, in float32."} in builtins["functions"]
 
 
 def test_facets_tell_the_gaps() -> None:
-    found = json.loads(CliRunner().invoke(main, ["operators", "--facets", "--json"]).stdout)
+    found = json.loads(invoke("operators", "--facets", "--json").stdout)
     assert found["facets"].keys() == found["operators"][0]["facets"].keys()
     of_abs = next(row["facets"] for row in found["operators"] if row["operator"] == "Abs")
     assert of_abs["gradient"] == "yes" and of_abs["sizes"] == "" and of_abs["text"] == "-"

@@ -10,24 +10,19 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds.cli.commands import main
 from onnx_systemds.inference.registry import operator_generators
 from onnx_systemds.model.load import load_model
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.verifying.random_inputs import RandomInputs
 from onnx_systemds.verifying.verify import verify_model
+from tests.invoking import invoke
 from tests.operators.harness import random
 
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 Info = tuple[str, int, Any]
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def make_model(

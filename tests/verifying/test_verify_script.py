@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from onnx_systemds.cli.commands import main
 from onnx_systemds.engine.matrix_files import Weight, write_list
+from tests.invoking import invoke
 
 SCRIPT = """\
 source("nn/layers/affine.dml") as affine
@@ -74,7 +74,7 @@ def script(tmp_path: Path) -> Path:
 def verify(path: Path, *arguments: object) -> Result:
     weight = f"W={path.parent / 'W.npy'}"
     command = ["verify", path, "--function", "forward", "--input", "X=[N,3]", "--weight", weight, "--arg", "up=TRUE"]
-    return CliRunner().invoke(main, [str(argument) for argument in (*command, *arguments)])
+    return invoke(*command, *arguments)
 
 
 @pytest.mark.engine
@@ -106,7 +106,7 @@ def test_lists_frames_and_texts(script: Path, tmp_path: Path) -> None:
     write_list(tmp_path, "model", [Weight("W", WEIGHTS)])
     command = ["verify", script, "--function", "lists", "--input", "X=[N,3]", "--weight", f"model={tmp_path / 'model'}",
                "--input", "F=string[N,2]", "--dim", "N=5", "--arg", "up=TRUE"]
-    result = CliRunner().invoke(main, [str(word) for word in command])
+    result = invoke(*command)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     for line in ("L_Y float32 [5, 2]", "L_parts_1 float32 [1, 2]", "L_parts_2 int64 []", "G string [5, 3]", "t string []", "b bool []"):
@@ -121,7 +121,7 @@ def test_whole_script(tmp_path: Path) -> None:
     write_list(tmp_path, "model", [Weight("W", WEIGHTS)])
     command = ["verify", tmp_path / "score.dml", "--arg", "model=m/odel", "--arg", "folder=in", "--weight", f"m/odel={tmp_path / 'model'}",
                "--input", "people=string[4,2]", "--dtype", "float64"]
-    result = CliRunner().invoke(main, [str(word) for word in command])
+    result = invoke(*command)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     for line in ("Y float64 [4, 2]", "both_Y float64 [4, 2]", "both_count int64 []", "scored_1 string [4, 1]", "scored_2 float64 [4, 1]",
@@ -139,12 +139,12 @@ def test_whole_script(tmp_path: Path) -> None:
 ])
 def test_whole_scripts_that_part_or_stop(body: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "s.dml").write_text(f'X = read("X")\n{body}\n')
-    result = CliRunner().invoke(main, ["verify", str(tmp_path / "s.dml")])
+    result = invoke("verify", tmp_path / "s.dml")
     assert result.exit_code == int("passed" not in words) and words in result.output, result.output
 
 
 def test_scripts_without_results(script: Path) -> None:
-    unnamed = CliRunner().invoke(main, ["verify", str(script)])
+    unnamed = invoke("verify", script)
     assert unnamed.exit_code == 1 and "hint: name a function, or write a result" in unnamed.output
 
 
@@ -155,6 +155,6 @@ def test_inputs_without_elements_are_refused_in_words(script: Path) -> None:
 def test_sizes_that_do_not_fit_are_named(tmp_path: Path) -> None:
     (tmp_path / "net.dml").write_text(
         "f = function(matrix[double] X, matrix[double] W) return (matrix[double] Y) { Y = X %*% W }")
-    result = CliRunner().invoke(main, ["verify", str(tmp_path / "net.dml"), "--function", "f", "--dim", "X_rows=3"])
+    result = invoke("verify", tmp_path / "net.dml", "--function", "f", "--dim", "X_rows=3")
     assert result.exit_code == 1 and "neither onnxruntime nor" in result.output
     assert "hint: sizes chosen here may not fit each other: X_cols=4, W_rows=2, W_cols=4; give those that do by" in result.output
