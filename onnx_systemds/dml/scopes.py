@@ -219,6 +219,11 @@ def results(function: tree.Function) -> Names:
     return frozenset(result.name for result in function.results)
 
 
+def matrix_parameters(function: tree.Function) -> list[str]:
+    """Return the parameters of a function that are matrices."""
+    return [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
+
+
 def _targets(node: tree.Node) -> tuple[tree.Target, ...]:
     if isinstance(node, tree.Assign):
         return (node.target,)

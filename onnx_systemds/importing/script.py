@@ -137,6 +137,11 @@ class Script:
         """The main function."""
         return next(function for function in self.functions if function.name == self.function)
 
+    @property
+    def callable_functions(self) -> dict[str, tree.Function]:
+        """The functions of the library and of the script, by name."""
+        return {function.name: function for function in (*self.library, *self.functions)}
+
     def body_text(self) -> str:
         """The text of the functions, without the one that reads the weights from disk."""
         items: tuple[tree.Item, ...] = (*self.sources, *self.library, *self.functions)

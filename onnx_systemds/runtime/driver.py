@@ -53,7 +53,7 @@ def functions_of(script: Script) -> Functions:
     A matrix from a list has no known size, so the engine would recompile the function at each call. Functions that pass
     the list on to others, or take strings from it, keep it.
     """
-    functions, names = (*script.library, *script.functions), listed(script)
+    functions, names = tuple(script.callable_functions.values()), listed(script)
     takers = [function for function in functions if any(given.name == WEIGHTS for given in function.parameters)]
     main = script.main
     apart = {name: f"pinned_{name}_" for name in names}

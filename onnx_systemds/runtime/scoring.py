@@ -387,7 +387,7 @@ def _result_shapes(script: Script, sizes: Sizes) -> dict[str, tuple[int, int]]:
 
 
 def _starts_threads(script: Script) -> bool:
-    return any(isinstance(node, tree.For) and node.parallel for node in tree.walk(*script.library, *script.functions))
+    return any(isinstance(node, tree.For) and node.parallel for node in tree.walk(*script.callable_functions.values()))
 
 
 def _variables(port: Port, name: str) -> list[str]:

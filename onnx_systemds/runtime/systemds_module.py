@@ -219,8 +219,7 @@ def _check_open(context: Any) -> None:
 
 def _check_compiler(script: Script, context: Any) -> None:
     """Refuse a script that maps texts where the engine has no compiler for that: its jar's manifest names none."""
-    functions = (*script.library, *script.functions)
-    if not any(is_call(node, "map") for node in tree.walk(*functions)):
+    if not any(is_call(node, "map") for node in tree.walk(*script.callable_functions.values())):
         return
     try:
         context.java_gateway.jvm.java.lang.Class.forName("org.codehaus.janino.SimpleCompiler")

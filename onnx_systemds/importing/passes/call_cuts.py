@@ -22,7 +22,7 @@ from onnx_systemds.importing.script import Script, with_main
 
 def with_call_cuts(script: Script) -> Script:
     """The script with cuts in its main function. A script whose sizes are all known stays the same object."""
-    compiled = {it.name for it in (*script.library, *script.functions) if not is_straight(it.body)}
+    compiled = {name for name, function in script.callable_functions.items() if not is_straight(function.body)}
     body = _with_cuts(script.main.body, compiled)
     if len(body) == len(script.main.body):
         return script

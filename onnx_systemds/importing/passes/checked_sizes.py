@@ -14,7 +14,15 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
-from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, is_operation, mentioned, read_in
+from onnx_systemds.dml.scopes import (
+    assigned,
+    assigns_variable,
+    is_call,
+    is_operation,
+    matrix_parameters,
+    mentioned,
+    read_in,
+)
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_lookup
 from onnx_systemds.importing.script import Script, with_main
@@ -32,8 +40,7 @@ def with_checked_sizes(script: Script) -> Script:
     """The script whose main function stops where an input has other sizes; specialised is the script as it was."""
     views = {parameter.name: split_view(port.dims, 1) for port, parameter in zip(script.inputs, script.main.parameters)
              if parameter.type.kind in ("matrix", "frame") and port.dims and 0 not in port.dims}  # nothing has no rows
-    functions = {it.name: it for it in (*script.library, *script.functions)}
-    body, shape_of = script.main.body, shape_lookup(script.main, functions)
+    body, shape_of = script.main.body, shape_lookup(script.main, script.callable_functions)
     checks: list[tuple[str, str]] = []  # the statement, and the condition that it stops at
     places: list[int] = []
     for function, axis, shown in (("nrow", 0, _shown_rows), ("ncol", 1, _shown_columns)):
@@ -68,7 +75,7 @@ def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function]
 
     functions: those of the script, called by name. Where the rows of a matrix are not followed the only matrix decides.
     """
-    matrices = _matrices(function)
+    matrices = matrix_parameters(function)
     found: set[str] = set()
     for node in (node for statement in function.body for node in tree.walk(statement)):
         beside: list[tree.Expression] = []
@@ -102,7 +109,7 @@ def _taken_apart(function: tree.Function, shape_of: ShapeOf) -> set[str]:
                 found |= _row_givers(function, [node.arguments[0].value], shape_of)
             elif isinstance(node, tree.Call) and node.function == "seq":
                 found |= _mentioned(node.arguments[1].value, counted)
-    return found.intersection(_matrices(function))
+    return found.intersection(matrix_parameters(function))
 
 
 def _has_rows(value: tree.Expression | None, shape_of: ShapeOf) -> bool:
@@ -113,17 +120,13 @@ def _has_rows(value: tree.Expression | None, shape_of: ShapeOf) -> bool:
     return any(shape is not None and isinstance(shape[0], tree.IntLiteral) and shape[0].value > 0 for shape in shapes)
 
 
-def _matrices(function: tree.Function) -> list[str]:
-    return [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
-
-
 def _values(function: tree.Function) -> dict[str, tree.Expression]:
     return {statement.target.name: statement.value for statement in function.body if assigns_variable(statement)}
 
 
 def _row_givers(function: tree.Function, operands: Iterable[tree.Expression], shape_of: ShapeOf) -> set[str]:
     """The parameters that decide how many rows the operands have; the only one where these are not followed."""
-    matrices, found = _matrices(function), set[str]()
+    matrices, found = matrix_parameters(function), set[str]()
     for shape in map(shape_of, operands):
         if shape is None:
             found.update(matrices if len(matrices) == 1 else ())

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import assigned, is_operation
+from onnx_systemds.dml.scopes import assigned, is_operation, matrix_parameters
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
 
@@ -37,7 +37,7 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
     """
     if not has_loop(function):
         return function  # the engine compiles it once, or again at each call
-    names = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
+    names = matrix_parameters(function)
     hidden, read = set[str](), _read(function.body, functions)
     while True:  # what is known of one may be known of others no more once it is hidden
         counts = _Counts(functions, {name: _UNKNOWN if name in hidden else Roots((name,)) for name in names}, read)

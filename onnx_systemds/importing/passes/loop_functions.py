@@ -28,7 +28,7 @@ def with_loop_functions(script: Script) -> Script:
     main = script.main
     if not has_loop(main) or not any(parameter.name == WEIGHTS for parameter in main.parameters):
         return script
-    others = {function.name: function for function in (*script.library, *script.functions)}
+    others = script.callable_functions
     kinds, names = kinds_of(main, others), Names(others)
     body, functions = list(main.body), []
     for place, statement in enumerate(body):

@@ -27,7 +27,7 @@ def without_probed_sizes(script: Script) -> Script:
     if any(len(given) != 1 or given[0].type.kind != "matrix" for given in (main.parameters, main.results)):
         return script
     places = [place for place, statement in enumerate(main.body) if reads_size(statement)]
-    straight = tuple(it for it in (*script.library, *script.functions) if is_straight(it.body))
+    straight = tuple(it for it in script.callable_functions.values() if is_straight(it.body))
     inlined = called_functions(tree.Script(straight), main.body)
     if not places or not any(map(_counts_to_size, (main, *inlined))):
         return script

@@ -26,9 +26,9 @@ _NOTE = "# (a * b - 0) * c is a * b * c: of a product of three numbers the engin
 
 def with_binary_products(script: Script) -> Script:
     """The script whose functions calculate sizes so that the engine knows them; specialised is the script as it was."""
-    called = {function.name: function for function in (*script.library, *script.functions)}
-    functions = [with_binary_products_in(function, called) for function in script.functions]
-    library = tuple(with_binary_products_in(function, called) for function in script.library)
+    callees = script.callable_functions
+    functions = [with_binary_products_in(function, callees) for function in script.functions]
+    library = tuple(with_binary_products_in(function, callees) for function in script.library)
     changed = [place for place, function in enumerate(functions) if function is not script.functions[place]]
     if changed:
         first = functions[changed[0]]

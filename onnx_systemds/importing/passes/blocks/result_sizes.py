@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
-from onnx_systemds.dml.scopes import assigned, assigns_variable
+from onnx_systemds.dml.scopes import assigned, assigns_variable, matrix_parameters
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
@@ -45,11 +45,10 @@ def shape_lookup(
 def _sizes_in(
     function: tree.Function, functions: Mapping[str, tree.Function], rows: Collection[str] = ()
 ) -> _Sizes:
-    matrices = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
     others = [parameter.name for parameter in function.parameters if parameter.type.kind == "scalar"]
     known: dict[str, Sized] = {
         name: (_ONE if name in rows else call("nrow", tree.Name(name)), call("ncol", tree.Name(name)))
-        for name in matrices
+        for name in matrix_parameters(function)
     }
     known |= {name: tree.Name(name) for name in others}
     sizes = _Sizes(functions, known)

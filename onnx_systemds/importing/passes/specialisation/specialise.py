@@ -144,8 +144,7 @@ def _sized(port: Port, sizes: Mapping[str, int]) -> Port:
 
 def _others(script: Script) -> dict[str, tree.Function]:
     """All functions but the main one, by name."""
-    return {function.name: function for function in (*script.library, *script.functions)
-            if function.name != script.function}
+    return {name: function for name, function in script.callable_functions.items() if name != script.function}
 
 
 def _work(script: Script, inputs: tuple[Port, ...], sizes: Mapping[str, int], form: Form) -> Work:
