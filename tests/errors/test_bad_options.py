@@ -246,7 +246,7 @@ def test_given_twice(words: str, files: Path, monkeypatch: pytest.MonkeyPatch) -
     """Nothing that is said is ignored."""
     monkeypatch.chdir(files)
     before = entries(files)
-    result = CliRunner().invoke(main, words.split())
+    result = invoke(*words.split())
     assert result.exit_code in (1, 2) and TWICE[words] in result.output.replace('"', "'"), result.output
     assert entries(files) == before
 
