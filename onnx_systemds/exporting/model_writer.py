@@ -28,12 +28,12 @@ from onnx_systemds.exporting.graph.nodes import (
     Tensor,
 )
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.passes.choices import choose
 from onnx_systemds.exporting.passes.convolution_joins import scaled_filters
+from onnx_systemds.exporting.passes.dead_results import drop_dead_results
 from onnx_systemds.exporting.passes.graph_passes import fuse
 from onnx_systemds.exporting.passes.hoisting import hoist
+from onnx_systemds.exporting.passes.if_conversion import convert_ifs
 from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
-from onnx_systemds.exporting.passes.unread import drop_unread
 from onnx_systemds.exporting.passes.widening import widen
 from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, SIGNED_PREFIX, Dim, symbols
@@ -50,8 +50,8 @@ def write_model(
 
     Raises InternalError when ONNX finds fault with it, TranspileError when it is too large for one file.
     """
-    drop_unread(builder)
-    choose(builder)
+    drop_dead_results(builder)
+    convert_ifs(builder)
     hoist(builder)
     fuse(builder)
     widen(builder)

@@ -39,7 +39,7 @@ def _transformed(ctx: Context, re: Matrix, im: Value | None, both: bool, inverse
     parts = ctx.flat(re), ctx.flat(im) if isinstance(im, Matrix) else None
     found = _along_rows(ctx, *parts, inverse)
     if both:
-        found = _turned(ctx, _along_rows(ctx, *_turned(ctx, found), inverse))
+        found = _transposed(ctx, _along_rows(ctx, *_transposed(ctx, found), inverse))
     return tuple(ctx.matrix(part) for part in found)
 
 
@@ -55,7 +55,7 @@ def _along_rows(ctx: Context, re: Tensor, im: Tensor | None, inverse: bool) -> _
     return found[0] - g.matmul(im, sines), found[1] + g.matmul(im, cosines)
 
 
-def _turned(ctx: Context, parts: _Pair) -> _Pair:
+def _transposed(ctx: Context, parts: _Pair) -> _Pair:
     return ctx.g.transpose(parts[0], (1, 0)), ctx.g.transpose(parts[1], (1, 0))
 
 

@@ -36,8 +36,8 @@ def eigenvalues(ctx: Context, target: Matrix) -> tuple[Value, ...]:
 
     def step(_: Tensor, rest: Tensor, vectors: Tensor) -> list[Tensor]:
         own, shared = (_picked(ctx, rest, places) for places in (diagonal, pairs))
-        turned = _rotation(ctx, own, g.slice(shared, 1, even // 2, None))
-        return [turned(g.transpose(turned(rest), (1, 0))), turned(vectors)]
+        rotated = _rotation(ctx, own, g.slice(shared, 1, even // 2, None))
+        return [rotated(g.transpose(rotated(rest), (1, 0))), rotated(vectors)]
 
     padded = _with_zeros(ctx, _with_zeros(ctx, x, even - size, 1), even - size, 0)
     rest, vectors = repeated(ctx, _steps(ctx, even), [padded, g.constant(np.eye(even), FLOAT)], step)
@@ -66,8 +66,8 @@ def _of_columns(ctx: Context, x: Tensor, size: int) -> tuple[Tensor, ...]:
 
     def step(_: Tensor, rest: Tensor, vectors: Tensor) -> list[Tensor]:
         left, right = (g.slice(rest, 1, *ends) for ends in ((0, even // 2), (even // 2, None)))
-        turned = _rotation(ctx, _sums(ctx, rest, rest), _sums(ctx, left, right))
-        return [turned(rest), turned(vectors)]
+        rotated = _rotation(ctx, _sums(ctx, rest, rest), _sums(ctx, left, right))
+        return [rotated(rest), rotated(vectors)]
 
     start = [_with_zeros(ctx, x, even - size, 1), g.constant(np.eye(even), FLOAT)]
     rest, vectors = repeated(ctx, _steps(ctx, even), start, step)
@@ -91,9 +91,9 @@ def _orthonormal(ctx: Context, mirrors: Tensor, size: int) -> Tensor:
         place = g.constant(size - 1) - k
         vector = g.gather(mirrors, place, 1)
         own = g.gather(vector, place, 0)
-        turned = reflected_by(ctx, g.reshape(vector, (mirrors.dims[0], 1)), own, found)
+        reflected = reflected_by(ctx, g.reshape(vector, (mirrors.dims[0], 1)), own, found)
         # a column of zeros was not reflected
-        return [g.where(abs(own) < np.inf, turned, found)]
+        return [g.where(abs(own) < np.inf, reflected, found)]
 
     return repeated(ctx, size, [g.node("EyeLike", [mirrors], mirrors.dims)], step)[0]
 
@@ -114,12 +114,12 @@ def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], T
     sine = tangent * cosine
     positions = g.constant(_next_positions(half))
 
-    def turned(matrix: Tensor) -> Tensor:
+    def rotated(matrix: Tensor) -> Tensor:
         left, right = (g.slice(matrix, 1, *ends) for ends in ((0, half), (half, None)))
         parts = left * cosine - right * sine, left * sine + right * cosine
         return g.gather(g.concat(parts, 1), positions, 1)
 
-    return turned
+    return rotated
 
 
 def _next_positions(half: int) -> list[int]:

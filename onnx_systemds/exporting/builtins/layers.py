@@ -73,9 +73,9 @@ def layer_normalization(
     norm = centered / (variance + epsilon).root()
     if out is None:
         out = norm * scale + shift
-    turned = g.transpose(g.reshape(norm, (count, C)), (1, 0))
+    transposed = g.transpose(g.reshape(norm, (count, C)), (1, 0))
     return (Matrix(out, X.rows, X.cols), *(Matrix(g.reshape(one, (1, count)), 1, count) for one in (mean, variance)),
-            ctx.matrix(turned))
+            ctx.matrix(transposed))
 
 
 _LAYER_NORM_SINCE = 17

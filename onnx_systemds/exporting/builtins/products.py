@@ -70,8 +70,8 @@ def _sparse(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
             return _convolved(g, a.dims[0], convolution, g.floating(b))
         return scattered(g, a.dims[0], a.entries, g.floating(b))
     if b.entries is not None:  # the same of the transposed matrices
-        turned = g.transpose(g.floating(a), (1, 0))
-        return g.transpose(scattered(g, b.dims[1], b.entries.turned, turned), (1, 0))
+        transposed = g.transpose(g.floating(a), (1, 0))
+        return g.transpose(scattered(g, b.dims[1], b.entries.transposed, transposed), (1, 0))
     return None
 
 

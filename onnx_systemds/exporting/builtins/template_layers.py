@@ -99,7 +99,7 @@ def _layer(
     if halves is not None:  # numbers that were doubled are as they were
         w, r, bias = w * halves, r * halves, None if bias is None else bias * halves
     inputs: list[Tensor | None] = [
-        g.reshape(x, (steps, rows, x.dims[1])), *(_turned(ctx, weights, count) for weights in (w, r)),
+        g.reshape(x, (steps, rows, x.dims[1])), *(_transposed(ctx, weights, count) for weights in (w, r)),
         None if bias is None and state_bias is None else _offsets(ctx, bias, state_bias, count),
     ]
     if any(g.filling(ctx.flat(state)) is not g.number(0.0) for state in states):
@@ -132,7 +132,7 @@ def _is_row(x: Tensor, count: int) -> bool:
     return x.dims in ((), (1,), (count,), (1, 1), (1, count))
 
 
-def _turned(ctx: Context, weights: Tensor, count: Dim) -> Tensor:
+def _transposed(ctx: Context, weights: Tensor, count: Dim) -> Tensor:
     """Return weights with a row per gate and unit, of one direction."""
     return ctx.g.reshape(ctx.g.transpose(weights, (1, 0)), (1, count, weights.dims[0]))
 

@@ -140,7 +140,7 @@ def _with_blocks(
     block.check_inside(batching.trips, initial.dims[block.axis])
     own = Range(block.first, batching.trips * block.size)
     rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
-    if block.size == 1 and not found.same:
+    if block.size == 1 and not found.is_invariant:
         part = batching.in_place(found, write.part.dims, block.axis)
     else:
         part = batching.repeated(found, write.part.dims)
@@ -214,7 +214,7 @@ def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor,
     if found is None:
         return None
     axis, own = found
-    if len(own) == 1 and own[0].dims[axis] == 1 and not (part := batching.of(own[0])).same:
+    if len(own) == 1 and own[0].dims[axis] == 1 and not (part := batching.of(own[0])).is_invariant:
         joined = batching.in_place(part, own[0].dims, axis)
     else:
         every = graph.concat([batching.repeated(batching.of(part), part.dims) for part in own], axis + 1)
@@ -278,7 +278,7 @@ def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
     if may_not_run(batching.trips):
         raise UnsupportedCase("only the run knows whether this loop runs at all")
     found: Batched = batching.of(end)
-    if found.same:
+    if found.is_invariant:
         return found.tensor
     every = batching.stacked(found, end.dims)
     last = graph.slice(every, 0, batching.trips - 1, batching.trips, size=1)

@@ -10,7 +10,7 @@ from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joine
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.graph.places import may_be_negative, place_tensor
+from onnx_systemds.exporting.graph.positions import may_be_negative, position_tensor
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
@@ -193,7 +193,7 @@ def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int
     if place == Range(0, size):
         return part
     if may_be_negative(place.start) or may_be_negative(place.stop) or part.dims[axis] != place.size:
-        index = place_tensor(graph, place.start)
+        index = position_tensor(graph, place.start)
         if place.size != 1:
             steps = graph.constant(np.arange(place.size)) if isinstance(place.size, int) else graph.count(0, place.size)
             index = index + graph.reshape(steps, (place.size, 1) if axis == 0 else (1, place.size))

@@ -222,7 +222,7 @@ class Entries:
     convolution: Convolution | None = None
 
     @property
-    def turned(self) -> Entries:
+    def transposed(self) -> Entries:
         """Those of the transposed matrix."""
         return Entries(self.cols, self.rows, self.weights)
 

@@ -28,7 +28,7 @@ from onnx_systemds.exporting.graph.nodes import (
     made_by,
     source_of,
 )
-from onnx_systemds.exporting.graph.places import place_tensor
+from onnx_systemds.exporting.graph.positions import position_tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
 from onnx_systemds.inference.dims import Dim, Dims, product
 
@@ -145,7 +145,7 @@ class Operators(GraphBuilder):
             return self.reshape(x, dims)
         found = self.node("Transpose", [x], dims, x.kind, perm=perm)
         if x.entries is not None:
-            found.entries = x.entries.turned
+            found.entries = x.entries.transposed
         return found
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
@@ -220,7 +220,7 @@ class Operators(GraphBuilder):
                 return found
         size = end - start if size is None else size
         last = self.constant([TO_THE_END if step > 0 else -TO_THE_END]) if stop is None else self.size_tensor(stop)
-        first = place_tensor(self, start) if step == 1 and isinstance(size, int) else self.size_tensor(start)
+        first = position_tensor(self, start) if step == 1 and isinstance(size, int) else self.size_tensor(start)
         steps = [self.constant([step])] if step != 1 else []
         inputs = [x, first, last, self.constant([axis]), *steps]
         dims = tuple(size if i == axis else dim for i, dim in enumerate(x.dims))

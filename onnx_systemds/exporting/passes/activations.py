@@ -72,7 +72,7 @@ def log_cosh(fusing: Fusing, node: Node) -> bool:
     return fusing.become(node, "Sub", [step("Add", size, rest), fusing.builder.number(math.log(2))])
 
 
-def tangent(fusing: Fusing, node: Node) -> bool:
+def hyperbolic_tangent(fusing: Fusing, node: Node) -> bool:
     """``(exp(X) - exp(-X)) / (exp(X) + exp(-X))``."""
     difference, total = fusing.single(node.inputs[0], "Sub"), fusing.single(node.inputs[1], "Add")
     if difference is None or total is None:
@@ -94,9 +94,9 @@ def _mean_of_powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
 
 def _of_opposite_powers(one: Tensor, other: Tensor) -> Tensor | None:
     """Return X of ``exp(X)`` and ``exp(-X)``, None for anything else."""
-    grown = made_by(one, "Exp")
-    turned = made_by(source_of(other, "Exp"), "Neg")
-    return grown.operand() if grown is not None and turned is not None and turned.inputs == grown.inputs else None
+    raised = made_by(one, "Exp")
+    negated = made_by(source_of(other, "Exp"), "Neg")
+    return raised.operand() if raised is not None and negated is not None and negated.inputs == raised.inputs else None
 
 
 def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
@@ -108,7 +108,7 @@ def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
     return fusing.become(node, "Tanh", [x])
 
 
-def leaky(fusing: Fusing, node: Node) -> bool:
+def leaky_relu(fusing: Fusing, node: Node) -> bool:
     """``max(X, 0.01 * X)``."""
     for x, lowered in pairs(node) if len(node.inputs) == 2 else ():
         slope, factors = _factors(fusing, lowered)
@@ -154,9 +154,9 @@ def _sides(fusing: Fusing, node: Node) -> Iterator[tuple[_Part | None, _Part | N
 def _side(condition: Tensor | None) -> tuple[Tensor, bool] | None:
     """Return X and whether a condition is that X is positive, or that it is negative; 0 may be on either side."""
     made = made_by(condition, *_ABOVE, *_BELOW)
-    for (x, zero), turned in zip(pairs(made), (False, True)):
+    for (x, zero), is_swapped in zip(pairs(made), (False, True)):
         if made is not None and is_number(zero, 0.0):
-            return x, (made.op in _ABOVE) != turned
+            return x, (made.op in _ABOVE) != is_swapped
     return None
 
 

@@ -71,13 +71,13 @@ def _with_constant_column(fusing: Fusing, product: Node, number: Array) -> list[
     """Return the inputs of a Gemm with one more column of a number; None if the factors are not all known."""
     factors = product.operand(1)
     added = product.operand(2).constant if len(product.inputs) == 3 else np.zeros((1, 1))
-    known, turned = factors.constant, bool(product.attributes.get("transB"))
+    known, is_transposed = factors.constant, bool(product.attributes.get("transB"))
     if known is None or known.ndim != 2 or added is None or fusing.uses[factors] != 1 or product.operand().rank != 2:
         return None
-    width = known.shape[0 if turned else 1]
+    width = known.shape[0 if is_transposed else 1]
     if added.size not in (1, width) or added.shape[-1:] not in ((), (added.size,)):
         return None
-    wider = np.pad(known, ((0, 1), (0, 0)) if turned else ((0, 0), (0, 1)))
+    wider = np.pad(known, ((0, 1), (0, 0)) if is_transposed else ((0, 0), (0, 1)))
     row = np.append(np.broadcast_to(added.reshape(1, -1), (1, width)), number, 1)
     constants = [fusing.builder.constant(array, factors.kind) for array in (wider, row)]
     return [product.operand(), *constants]

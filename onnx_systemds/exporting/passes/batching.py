@@ -54,11 +54,11 @@ class Block:
 class Batched:
     """A tensor of the body for all iterations: with their axis in place of `axis`, of size 1, or (None) in front.
 
-    same: it is alike in all iterations, and has no such axis.
+    is_invariant: it is the same in all iterations, and has no such axis.
     """
 
     tensor: Tensor
-    same: bool = False
+    is_invariant: bool = False
     axis: int | None = None
 
 
@@ -108,7 +108,7 @@ class Batching:
         scope = None if tensor.node is None else tensor.node.scope
         if scope is not None and self.scope in scope.with_parents():
             raise UnsupportedCase("an iteration of this loop reads the result of the one before")
-        return Batched(tensor, same=True)
+        return Batched(tensor, is_invariant=True)
 
     def _make(self, node: Node) -> None:
         graph, before = self.graph, self.graph.place
@@ -125,7 +125,7 @@ class Batching:
         kept = self._kept(node)
         inputs = [None if tensor is None else kept or self._of(tensor) if place == 0 else self._of(tensor)
                   for place, tensor in enumerate(node.inputs)]
-        if all(found is None or found.same for found in inputs) and not may_fail:
+        if all(found is None or found.is_invariant for found in inputs) and not may_fail:
             self._make_once(node, inputs)
         else:
             self._make_by_rule(node, inputs)
@@ -159,7 +159,7 @@ class Batching:
                 raise UnsupportedCase("the branches of this loop make matrices of different sizes")
             inputs = [*chosen, *map(self._of, ends)]
             choice = Node("Where", (condition, *ends), (output,), {}, node.place, node.scope)
-            if all(found.same for found in inputs):
+            if all(found.is_invariant for found in inputs):
                 self._make_once(choice, inputs)
             else:
                 self._make_by_rule(choice, inputs)
@@ -169,8 +169,8 @@ class Batching:
         graph, scope, (body,), (limit, going, *initial) = self.graph, node.scope, node.subgraphs(), node.inputs
         (counter, is_on, *states), (condition, *ends) = body.inputs, body.outputs
         assert scope is not None
-        most = Batched(graph.constant(np.iinfo(np.int64).max), same=True) if limit is None else self._of(limit)
-        if len(ends) > len(states) or not most.same:
+        most = Batched(graph.constant(np.iinfo(np.int64).max), is_invariant=True) if limit is None else self._of(limit)
+        if len(ends) > len(states) or not most.is_invariant:
             raise UnsupportedCase("an inner loop of this loop has a varying number of iterations, or joins its results")
         starts = [start for start in initial if start is not None]
         if not [start.dims for start in starts] == [end.dims for end in ends] == [end.dims for end in node.outputs]:
@@ -179,7 +179,7 @@ class Batching:
         outside = dict(self.found)
 
         def run(number: Tensor, _: Tensor, on: Tensor, *values: Tensor) -> list[Tensor]:
-            self.found.update({counter: Batched(number, same=True), is_on: Batched(on)})
+            self.found.update({counter: Batched(number, is_invariant=True), is_on: Batched(on)})
             self.found.update(zip(states, map(Batched, values)))
             for inner in needed_nodes(body.scope, body.outputs):
                 self._make(inner)
@@ -255,7 +255,7 @@ class Batching:
         initial, block = self.kept[state]
         if self.block(node) != block:
             raise UnsupportedCase("an iteration of this loop reads what another one writes")
-        return Batched(initial, same=True)
+        return Batched(initial, is_invariant=True)
 
     def _make_once(self, node: Node, inputs: Sequence[Batched | None]) -> None:
         if node.subgraphs():
@@ -263,14 +263,14 @@ class Batching:
         made = self.graph.nodes(node.op, [None if found is None else found.tensor for found in inputs],
                                 [(tensor.kind, tensor.dims) for tensor in node.outputs], **node.attributes)
         for old, new in zip(node.outputs, made):
-            self.found[old] = Batched(new, same=True)
+            self.found[old] = Batched(new, is_invariant=True)
 
     # What rules ask
 
     def stacked(self, found: Batched, dims: Dims, rank: int | None = None) -> Tensor:
         """Return a tensor for all iterations with their axis in front, and axes of size 1 after it up to a rank."""
         more = 0 if rank is None else rank - len(dims)
-        if found.same:
+        if found.is_invariant:
             return found.tensor
         moved = found.tensor if found.axis is None else moved_to_front(self.graph, found.tensor, found.axis)
         return self.graph.reshape(moved, (self.trips, *[1] * more, *dims))
@@ -285,7 +285,7 @@ class Batching:
 
     def repeated(self, found: Batched, dims: Dims) -> Tensor:
         """Return a tensor for all iterations with their axis in front also where it is the same in all of them."""
-        if not found.same:
+        if not found.is_invariant:
             return self.stacked(found, dims)
         self._check_size((self.trips, *dims), found.tensor)
         return self.graph.expand(self.graph.reshape(found.tensor, (1, *dims)), (self.trips, *dims))

@@ -31,7 +31,7 @@ def _in_place(
     operands: list[Tensor | None] = []
     for tensor, found in zip(node.inputs, inputs):
         own = axis if tensor is None else axis - result.rank + tensor.rank
-        if tensor is None or found is None or found.same:
+        if tensor is None or found is None or found.is_invariant:
             operands.append(None if found is None else found.tensor)
         elif own < 0:
             more = [1] * (result.rank - 1 - axis - tensor.rank)
@@ -63,7 +63,7 @@ def _made(batching: Batching, node: Node, operands: Sequence[Tensor | None], **c
 def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, Batched]:
     """Return the first input of a node, which is the only one that differs from iteration to iteration."""
     first, *others = inputs
-    if first is None or any(other is not None and not other.same for other in others):
+    if first is None or any(other is not None and not other.is_invariant for other in others):
         raise UnsupportedCase(f"{node.op} cannot be computed for several iterations at once if its sizes differ")
     return node.operand(), first
 
@@ -93,9 +93,9 @@ def _matmul(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
     a, b, (left, right) = node.operand(0), node.operand(1), inputs
     assert left is not None and right is not None
     graph, result = batching.graph, node.outputs[0]
-    if left.same and right.axis == 1 and a.rank == b.rank == 2:  # one product by all columns
+    if left.is_invariant and right.axis == 1 and a.rank == b.rank == 2:  # one product by all columns
         return Batched(graph.matmul(left.tensor, right.tensor), axis=1)
-    if right.same and b.rank == 2:  # one product of all rows
+    if right.is_invariant and b.rank == 2:  # one product of all rows
         stacked = batching.stacked(left, a.dims)
         rows = graph.reshape(stacked, (product((batching.trips, *a.dims[:-1])), a.dims[-1]))
         found = graph.matmul(rows, right.tensor)
@@ -142,7 +142,7 @@ def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
     place = next((found.axis for _, found in pairs if found.axis is not None), 0)
     if result.dims[place] != 1 or axis == place:
         return Batched(graph.concat([batching.repeated(found, tensor.dims) for tensor, found in pairs], axis + 1))
-    parts = [batching.in_place(found, tensor.dims, place) if not found.same else
+    parts = [batching.in_place(found, tensor.dims, place) if not found.is_invariant else
              graph.expand(found.tensor, tuple(trips if i == place else dim for i, dim in enumerate(tensor.dims)))
              for tensor, found in pairs]
     return Batched(graph.concat(parts, axis), axis=place)
@@ -167,7 +167,7 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
     axis = int(axes.constant.item())
     bounds = [bound for bound in inputs[1:] if bound is not None]
     is_safe = not batching.may_fail(node)
-    if all(bound.same for bound in bounds) and is_safe:
+    if all(bound.is_invariant for bound in bounds) and is_safe:
         in_place = _in_place(batching, node, inputs, [axis])
         if in_place is not None:
             return in_place
@@ -178,7 +178,7 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
     if block is not None:
         block.check_inside(batching.trips, source.dims[axis])
     size = result.dims[axis]
-    if found.same and block is not None and 0 < block.step == block.size:
+    if found.is_invariant and block is not None and 0 < block.step == block.size:
         width = batching.trips * block.step
         whole = graph.slice(found.tensor, axis, block.first, block.first + width, size=width)
         if size == 1:
@@ -196,7 +196,7 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
 def _gather(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
     source, axis, (found, chosen) = node.operand(), node.integer("axis"), inputs
     assert found is not None and chosen is not None
-    if not chosen.same:
+    if not chosen.is_invariant:
         return _gathered(batching, source, found, chosen, axis)
     return Batched(batching.graph.gather(batching.stacked(found, source.dims), chosen.tensor, axis + 1))
 
@@ -204,13 +204,13 @@ def _gather(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batched, axis: int) -> Batched:
     """Return what stands along an axis at positions that differ from iteration to iteration."""
     graph, trips = batching.graph, batching.trips
-    if found.same:
+    if found.is_invariant:
         return Batched(moved_to_front(graph, graph.gather(found.tensor, places.tensor, axis), axis))
     stacked = batching.stacked(found, source.dims)
     order = (0, axis + 1, *(i for i in range(1, stacked.rank) if i != axis + 1))
-    turned, inner = graph.transpose(stacked, order), places.tensor.dims[1:]
-    rest = turned.dims[2:]
-    chosen = graph.node("GatherND", [turned, graph.reshape(places.tensor, (*places.tensor.dims, 1))],
+    transposed, inner = graph.transpose(stacked, order), places.tensor.dims[1:]
+    rest = transposed.dims[2:]
+    chosen = graph.node("GatherND", [transposed, graph.reshape(places.tensor, (*places.tensor.dims, 1))],
                         (trips, *inner, *rest), source.kind, batch_dims=1)
     count = len(inner)
     back = (0, *range(count + 1, count + 1 + axis), *range(1, count + 1), *range(count + 1 + axis, chosen.rank))
@@ -219,7 +219,7 @@ def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batche
 
 def _shape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
     sizes = node.operand().dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]  # type: ignore[arg-type]
-    return Batched(batching.graph.sizes_tensor(sizes), same=True)
+    return Batched(batching.graph.sizes_tensor(sizes), is_invariant=True)
 
 
 def _of_images(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:

@@ -26,8 +26,8 @@ def product_of_scaled(fusing: Fusing, node: Node) -> bool:
     """A product with an operand that is multiplied by 0 or infinity, or divided by them, and maybe transposed."""
     scaled = []
     for x in node.inputs:
-        turned = made_by(x, "Transpose")
-        made = made_by(x if turned is None else turned.operand(), "Mul", "Div")
+        transposed = made_by(x, "Transpose")
+        made = made_by(x if transposed is None else transposed.operand(), "Mul", "Div")
         scaled.append(made is not None and _is_extreme(made))
     if not any(scaled):
         return False

@@ -14,7 +14,7 @@ import numpy as np
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import INT, TEXT, Node, Scope, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import TO_THE_END, Operators
-from onnx_systemds.exporting.graph.places import BEYOND, is_place, may_be_negative
+from onnx_systemds.exporting.graph.positions import BEYOND, is_guarded_position, may_be_negative
 from onnx_systemds.exporting.passes import (
     activations,
     arg_extremes,
@@ -69,11 +69,11 @@ def gemm(fusing: Fusing, node: Node) -> bool:
             (1, product.dims[1]), (product.dims[0], 1), product.dims, (1, 1)
         )):
             continue
-        turned = [_transposed(operand) for operand in made.inputs]
-        flags: dict[str, Any] = {n: 1 for n, (_, flag) in zip(("transA", "transB"), turned) if flag}
+        factors = [_transposed(operand) for operand in made.inputs]
+        flags: dict[str, Any] = {n: 1 for n, (_, flag) in zip(("transA", "transB"), factors) if flag}
         if factor != 1:
             flags["alpha"] = factor
-        return fusing.become(node, "Gemm", [operand for operand, _ in turned] + [bias], **flags)
+        return fusing.become(node, "Gemm", [operand for operand, _ in factors] + [bias], **flags)
     return False
 
 
@@ -113,7 +113,7 @@ def chosen(fusing: Fusing, node: Node) -> bool:
         return fusing.become(node, "Gather", [node.operand(), places], axis=axis)
 
     one = next((other.constant for same, other in pairs(made_by(stop, "Add")) if same is start), None)
-    is_checked = is_place(start)
+    is_checked = is_guarded_position(start)
     if is_checked and size == 1:
         return found(start)
     if is_checked and isinstance(size, int):
@@ -220,7 +220,7 @@ def _logarithm(fusing: Fusing, powers: Tensor | None) -> Tensor | None:
     return fusing.builder.constant(np.log(known), powers.kind) if (known > 0).all() else None
 
 
-def turned(fusing: Fusing, node: Node) -> bool:
+def transposed_softmax(fusing: Fusing, node: Node) -> bool:
     """A Softmax of a transposed matrix that is transposed back."""
     made = fusing.single(node.inputs[0], "Softmax")
     before = None if made is None else made_by(made.inputs[0], "Transpose")
@@ -239,12 +239,13 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Mul": (convolution_joins.scaled, idioms.gelu, idioms.normalized_scaled, simplifications.moved_back,
             extreme_factors.scaled_product),
     "Div": (single_numbers.inverse, convolution_joins.divided, softmax, softmax_of_product,
-            idioms.layer_normalization, idioms.unit_rows, activations.tangent, extreme_factors.scaled_product),
+            idioms.layer_normalization, idioms.unit_rows, activations.hyperbolic_tangent,
+            extreme_factors.scaled_product),
     "MatMul": (extreme_factors.product_of_scaled,),
     "Log": (activations.log_softmax, activations.softplus, activations.log_cosh),
     "Where": (simplifications.chosen_truths, activations.rectified),
     "If": (idioms.missing_replaced,),
-    "Transpose": (turned,),
+    "Transpose": (transposed_softmax,),
     "Gather": (texts, arg_extremes.arg_extreme_of_product),
     "ArgMax": (arg_extremes.arg_extreme_of_mask,),
     "Concat": (convolution_joins.grouped, stacks.stacked, stacks.joined_parts),
@@ -253,7 +254,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Slice": (chosen, simplifications.counted_back, single_numbers.cell),
     "Softmax": (simplifications.classified,),
     "Min": (simplifications.clipped,),
-    "Max": (simplifications.clipped, activations.leaky),
+    "Max": (simplifications.clipped, activations.leaky_relu),
     "ReduceSum": (simplifications.summed,),
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (convolution_joins.padded,)),
 }

@@ -43,7 +43,7 @@ class Rowwise:
         """`scope` is the body, which reads and writes `rows` of matrices of `height` rows."""
         self.graph, self.scope, self.rows, self.height = graph, scope, rows, height
         self.whole: dict[Tensor, Tensor] = {}
-        self.same: dict[Tensor, Tensor] = {}
+        self.invariant: dict[Tensor, Tensor] = {}
 
     def of(self, tensor: Tensor) -> Tensor:
         """Return a tensor of the body for all rows. Raises UnsupportedCase where a row may depend on others."""
@@ -89,11 +89,11 @@ class Rowwise:
         missing = any(a is not None and b is None for a, b in zip(node.inputs, operands))
         if not missing and not node.subgraphs():
             result = node.outputs[0]
-            self.same[result] = self.graph.node(node.op, operands, result.dims, result.kind, **node.attributes)
+            self.invariant[result] = self.graph.node(node.op, operands, result.dims, result.kind, **node.attributes)
 
     def _outside(self, tensor: Tensor) -> Tensor | None:
         """Return a tensor that is the same in all iterations, None for others."""
-        return self.same.get(tensor, tensor if self.graph.visible(tensor) else None)
+        return self.invariant.get(tensor, tensor if self.graph.visible(tensor) else None)
 
     def _dims(self, tensor: Tensor) -> Dims:
         return (self.height, *tensor.dims[1:])

@@ -115,8 +115,8 @@ def joined_parts(fusing: Fusing, node: Node) -> bool:
     view = (*factors[:place], cut.count, *factors[place:])
     whole = cut.whole(fusing, node)
     fewer = len(parts) * (2 if parts is own else 1) - (2 if whole is cut.source else 3)
-    is_told = sum(not isinstance(dim, int) for dim in view) < 2  # of two that are open one may be 0
-    source = fusing.viewed(whole, view, node) if fewer >= 0 and is_told else None
+    is_determined = sum(not isinstance(dim, int) for dim in view) < 2  # of two that are open one may be 0
+    source = fusing.viewed(whole, view, node) if fewer >= 0 and is_determined else None
     if source is None:
         return False
     fusing.uses[cut.source] -= cut.count - 1
@@ -157,14 +157,14 @@ def stacked(fusing: Fusing, node: Node) -> bool:
     products = [each for each in made if each is not None]
     if len(products) < max(len(made), 2) or node.outputs[0].rank != 2:
         return False
-    cuts = [_turned_cut(fusing, [each.inputs[place] for each in products]) for place in (0, 1)]
+    cuts = [_transposed_cut(fusing, [each.inputs[place] for each in products]) for place in (0, 1)]
     views: list[Tensor] = []
     known: dict[tuple[Tensor, int], Tensor | None] = {}
     uses: Counter[Tensor] = Counter()
     for found in cuts:
         if found is None:
             return False
-        cut, turned, used = found
+        cut, is_transposed, used = found
         key, dims = (cut.source, cut.axis), cut.source.dims
         if dims[cut.axis] != cut.size * cut.count:
             return False
@@ -178,7 +178,7 @@ def stacked(fusing: Fusing, node: Node) -> bool:
         uses[view] += 1
         uses[cut.source] -= used
         order = (cut.axis, *(axis for axis in range(3) if axis != cut.axis))
-        views.append(_moved(fusing, node, view, (order[0], order[2], order[1]) if turned else order))
+        views.append(_moved(fusing, node, view, (order[0], order[2], order[1]) if is_transposed else order))
     kind = node.outputs[0].kind
     whole = Tensor(kind, (len(products), views[0].dims[1], views[1].dims[2]))
     fusing.uses.update({**uses, whole: 1})
@@ -197,14 +197,14 @@ def _moved(fusing: Fusing, node: Node, view: Tensor, perm: tuple[int, ...]) -> T
     return fusing.inserted(node, "Transpose", [view], Tensor(view.kind, dims), {"perm": perm})
 
 
-def _turned_cut(fusing: Fusing, parts: Sequence[Tensor | None]) -> tuple[Cut, bool, int] | None:
+def _transposed_cut(fusing: Fusing, parts: Sequence[Tensor | None]) -> tuple[Cut, bool, int] | None:
     """Return how a matrix is cut into these parts, whether each is transposed, and how many have no other use."""
-    turned = [node for part in parts if (node := made_by(part, "Transpose")) is not None]
-    if turned and len(turned) < len(parts):
+    transposed = [node for part in parts if (node := made_by(part, "Transpose")) is not None]
+    if transposed and len(transposed) < len(parts):
         return None
-    own = [node.inputs[0] for node in turned] if turned else parts
+    own = [node.inputs[0] for node in transposed] if transposed else parts
     cut = cut_up(own)
     if cut is None or cut.source.rank != 2:
         return None
     used = sum(all(fusing.uses[each] == 1 for each in pair if each is not None) for pair in zip(parts, own))
-    return cut, bool(turned), used
+    return cut, bool(transposed), used

@@ -1,4 +1,4 @@
-"""Ifs whose branches are a few operators that cannot fail, as Where: both branches cost less than an If: `choose`."""
+"""If conversion: Ifs whose branches are a few operators that cannot fail become Where, which costs less."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _MOST_LARGE = 1
 _MOVES = ("Concat", "Expand", "Transpose")
 
 
-def choose(builder: GraphBuilder) -> None:
-    """Make choices of Ifs in the whole graph, of inner ones first."""
-    _choose_in(builder.main, [tensor for _, tensor in builder.outputs])
+def convert_ifs(builder: GraphBuilder) -> None:
+    """Convert Ifs in the whole graph, inner ones first."""
+    _convert_in(builder.main, [tensor for _, tensor in builder.outputs])
 
 
-def _choose_in(scope: Scope, outputs: Iterable[Tensor]) -> None:
+def _convert_in(scope: Scope, outputs: Iterable[Tensor]) -> None:
     for node in needed_nodes(scope, outputs):
         for body in node.subgraphs():
-            _choose_in(body.scope, body.outputs)
+            _convert_in(body.scope, body.outputs)
         if node.op == "If":
-            _become_choice(scope, node)
+            _convert(scope, node)
 
 
-def _become_choice(scope: Scope, node: Node) -> None:
+def _convert(scope: Scope, node: Node) -> None:
     """Make both branches of an If before it, and then a Where of each of its results, where that serves."""
     ends = [[_bare(end, body.scope) for end in body.outputs] for body in node.subgraphs()]
     inner = [each for body, own in zip(node.subgraphs(), ends) for each in needed_nodes(body.scope, own)]

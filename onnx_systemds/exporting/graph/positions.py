@@ -22,18 +22,18 @@ def may_be_negative(dim: Dim) -> bool:
     return not is_non_negative(dim)
 
 
-def place_tensor(graph: GraphBuilder, place: Dim) -> Tensor:
-    """Return a place as a size; a computed one before the first lies after the last, where Gather stops."""
-    found = graph.size_tensor(place)
-    if not may_be_negative(place):
+def position_tensor(graph: GraphBuilder, position: Dim) -> Tensor:
+    """Return a position as a size; a computed one before the first lies after the last, where Gather stops."""
+    found = graph.size_tensor(position)
+    if not may_be_negative(position):
         return found
     checked = graph.node("Mod", [found, graph.constant([BEYOND])], (1,), INT)
-    graph.sizes.setdefault(checked, place)
+    graph.sizes.setdefault(checked, position)
     return checked
 
 
-def is_place(tensor: Tensor) -> bool:
-    """Whether a tensor is a place that lies after the last where it would lie before the first (`place_tensor`)."""
+def is_guarded_position(tensor: Tensor) -> bool:
+    """Whether a tensor is a position of `position_tensor` that lies after the last instead of before the first."""
     node = made_by(tensor, "Mod")
     divisor = None if node is None else node.operand(1).constant
     return divisor is not None and divisor.tolist() == [BEYOND]

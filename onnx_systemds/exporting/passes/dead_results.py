@@ -1,4 +1,4 @@
-"""Takes out of Ifs and Loops the results that nothing reads, such as a count that is only printed: `drop_unread`."""
+"""Removes results of Ifs and Loops that nothing reads, such as a count that is only printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BEFORE_STATES = 2
 """Inputs of a Loop, and of its body, before what it passes on from iteration to iteration."""
 
 
-def drop_unread(builder: GraphBuilder) -> None:
+def drop_dead_results(builder: GraphBuilder) -> None:
     """Leave in each If and Loop what is read of its results, in outer ones first."""
     _drop_in(builder.main, [tensor for _, tensor in builder.outputs])
 
