@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import print_script
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.exporting.interface import ScriptFiles
 from onnx_systemds.exporting.sources import SourceFiles
 from onnx_systemds.exporting.values import scalar_text
@@ -19,6 +20,9 @@ _KEPT_OPTIONS = ("data_type", "value_type", "schema")
 
 _TEXT_OPTIONS = ("naStrings", "fill", "default")
 """What it says of the texts of a frame, where it names those that are missing."""
+
+_CUT = tree.If(tree.BooleanLiteral(False), (tree.CallStatement(call("print", tree.StringLiteral("never"))),))
+"""Keeps a function from being inlined."""
 
 
 class Copies:
@@ -52,6 +56,8 @@ class Copies:
             imported = self._sources.namespace(script, node.namespace)
             assert imported is not None
             return tree.Source(str(self.of(imported)), node.namespace)
+        if isinstance(node, tree.Function) and self._calls_builtin(node):
+            return replace(node, body=(_CUT, *node.body))  # fault builtin-of-inlined-function
         if not isinstance(node, tree.Call) or node.function not in ("read", "write"):
             return node
         if node.function == "read":
@@ -65,6 +71,11 @@ class Copies:
             return tree.Call("read", (self._moved(path), *(each for each in options if each.name in kept)))
         value, path, *options = node.arguments
         return tree.Call("write", (value, self._moved(path), *options))
+
+    def _calls_builtin(self, function: tree.Function) -> bool:
+        """Whether a function calls one that SystemDS defines in DML."""
+        called = {node.function for node in tree.walk(function) if isinstance(node, tree.Call)}
+        return any(self._sources.builtin(name) is not None for name in called)
 
     def _moved(self, path: tree.CallArgument) -> tree.CallArgument:
         known = _known(path.value, self.arguments)

@@ -114,6 +114,16 @@ CONTROL_FLOW: tuple[Fault, ...] = (
         raises="Invalid index range of scalar leftindexing",
     ),
     Fault(
+        "builtin-of-inlined-function",
+        "a function of statements alone that calls a builtin of such a kind, one that SystemDS defines in DML, is"
+        " inlined before that one is checked, which ends the compiler",
+        "f = function(matrix[double] A) return (matrix[double] B) { B = dist(A) }\nresult = f(X)",
+        ((0, 1), (1, 0)),
+        "verifying/programs.py: Copies",
+        inputs=((1,), (2,)),
+        raises='"org.apache.sysds.parser.BinaryExpression.getOutput()" is null',
+    ),
+    Fault(
         "untouched-doubles-for-integers",
         "a double that is passed to an int parameter is not cut off where the function is inlined",
         "f = function(matrix[double] A, int k) return (matrix[double] B) { B = A * k }\nresult = f(X, sum(X) / 2)",
