@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import mmap
+import os
 import secrets
 import struct
 import threading
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onnx_systemds.engine.caller import caller_class, sizes_of
-from onnx_systemds.engine.errors import ScriptRuntimeError
+from onnx_systemds.engine.errors import EngineError, ScriptRuntimeError
 
 Matrix = NDArray[Any]
 
@@ -255,10 +256,19 @@ class Channel:
     def _map_memory(self) -> _Shared:
         """Map a file here and in Java."""
         jvm, size, path = self._gateway.jvm, _SHARED_CELLS * 8, self._directory / f"shared-{secrets.token_hex(8)}"
-        with path.open("wb+") as file:
-            path.chmod(0o600)
-            file.truncate(size)
-            here = np.frombuffer(mmap.mmap(file.fileno(), size), dtype="<f8")
+        try:
+            with path.open("wb+") as file:
+                path.chmod(0o600)
+                file.truncate(size)
+                if hasattr(os, "posix_fallocate"):  # else a full disk ends this process where it first writes
+                    os.posix_fallocate(file.fileno(), 0, size)
+                here = np.frombuffer(mmap.mmap(file.fileno(), size), dtype="<f8")
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise EngineError(
+                f"{path.parent}: {size >> 20} MB of memory shared with the engine: {error.strerror}",
+                "TMPDIR names another folder for temporary files",
+            ) from None
         java_file = jvm.java.io.RandomAccessFile(str(path), "rw")
         mode = jvm.java.nio.channels.FileChannel.MapMode.READ_WRITE
         mapped = java_file.getChannel().map(mode, 0, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -186,6 +187,20 @@ def test_large_matrix(session: Session) -> None:
     sent = np.random.default_rng(0).random((1500, 1001))
     received = session.prepare(ADD_ONE, ["X"], ["Y"])({"X": sent})["Y"]
     np.testing.assert_array_equal(received, sent + 1)
+
+
+def test_a_full_disk_is_named_and_closes_no_session(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    script = session.prepare(ADD_ONE, ["X"], ["Y"])
+    sent = np.random.default_rng(0).random((300, 400))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with monkeypatch.context() as patched:
+        patched.setattr(session._channel, "_mapped", [])
+        with pytest.raises(EngineError, match="4 MB of memory shared with the engine: No space left on device"):
+            script({"X": sent})
+    np.testing.assert_array_equal(script({"X": sent})["Y"], sent + 1)
 
 
 @pytest.mark.parametrize("shape", [(20, 30), (1000, 500)])
