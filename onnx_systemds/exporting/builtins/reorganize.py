@@ -66,7 +66,7 @@ def _reshaped(ctx: Context, x: Matrix, rows: Dim | None, cols: Dim | None, byrow
 def _other(total: Dim, size: Dim | None) -> Dim:
     assert size is not None
     exact = divide_exactly(total, size)
-    return total // size if exact is None else exact
+    return total // (size or 1) if exact is None else exact
 
 
 def _parsed(ctx: Context, text: str, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
@@ -77,8 +77,10 @@ def _parsed(ctx: Context, text: str, rows: Dim | None, cols: Dim | None, byrow: 
     except ValueError:
         raise UnsupportedCase(f"the string {quoted(text)} holds something that is no number") from None
     rows = len(numbers) if rows is None and cols is None else rows
-    rows = len(numbers) // int(cols) if rows is None else rows  # type: ignore[arg-type]
-    cols = len(numbers) // max(int(rows), 1) if cols is None else cols  # type: ignore[arg-type]
+    if rows is None and isinstance(cols, int):
+        rows = len(numbers) // max(cols, 1)
+    if cols is None and isinstance(rows, int):
+        cols = len(numbers) // max(rows, 1)
     if not isinstance(rows, int) or not isinstance(cols, int):
         raise UnsupportedCase("the rows and columns of a matrix from a string must be known")
     content = np.zeros(rows * cols) if not numbers else np.array(numbers)
