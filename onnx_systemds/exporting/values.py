@@ -18,6 +18,7 @@ from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Array, Tensor
 from onnx_systemds.inference.dims import Dim, Expression
+from onnx_systemds.inference.known_dims import as_int
 
 INTEGER, DOUBLE, BOOLEAN, STRING = "int", "double", "boolean", "string"
 KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL, STRING: TEXT}
@@ -71,7 +72,7 @@ class Matrix:
         """The known content with rows and columns, or None."""
         if self.tensor.constant is None:
             return None
-        found: Array = self.tensor.constant.reshape(int(self.rows), int(self.cols))  # type: ignore[arg-type]
+        found: Array = self.tensor.constant.reshape(as_int(self.rows), as_int(self.cols))
         return found
 
     @property
@@ -148,6 +149,22 @@ class Poison:
 
 
 Value = Union[Scalar, Matrix, ListValue, FrameValue, Poison]
+
+
+def known_of(value: Value | None) -> bool | int | float | str | None:
+    """Return the known content of a scalar, None for one of which only the run knows it, and for other values."""
+    return value.known if isinstance(value, Scalar) else None
+
+
+def known_numbers(*values: Value) -> list[float] | None:
+    """Return the known numbers or booleans that scalars hold, None if any is something else."""
+    found: list[float] = []
+    for value in values:
+        known = known_of(value)
+        if known is None or isinstance(known, str):
+            return None
+        found.append(known)
+    return found
 
 
 def known_scalar(value: bool | int | float | str) -> Scalar:

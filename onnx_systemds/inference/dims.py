@@ -96,14 +96,6 @@ def symbol(name: str) -> Expression:
     return Expression(((((Symbol(name)),), 1),))
 
 
-def all_known(dims: Iterable[Dim]) -> bool:
-    """Whether every dimension is a plain integer."""
-    for dim in dims:  # noqa: SIM110 - asked for each value of a graph
-        if not isinstance(dim, int):
-            return False
-    return True
-
-
 def add(left: Dim, right: Dim) -> Dim:
     """``left + right``."""
     if isinstance(left, int) and isinstance(right, int):

@@ -21,6 +21,7 @@ from onnx_systemds.inference.dims import (
     product,
     symbol,
 )
+from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
@@ -128,11 +129,12 @@ class NodeFacts:
     def known_dims(self, given: Input, why: str) -> tuple[int, ...]:
         """Dims of an input as integers. Raises UnsupportedCase naming the reason ``why`` they must be known."""
         dims = self.dims(given)
-        if not all(isinstance(dim, int) for dim in dims):
+        known = as_ints(dims)
+        if known is None:
             shown = ", ".join(map(str, dims))
             message = f"{why} needs known dims, {self._words(given)} has [{shown}]"
             raise UnsupportedCase(message, hint="fix them by --dim")
-        return tuple(dim for dim in dims if isinstance(dim, int))
+        return known
 
     def size(self, given: Input) -> Dim:
         """Number of elements of an input. Raises ShapeUnknown."""

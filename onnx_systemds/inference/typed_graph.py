@@ -53,7 +53,7 @@ def carried(node: Node, body: TypedGraph) -> list[tuple[str, str, str]]:
         states = len(node.inputs) - 2
         return list(zip(node.inputs[2:], body.inputs[2:], body.outputs[1 : 1 + states]))
     if node.op_type == "Scan":
-        states = len(body.inputs) - int(node.attributes.get("num_scan_inputs", 0))  # type: ignore[arg-type]
+        states = len(body.inputs) - node.integer("num_scan_inputs", 0)
         after = [*body.outputs[:states], *[""] * (len(body.inputs) - states)]
         return list(zip(node.inputs[-len(body.inputs) :], body.inputs, after)) if body.inputs else []
     return [(outer, name, "") for outer, name in zip(given, body.inputs)] if node.op_type != "If" else []

@@ -130,6 +130,17 @@ class Node:
         """What messages call it: its name, or its index where it has none."""
         return self.name or f"#{self.index}"
 
+    def integer(self, name: str, default: int) -> int:
+        """An attribute that is an integer; `default` where it is absent or of another type."""
+        found = self.attributes.get(name)
+        return found if isinstance(found, int) else default
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers; None where it is absent or of another type."""
+        found = self.attributes.get(name)
+        items = [int(item) for item in found if isinstance(item, (int, np.integer))] if isinstance(found, tuple) else []
+        return tuple(items) if isinstance(found, tuple) and len(items) == len(found) else None
+
     def inner(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Attribute],
         version: int = 0,

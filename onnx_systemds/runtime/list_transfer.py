@@ -20,6 +20,7 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.model.protos import numpy_dtype
@@ -197,7 +198,7 @@ def _with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) ->
     return matrix.reshape(rows, 0 if rows else matrix.shape[1])
 
 
-def _solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> list[int] | None:
+def _solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> tuple[int, ...] | None:
     """The dims as integers, from a matrix in boundary form; None if it does not determine them."""
     known = dict(sizes)
     equations: list[tuple[Dim, int]] = [(dim.product(dims[:1]), shape[0]), (dim.product(dims[1:]), shape[1])]
@@ -208,9 +209,7 @@ def _solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[st
                 solved = _solve(dim.substitute(size, known), open_symbols[0], actual)
                 if solved is not None:
                     known[open_symbols[0]] = solved
-    found = [dim.substitute(size, known) for size in dims]
-    integers = [size for size in found if isinstance(size, int)]
-    return integers if len(integers) == len(found) else None
+    return as_ints(dim.substitute(size, known) for size in dims)
 
 
 def _solve(size: Dim, symbol: str, actual: int) -> int | None:

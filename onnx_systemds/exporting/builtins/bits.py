@@ -9,9 +9,9 @@ from operator import and_, or_, xor
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Scalar, Tensor, Value, builtin
+from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.operators import elementwise
-from onnx_systemds.exporting.values import known_scalar
+from onnx_systemds.exporting.values import known_numbers, known_scalar
 
 _WORD = 1 << 32
 _HALF = 1 << 31
@@ -21,9 +21,9 @@ _BITWISE_SINCE = 18
 def _register(name: str, op: str, operation: Callable[[int, int], int], meaning: str) -> None:
     @builtin(name, meaning=meaning)
     def function(ctx: Context, a: Value, b: Value, /) -> Value:
-        known = [v.known if isinstance(v, Scalar) else None for v in (a, b)]
-        if all(isinstance(v, (bool, int, float)) for v in known):
-            return known_scalar(operation(*map(_known_word, known)))  # type: ignore[arg-type]
+        known = known_numbers(a, b)
+        if known is not None:
+            return known_scalar(operation(*map(_known_word, known)))
         if ctx.g.opset < _BITWISE_SINCE:
             raise UnsupportedCase(f"{op} is no operator of opset {ctx.g.opset}", hint=f"opset {_BITWISE_SINCE} has it")
         return elementwise(ctx, lambda x, y: ctx.g.floating(ctx.g.binary(op, _word(ctx, x), _word(ctx, y))), a, b)

@@ -13,6 +13,7 @@ from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, scattered
 from onnx_systemds.exporting.graph.nodes import Entries
 from onnx_systemds.exporting.values import BOOLEAN
 from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.known_dims import differ
 
 _DENSE = 1 << 12
 """Elements of a sparse matrix that is as well multiplied as it is."""
@@ -51,8 +52,7 @@ def table(
 
 def _check_sizes(a: Matrix, other: Matrix) -> None:
     """Raise UnsupportedCase where pairs lack a part."""
-    sizes = product(a.dims), product(other.dims)
-    if all(isinstance(size, int) for size in sizes) and sizes[0] != sizes[1]:
+    if differ(product(a.dims), product(other.dims)):
         raise UnsupportedCase(f"the table of {a} and {other}: their sizes differ")
 
 

@@ -11,6 +11,7 @@ from onnx_systemds.exporting.builtins.products import SCATTER_SINCE
 from onnx_systemds.exporting.builtins.registry import Sizes
 from onnx_systemds.exporting.graph.nodes import source_of
 from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.known_dims import as_ints
 
 
 def image(ctx: Context, x: Matrix, shape: Dims) -> Tensor:
@@ -19,9 +20,10 @@ def image(ctx: Context, x: Matrix, shape: Dims) -> Tensor:
 
 
 def _known(sizes: Dims, what: str) -> tuple[int, ...]:
-    if not all(isinstance(size, int) for size in sizes):
+    known = as_ints(sizes)
+    if known is None:
         raise UnsupportedCase(f"the {what} must be known when the script is exported")
-    return tuple(int(size) for size in sizes)  # type: ignore[arg-type]
+    return known
 
 
 def _extent(size: Dim, window: int, stride: int, pad: int) -> Dim:

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined, of_one_kind, without_texts
-from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
+from onnx_systemds.exporting.values import FrameValue, ListValue, known_of, scalar_text
 from onnx_systemds.inference.dims import Dim
 
 _READ_AS_NUMBERS = (*NUMBER_TYPES, "DOUBLE", "FLOAT", "INT", "INTEGER")
@@ -100,7 +100,7 @@ def known_file(path: Value, function: str) -> str:
 
 def file_name(path: Value) -> str | None:
     """Return the name of a file, which may be a number; None where it is not known."""
-    known = path.known if isinstance(path, Scalar) else None
+    known = known_of(path)
     return None if known is None else scalar_text(known)
 
 
@@ -176,7 +176,7 @@ def result_tensor(ctx: Context, value: Value) -> object:
 @builtin("assert")
 def assertion(ctx: Context, condition: Value) -> None:
     """Checked during the export if the condition is known, otherwise not part of the model."""
-    known = condition.known if isinstance(condition, Scalar) else None
+    known = known_of(condition)
     if known is None:
         ctx.drop("assert is left out: its condition is known only when the model runs")
     elif not known:
@@ -186,7 +186,7 @@ def assertion(ctx: Context, condition: Value) -> None:
 @builtin("stop")
 def stop(ctx: Context, message: Value) -> None:
     """An error of the export if certainly reached; not part of the model in a branch that only the run chooses."""
-    text = message.known if isinstance(message, Scalar) else None
+    text = known_of(message)
     raise UnsupportedCase(f"the script stops here: {text if text is not None else ''}")
 
 

@@ -8,7 +8,7 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES
 from onnx_systemds.exporting.graph.nodes import TEXT, Array
-from onnx_systemds.exporting.values import FrameValue, ListValue, scalar_text
+from onnx_systemds.exporting.values import FrameValue, ListValue, known_of, scalar_text
 from onnx_systemds.inference.dims import Dim
 
 
@@ -30,7 +30,7 @@ def frame(ctx: Context, data: Value, rows: Dim, cols: Dim, schema: ListValue | N
 
 
 def _known_text(value: Value) -> str:
-    known = value.known if isinstance(value, Scalar) else None
+    known = known_of(value)
     if known is None:
         raise UnsupportedCase("what a frame is filled with, and its types, must be known")
     return scalar_text(known)

@@ -13,8 +13,9 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.texts import EQUAL_TEXTS, compare_texts, equal_texts, text
 from onnx_systemds.exporting.graph.nodes import TEXT
-from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, scalar_text
+from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, known_of, scalar_text
 from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.inference.known_dims import as_ints
 
 NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
 """Types of columns of a frame that a tensor of numbers holds."""
@@ -123,7 +124,7 @@ def replace_text(ctx: Context, target: FrameValue, pattern: Value, replacement: 
 
 def _shown(value: Value) -> str | Tensor:
     """Return the string that `replace` uses for a number, boolean or string; a tensor if only the run knows it."""
-    known = value.known if isinstance(value, Scalar) else None
+    known = known_of(value)
     if known is not None:
         return str(known).lower() if isinstance(known, bool) else scalar_text(known)
     if not isinstance(value, Scalar) or not isinstance(value.content, Tensor) or value.type != STRING:
@@ -183,16 +184,16 @@ def without_texts(ctx: Context, target: FrameValue, unwanted: Value, filling: st
 
 def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
     """Return `size` columns of a frame, from `start` (counted from 0) on."""
-    widths = [part.dims[1] for part in x.parts]
-    is_known = all(isinstance(each, int) for each in (start, size, *widths))
-    if len(x.parts) == 1 or (not is_known and len({part.kind for part in x.parts}) == 1):
+    known = as_ints((start, size, *(part.dims[1] for part in x.parts)))
+    if len(x.parts) == 1 or (known is None and len({part.kind for part in x.parts}) == 1):
         return FrameValue((ctx.g.slice(joined(ctx, x), 1, start, start + size, size=size),))
-    if not isinstance(start, int) or not isinstance(size, int) or not all(isinstance(width, int) for width in widths):
+    if known is None:
         raise UnsupportedCase("columns of a frame of texts and numbers that only the run can choose")
+    begin, count, *widths = known
     found: list[Tensor] = []
     before = 0
-    for part, width in zip(x.parts, map(int, widths)):  # type: ignore[arg-type]
-        first, last = max(start - before, 0), min(start + size - before, width)
+    for part, width in zip(x.parts, widths):
+        first, last = max(begin - before, 0), min(begin + count - before, width)
         if first < last:
             found.append(ctx.g.slice(part, 1, first, last))
         before += width

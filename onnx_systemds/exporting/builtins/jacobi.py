@@ -15,6 +15,7 @@ from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Te
 from onnx_systemds.exporting.builtins.solving import checked_square, householder_qr, reflected_by, repeated
 from onnx_systemds.exporting.graph.formulas import where
 from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.known_dims import as_int, as_ints
 
 LARGEST = 64
 """The most columns of a matrix that is decomposed."""
@@ -103,7 +104,7 @@ def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], T
 
     own: products of all columns with themselves. shared: those of the first half with the second half.
     """
-    g, half = ctx.g, int(own.dims[1]) // 2  # type: ignore[arg-type]
+    g, half = ctx.g, as_int(own.dims[1]) // 2
     both, second, first = shared, g.slice(own, 1, half, None), g.slice(own, 1, 0, half)
     slope = (second - first) / (both + both)
     root = (1.0 + slope * slope).root()
@@ -174,8 +175,8 @@ def _rotated_columns(ctx: Context, function: str, *dims: Dim) -> int:
     if not ctx.iterative:
         raise UnsupportedCase(f"{function} is no operator of ONNX and needs an iterative algorithm",
                               hint="give --iterative to export it by rotations, or bind its results")
-    sizes = [dim for dim in dims if isinstance(dim, int)]
-    if len(sizes) < len(dims):
+    sizes = as_ints(dims)
+    if sizes is None:
         raise UnsupportedCase(f"{function} of a matrix of which only the run knows the size",
                               hint="give its input known sizes")
     size = min(sizes)

@@ -7,6 +7,7 @@ from onnx_systemds.exporting.builtins.api import Context, Matrix, Tensor, Value,
 from onnx_systemds.exporting.builtins.products import product
 from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.inference.known_dims import differ
 
 
 @builtin("%*%")
@@ -40,7 +41,7 @@ def transposed(ctx: Context, target: Matrix) -> Value:
 def trace(ctx: Context, target: Matrix) -> Value:
     """The trace."""
     g, x = ctx.g, ctx.flat(target)
-    if all(isinstance(size, int) for size in target.dims) and target.rows != target.cols:
+    if differ(*target.dims):
         raise UnsupportedCase(f"trace of {target}, which is not square")
     marked = g.where(g.truth(g.node("EyeLike", [x], x.dims)), x, 0.0)  # a product would make NaN of infinity
     return ctx.scalar(g.reduce("ReduceSum", marked, (0, 1), keepdims=False))
@@ -53,7 +54,7 @@ def diagonal(ctx: Context, target: Matrix) -> Value:
     rows, cols = target.dims
     if cols == 1 and rows != 1:
         return ctx.matrix(_with_diagonal(ctx, x))
-    if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
+    if differ(rows, cols):
         raise UnsupportedCase(f"the diagonal of {target}, which is not square")
     if isinstance(cols, int) or rows in (1, cols):
         return ctx.matrix(_diagonal_of(ctx, x))

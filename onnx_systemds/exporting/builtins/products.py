@@ -8,6 +8,7 @@ from onnx_systemds.exporting.builtins.api import INT, Tensor
 from onnx_systemds.exporting.graph.nodes import Convolution, Entries, first_found
 from onnx_systemds.exporting.graph.operators import Operators, pieces
 from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.known_dims import as_ints
 
 SCATTER_SINCE = 16
 """The opset from which on rows can be added where they belong."""
@@ -107,8 +108,8 @@ def with_places_moved(g: Operators, x: Tensor, rows: Dim, cols: Dim) -> Tensor:
     known = x.entries
     if known is None or x.dims == (rows, cols) or not (isinstance(rows, int) and isinstance(cols, int)):
         return x
-    sizes = [size for size in x.dims if isinstance(size, int)]
-    if len(sizes) < 2:
+    sizes = as_ints(x.dims)
+    if sizes is None:
         return x
     places, outside = [], []
     for part, size in zip((known.rows, known.cols), sizes):

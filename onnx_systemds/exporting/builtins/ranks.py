@@ -11,7 +11,7 @@ import numpy as np
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.graph.formulas import where
 from onnx_systemds.exporting.graph.nodes import WIDE
-from onnx_systemds.exporting.values import DOUBLE
+from onnx_systemds.exporting.values import DOUBLE, known_of
 from onnx_systemds.inference.dims import modulo
 
 _ROUNDING = 1e-7
@@ -54,7 +54,7 @@ def median(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> Value:
 
 def _quantile(ctx: Context, x: Matrix, weights: Matrix | None, share: Value) -> Tensor:
     """Return the quantile of one probability."""
-    known = share.known if isinstance(share, Scalar) else None
+    known = known_of(share)
     if weights is None and isinstance(known, (bool, int, float)) and 0 <= known <= 1:
         return _picked(ctx, x, float(known))
     return _computed(ctx, x, weights, ctx.g.reshape(ctx.floats(share), (1, 1)), middle=True)

@@ -24,7 +24,7 @@ from onnx_systemds.dml.tokens import DOTTED_WORDS
 from onnx_systemds.errors import TranspileError, UnsupportedCase, escaped, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.poison_values import poison_error, poisons_in
-from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value, known_of
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.registration import Places
 
@@ -167,7 +167,7 @@ def _converted(context: Context, value: Value, parameter: inspect.Parameter, fun
 
 def known_content(value: Value, wanted: type, name: str, function: str) -> Any:
     """Return the content of the argument `name` of a builtin. Raises UnsupportedCase when it is not known."""
-    known = value.known if isinstance(value, Scalar) else None
+    known = known_of(value)
     if known is None and isinstance(value, Matrix) and value.constant is not None and value.constant.size == 1:
         known = value.constant.item()
     if known is None:

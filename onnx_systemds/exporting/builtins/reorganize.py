@@ -14,7 +14,16 @@ from onnx_systemds.exporting.builtins.operators import COMPARED, binary, directi
 from onnx_systemds.exporting.builtins.products import with_places_moved
 from onnx_systemds.exporting.builtins.registry import known_content
 from onnx_systemds.exporting.graph.nodes import TEXT, WIDE
-from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, integer, known_scalar, unwrapped
+from onnx_systemds.exporting.values import (
+    STRING,
+    FrameValue,
+    ListValue,
+    integer,
+    known_numbers,
+    known_of,
+    known_scalar,
+    unwrapped,
+)
 from onnx_systemds.inference.dims import Dim, divide_exactly
 
 _NAMED_OPERATORS = {
@@ -121,10 +130,10 @@ def _items(target: Value) -> tuple[Value, ...]:
 def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None, /) -> Value:
     """A column of numbers from `from` to `to`, both included."""
     given = [from_, to] if incr is None else [from_, to, incr]
-    known = [v.known if isinstance(v, Scalar) else None for v in given]
-    if all(isinstance(v, (bool, int, float)) for v in known):
-        start, stop = float(known[0]), float(known[1])  # type: ignore[arg-type]
-        step = float(known[2]) if incr is not None else 1.0 if start <= stop else -1.0  # type: ignore[arg-type]
+    known = known_numbers(*given)
+    if known is not None:
+        start, stop, *steps = map(float, known)
+        step = steps[0] if steps else 1.0 if start <= stop else -1.0
         count = int(np.floor((stop - start) / step + 1e-10)) + 1 if step else 0
         if count < 1:
             raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
@@ -175,7 +184,7 @@ def _computed_sequence(ctx: Context, from_: Value, to: Value, incr: Value | None
 
 def _wide(ctx: Context, value: Value) -> Tensor:
     """Return a scalar as float64, a known one without rounding it to the floats of the model."""
-    known = value.known if isinstance(value, Scalar) else None
+    known = known_of(value)
     if isinstance(known, (bool, int, float)):
         return ctx.g.constant(np.float64(known), WIDE)
     if isinstance(value, Matrix) and value.dims != (1, 1):

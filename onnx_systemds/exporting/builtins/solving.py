@@ -14,6 +14,7 @@ from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Te
 from onnx_systemds.exporting.builtins.blocked_solving import SMALLEST, solved_in_blocks
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.inference.dims import Dim, minimum
+from onnx_systemds.inference.known_dims import differ
 
 
 @builtin("det")
@@ -146,7 +147,7 @@ def reflected_by(ctx: Context, vector: Tensor, own: Tensor, matrix: Tensor) -> T
 def checked_square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
     """Return a square matrix. Raises UnsupportedCase for one that is known not to be square."""
     rows, cols = matrix.dims
-    if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
+    if differ(rows, cols):
         hint = "least squares are solve(t(A) %*% A, t(A) %*% b)" if function == "solve" else ""
         raise UnsupportedCase(f"{function} of {matrix}, which is not square", hint=hint)
     size = rows if isinstance(rows, int) else cols

@@ -10,7 +10,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.graph.nodes import Convolution, Entries, Node, cut_of, made_by, source_of
-from onnx_systemds.inference.dims import all_known
+from onnx_systemds.inference.known_dims import as_ints
 
 
 @template_function("depthwise_matrix")
@@ -91,6 +91,7 @@ def _strips(node: Node) -> _Strips | None:
 
 def _known(sizes: Any) -> tuple[int, ...]:
     """Raises UnsupportedCase, upon which the script itself is evaluated."""
-    if not all_known(sizes):
+    known = as_ints(sizes)
+    if known is None:
         raise UnsupportedCase("sizes of images that are not known")
-    return tuple(sizes)
+    return known

@@ -13,7 +13,7 @@ from onnx_systemds.exporting.evaluating.blocks import execute, is_message, write
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, Tensor
 from onnx_systemds.exporting.poison_values import unique
-from onnx_systemds.exporting.values import Poison, Scalar, Value, unwrapped
+from onnx_systemds.exporting.values import Poison, Value, known_of, unwrapped
 
 Variables = dict[str, Value]
 _WRITTEN = "what is written as "
@@ -120,5 +120,5 @@ def _merge_branches(
 def known_condition(value: Value) -> bool | None:
     """Return whether a condition holds; None if only the run knows."""
     value = unwrapped(value)
-    known = value.known if isinstance(value, Scalar) else None
+    known = known_of(value)
     return None if known is None or isinstance(known, str) else bool(known)

@@ -19,7 +19,7 @@ from onnx_systemds.exporting.evaluating.outlined_calls import outlined
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.sources import JAR_PREFIX
-from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value, known_of
 
 
 def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
@@ -111,7 +111,7 @@ def _ifelse(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     if len(node.arguments) != 3 or any(argument.name for argument in node.arguments):
         return None
     condition = evaluator.value(node.arguments[0].value)
-    known = condition.known if isinstance(condition, Scalar) else None
+    known = known_of(condition)
     if known is None or isinstance(known, str):  # a text is no boolean, which the builtin says
         return None
     sides = [argument.value for argument in node.arguments[1:]]

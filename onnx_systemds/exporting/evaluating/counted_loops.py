@@ -11,7 +11,7 @@ from onnx_systemds.exporting.evaluating.loop_ranges import is_replaced
 _SIZES = ("nrow", "ncol", "length")
 _CALCULATED = ("min", "max", "floor", "ceil", "as.integer", "as.double")
 _RISING, _FALLING = ("<", "<="), (">", ">=")
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Counted(NamedTuple):
@@ -32,11 +32,11 @@ def counted(loop: tree.While) -> Counted | None:
     is_first = _step(loop.body[0]) is not None
     body, counting = (loop.body[1:], loop.body[0]) if is_first else (loop.body[:-1], loop.body[-1])
     step = _step(counting)
-    if step is None or operator not in _TURNED:
+    if step is None or not scopes.assigns_variable(counting) or operator not in _MIRRORED:
         return None
-    variable = counting.target  # type: ignore[union-attr]
+    variable = counting.target
     if stop == variable:
-        operator, place, stop = _TURNED[operator], stop, place
+        operator, place, stop = _MIRRORED[operator], stop, place
     if place != variable or operator not in (_RISING if step > 0 else _FALLING):
         return None
     if variable.name in scopes.assigned(body) or not _is_same(stop, loop.body):

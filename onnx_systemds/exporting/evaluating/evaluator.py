@@ -20,6 +20,7 @@ from onnx_systemds.errors import InternalError, Reasons, ScriptError, ScriptPlac
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
+from onnx_systemds.exporting.graph.nodes import Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
 from onnx_systemds.exporting.poison_values import Poisoned, identity, poison_error, unique
@@ -210,11 +211,9 @@ class Evaluator:
     def assign(self, name: str, value: Value) -> None:
         """Set a variable, and name its value after it."""
         self.frame.variables[name] = value
-        if isinstance(value, (Matrix, Scalar)):
-            tensor = value.tensor if isinstance(value, Matrix) else value.content
-            hint = getattr(tensor, "hint", None)
-            if hint == "":
-                tensor.hint = name  # type: ignore[union-attr]
+        tensor = value.tensor if isinstance(value, Matrix) else value.content if isinstance(value, Scalar) else None
+        if isinstance(tensor, Tensor) and not tensor.hint:
+            tensor.hint = name
 
 
 def _makes_text(node: tree.Expression) -> bool:

@@ -12,7 +12,7 @@ from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, Tenso
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.graph.positions import may_be_negative, position_tensor
 from onnx_systemds.exporting.poison_values import intact
-from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Value, known_of
 from onnx_systemds.inference.dims import Dim
 
 
@@ -88,7 +88,7 @@ def item_positions(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -
         if value is None:
             places.append(places[0])
             continue
-        known = value.known if isinstance(value, Scalar) else None
+        known = known_of(value)
         if isinstance(known, str):
             if known not in whole.names:
                 raise UnsupportedCase(f"the list {node.name} has no item {known!r}")

@@ -74,6 +74,12 @@ def _result(evaluator: Evaluator, function: tree.Function, result: tree.Paramete
         return _converted(evaluator.context, value, result, function.name)
 
 
+_LEGAL: dict[str, tuple[type[Value], ...]] = {
+    "matrix": (Matrix,), "list": (ListValue,), "frame": (FrameValue, Matrix), "scalar": (Scalar,),
+}
+"""What an argument or a result of a declared kind may be."""
+
+
 def _converted(context: Context, value: Value, parameter: tree.Parameter, function: str) -> Value:
     """Return an argument or a result in the type that the function declares."""
     kind = parameter.type.kind
@@ -81,8 +87,7 @@ def _converted(context: Context, value: Value, parameter: tree.Parameter, functi
         return value
     if kind == "scalar" and isinstance(value, Scalar):
         return _converted_scalar(context, value, parameter.type.value)
-    legal = {"matrix": Matrix, "list": ListValue, "frame": (FrameValue, Matrix), "scalar": Scalar}[kind]
-    if parameter.type.value != "unknown" and not isinstance(value, legal):  # type: ignore[arg-type]
+    if parameter.type.value != "unknown" and not isinstance(value, _LEGAL[kind]):
         raise UnsupportedCase(f"{parameter.name} of {function} is a {parameter.type}, but gets {value}")
     return value
 

@@ -199,14 +199,14 @@ class _Loop:
         self.poisons: dict[str, Poison] = {}
         self.form = form
         self.names = list(scopes.carried(statement, live))
-        if self._may_stay(live):
-            self.names.append(statement.variable)  # type: ignore[union-attr]
+        if isinstance(statement, tree.For) and self._may_stay(statement, live):
+            self.names.append(statement.variable)
 
-    def _may_stay(self, live: scopes.Names) -> bool:
+    def _may_stay(self, loop: tree.For, live: scopes.Names) -> bool:
         """Whether the loop variable keeps its earlier value if the loop never runs."""
-        if not isinstance(self.statement, tree.For) or self.statement.range.step is None or self.trips is None:
+        if loop.range.step is None or self.trips is None:
             return False
-        name = self.statement.variable
+        name = loop.variable
         return (name in live and name in self.variables and name not in self.names
                 and compared_sizes(">=", self.trips, 1) is not True)
 

@@ -43,6 +43,7 @@ from onnx_systemds.inference.dims import (
     symbol,
     symbols,
 )
+from onnx_systemds.inference.known_dims import as_ints
 
 DEFAULT_OPSET = 21
 OLDEST_OPSET = 13
@@ -156,9 +157,7 @@ class GraphBuilder:
         if len(outputs) != 1 or any(tensor is not None and tensor.constant is None for tensor in inputs):
             return None
         size = product(outputs[0][1])
-        if not isinstance(size, int):
-            return None
-        if self._calculated + size > MOST_ELEMENTS:
+        if not isinstance(size, int) or self._calculated + size > MOST_ELEMENTS:
             return None
         try:
             result = fold(op, [None if tensor is None else tensor.constant for tensor in inputs], attributes, size)
@@ -234,8 +233,8 @@ class GraphBuilder:
 
     def sizes_tensor(self, dims: Sequence[Dim]) -> Tensor:
         """Return sizes as an int tensor of rank 1."""
-        known: list[int] = [dim for dim in dims if isinstance(dim, int)]
-        if len(known) == len(dims):
+        known = as_ints(dims)
+        if known is not None:
             return self.constant(np.array(known, np.int64))
         if len(dims) == 1:
             return self.size_tensor(dims[0])

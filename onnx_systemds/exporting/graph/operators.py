@@ -31,6 +31,7 @@ from onnx_systemds.exporting.graph.nodes import (
 from onnx_systemds.exporting.graph.positions import position_tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
 from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.known_dims import as_ints
 
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
@@ -263,11 +264,14 @@ class Operators(GraphBuilder):
 
     def _sliced_pieces(self, parts: Sequence[Tensor], axis: int, start: Dim, stop: Dim) -> Tensor | None:
         """Return a range of joined tensors that is some of them, or lies in one of them."""
+        if len(parts) < 2:
+            return None
         sizes = [part.dims[axis] for part in parts]
+        known = as_ints(sizes)
+        if known is not None and isinstance(start, int) and isinstance(stop, int):
+            return self._sliced_known(parts, list(accumulate(known, initial=0)), axis, start, stop)
         places = list(accumulate(sizes, initial=0))
-        if len(parts) > 1 and isinstance(start, int) and isinstance(stop, int) and set(map(type, sizes)) == {int}:
-            return self._sliced_known(parts, places, axis, start, stop)  # type: ignore[arg-type]
-        if len(parts) > 1 and start in places and stop in places and places.index(start) < places.index(stop):
+        if start in places and stop in places and places.index(start) < places.index(stop):
             return self._joined(parts[places.index(start) : places.index(stop)], axis)
         return None
 
@@ -323,8 +327,8 @@ class Operators(GraphBuilder):
 
     def filled(self, value: float, dims: Dims) -> Tensor:
         """Return a float tensor that holds one value everywhere."""
-        sizes = [dim for dim in dims if isinstance(dim, int)]
-        if len(sizes) == len(dims) and math.prod(sizes) <= 1 << 16:
+        sizes = as_ints(dims)
+        if sizes is not None and math.prod(sizes) <= 1 << 16:
             return self.constant(np.full(sizes, value), FLOAT)
         return self.expand(self.number(value), dims)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from onnx_systemds.exporting.graph.folding import moved
 from onnx_systemds.exporting.graph.nodes import Array, Node, Tensor
+from onnx_systemds.inference.known_dims import all_known, as_int, as_ints
 
 _LARGEST = 1 << 24
 _OUTSIDE = -1
@@ -65,7 +66,7 @@ def patches_of(x: Tensor) -> Patches | None:
 def _movements(x: Tensor) -> Iterator[Node]:
     """Return the nodes before a tensor that only move its elements, first to last."""
     found: list[Node] = []
-    while x.node is not None and moved(x.node.op) and all(isinstance(dim, int) for dim in x.dims):
+    while x.node is not None and moved(x.node.op) and all_known(x.dims):
         source, *others = x.node.inputs
         if source is None or any(other is not None and other.constant is None for other in others):
             break
@@ -76,21 +77,20 @@ def _movements(x: Tensor) -> Iterator[Node]:
 
 def _image_shape(image: Tensor) -> tuple[int, int, int] | None:
     """Return channels, height and width of a tensor that may be an image."""
-    dims = [dim for dim in image.dims if isinstance(dim, int)]
-    if len(dims) != image.rank or math.prod(dims) > _LARGEST:
+    dims = as_ints(image.dims)
+    if dims is None or math.prod(dims) > _LARGEST:
         return None
     while len(dims) > 3 and dims[0] == 1:
         dims = dims[1:]
     if not 2 <= len(dims) <= 3:
         return None
-    channels, height, width = [1] * (3 - len(dims)) + dims
+    channels, height, width = (*[1] * (3 - len(dims)), *dims)
     return channels, height, width
 
 
 def _followed(image: Tensor, chain: list[Node]) -> tuple[Array, float | None] | None:
     """Return which element of the image stands where after movements, and the number that stands elsewhere."""
-    places: Array = np.arange(math.prod(dim for dim in image.dims if isinstance(dim, int)))
-    places = places.reshape(image.dims)
+    places: Array = np.arange(math.prod(map(as_int, image.dims))).reshape(image.dims)
     padding: float | None = None
     for node in chain:
         contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]

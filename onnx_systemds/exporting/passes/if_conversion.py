@@ -10,6 +10,7 @@ from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Node, Scope, Tensor, cut_of, made_by
 from onnx_systemds.inference.dims import Dims
+from onnx_systemds.inference.known_dims import as_ints
 
 _SMALL, _MOST_NODES = 64, 12
 """So many nodes of both branches, of so many elements each, are made in any case."""
@@ -66,8 +67,8 @@ def _is_cheap(nodes: list[Node], choices: list[tuple[Tensor, ...]]) -> bool:
 
 
 def _is_small(dims: Dims) -> bool:
-    sizes = [dim for dim in dims if isinstance(dim, int)]
-    return len(sizes) == len(dims) and math.prod(sizes) <= _SMALL
+    sizes = as_ints(dims)
+    return sizes is not None and math.prod(sizes) <= _SMALL
 
 
 def _moves_out(node: Node) -> bool:

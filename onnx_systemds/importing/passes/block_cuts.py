@@ -228,8 +228,9 @@ class _Block:
             return False
         if isinstance(operand, tree.Name):
             return operator in "+-" or self._name_kind(operand) == "shifted"
-        is_of_one = isinstance(operand, tree.Call) and len(operand.arguments) == 1
-        return operator in "+-" and is_of_one and isinstance(operand.arguments[0].value, tree.Name)  # type: ignore[union-attr]
+        if not isinstance(operand, tree.Call) or len(operand.arguments) != 1:
+            return False
+        return operator in "+-" and isinstance(operand.arguments[0].value, tree.Name)
 
 
 def _reading(statement: tree.Statement) -> Sequence[tree.Node]:

@@ -46,7 +46,8 @@ def join_layer_normalization(graph: Graph, notes: Notes) -> Graph:
 def _quotients(editor: GraphEditor, node: Node) -> Iterator[tuple[str, str, list[int]]]:
     """What a node divides, the divisor, and the position of the node that makes its reciprocal."""
     if node.identity == ("", "Div"):
-        yield (*node.inputs, [])  # type: ignore[misc]
+        dividend, divisor = node.inputs
+        yield dividend, divisor, []
     for x, factor in (node.inputs, node.inputs[::-1]) if node.identity == ("", "Mul") else ():
         made = editor.made_for(factor)
         if made is not None and made[1].identity == ("", "Reciprocal"):

@@ -27,7 +27,7 @@ def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...]
         return None
     if len(node.inputs) != 2 or len(body.outputs) != 2 or not _sums_squares(body):
         return None
-    if any(any(node.attributes.get(name) or ()) for name in _DIRECTIONS):  # type: ignore[arg-type]
+    if any(any(node.integers(name) or ()) for name in _DIRECTIONS):
         facts.context.notes.left(RULE, node, "it goes along other axes, or backwards")
         return None
     if facts.dtype(0) not in ("float", "double"):

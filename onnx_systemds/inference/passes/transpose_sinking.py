@@ -113,16 +113,16 @@ class _Sinking:
         return next(node for node in self._graph.nodes if name in node.outputs)
 
     def _transposed(self, node: Node) -> _Waiting | None:
-        order = node.attributes.get("perm")
-        if node.identity != ("", "Transpose") or not isinstance(order, tuple):
+        order = node.integers("perm")
+        if node.identity != ("", "Transpose") or order is None:
             return None
         waiting = self._waiting.get(node.inputs[0])
         rank = self._ranks.get(node.inputs[0], len(order)) if waiting is None else len(waiting.order)
         before = tuple(range(rank)) if waiting is None else waiting.order
-        if sorted(order) != list(range(rank)):  # type: ignore[type-var]
+        if sorted(order) != list(range(rank)):
             return None  # type inference reports it
         source = node.inputs[0] if waiting is None else waiting.source
-        return _Waiting(source, tuple(before[axis] for axis in order), node)  # type: ignore[index]
+        return _Waiting(source, tuple(before[axis] for axis in order), node)
 
     def _after_elements(self, node: Node) -> _Waiting | None:
         if node.domain or node.op_type not in _OF_ELEMENTS or len(node.outputs) != 1 or "broadcast" in node.attributes:
@@ -144,17 +144,17 @@ class _Sinking:
             else:
                 inputs.append(f"{node.outputs[0]}/transposed{place}")
                 self._initializers[inputs[-1]] = _transposed_back(content, waiting.order)
-        return self._moved(node, waiting, inputs=tuple(inputs))
+        return self._moved(node, waiting, tuple(inputs), node.attributes)
 
     def _after_reduction(self, node: Node) -> _Waiting | None:
         if node.domain or node.op_type not in REDUCTIONS:
             return None
         waiting = self._common(node.inputs[:1])
-        given = self._initializers.get(node.inputs[1]) if len(node.inputs) > 1 else node.attributes.get("axes")
-        if waiting is None or given is None or not np.size(given):  # type: ignore[arg-type]
+        given = self._initializers.get(node.inputs[1]) if len(node.inputs) > 1 else node.integers("axes")
+        if waiting is None or given is None or not np.size(given):
             return None
         rank = len(waiting.order)
-        found = [_axis(int(axis), rank) for axis in np.ravel(given)]  # type: ignore[arg-type]
+        found = [_axis(int(axis), rank) for axis in np.ravel(given)]
         axes = {axis for axis in found if axis is not None}
         if None in found:
             return None
@@ -169,7 +169,7 @@ class _Sinking:
         if not node.attributes.get("keepdims", 1):
             left = [place for axis, place in enumerate(waiting.order) if axis not in axes]
             waiting = replace(waiting, order=tuple(sorted(left).index(place) for place in left))
-        return self._moved(node, waiting, inputs=inputs, attributes=attributes)
+        return self._moved(node, waiting, inputs, attributes)
 
     def _after_concat(self, node: Node) -> _Waiting | None:
         axis = node.attributes.get("axis")
@@ -181,7 +181,7 @@ class _Sinking:
             return None
         inputs = tuple(self._waiting[name].source for name in node.inputs)
         attributes = {**node.attributes, "axis": waiting.order[place]}
-        return self._moved(node, waiting, inputs=inputs, attributes=attributes)
+        return self._moved(node, waiting, inputs, attributes)
 
     def _common(self, names: Sequence[str]) -> _Waiting | None:
         """What is waiting for some of these names, where it is the same order for all, and not that of the source."""
@@ -190,10 +190,12 @@ class _Sinking:
             return None
         return waiting[0]
 
-    def _moved(self, node: Node, waiting: _Waiting, **changes: object) -> _Waiting:
+    def _moved(
+        self, node: Node, waiting: _Waiting, inputs: tuple[str, ...], attributes: Mapping[str, Attribute]
+    ) -> _Waiting:
         """Put a node before the Transpose that waits for its input."""
         name = f"{node.outputs[0]}/moved"
-        self._nodes.append(replace(node, outputs=(name,), **changes))  # type: ignore[arg-type]
+        self._nodes.append(replace(node, inputs=inputs, outputs=(name,), attributes=attributes))
         self.has_moved = True
         return replace(waiting, source=name)
 

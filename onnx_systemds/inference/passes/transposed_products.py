@@ -59,5 +59,5 @@ def transpose_in_product(facts: InferenceFacts, before: Sequence[Node]) -> tuple
 
 def _permutation(node: Node, rank: int) -> tuple[int, ...]:
     """The axes of a Transpose, which reverses them where it does not say."""
-    given = node.attributes.get("perm")
-    return tuple(range(rank - 1, -1, -1)) if given is None else tuple(map(int, given))  # type: ignore[arg-type]
+    given = node.integers("perm")
+    return tuple(range(rank - 1, -1, -1)) if given is None else given

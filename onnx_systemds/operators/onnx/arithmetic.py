@@ -282,7 +282,7 @@ def _extreme_gradient(n: Backward) -> Sequence[str]:
     """Equal inputs share the derivative."""
     hits = [n.emit("CastLike", n.emit("Equal", name, n.out), n.out) for name in n.node.inputs]
     share = n.emit("Div", n.grad, n.emit("Sum", *hits))
-    return n.fitted([lambda hit=hit: n.times(share, hit) for hit in hits])  # type: ignore[misc]
+    return n.fitted([partial(n.times, share, hit) for hit in hits])
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------

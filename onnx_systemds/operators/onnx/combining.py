@@ -9,7 +9,8 @@ from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import number_in, plus
 from onnx_systemds.engine.safe_forms import counted
-from onnx_systemds.inference.dims import all_known, depends_on_run
+from onnx_systemds.inference.dims import depends_on_run
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import Form

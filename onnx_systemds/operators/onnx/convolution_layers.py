@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_systemds.inference.dims import Dim, all_known, product
+from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.support.movement import Source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.errors import InvalidModel
 from onnx_systemds.inference.dims import product
+from onnx_systemds.inference.known_dims import differ
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 
@@ -12,7 +13,7 @@ from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, V
 def det_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One number for each matrix."""
     rows, cols = node.dims("X")[-2:] if node.rank("X") > 1 else (0, 1)
-    if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
+    if differ(rows, cols):
         raise InvalidModel(f"Det of {'x'.join(map(str, node.dims('X')))}: only square matrices have a determinant")
     if node.rank("X") > 1:
         node.assume_same_size((0, -2), (0, -1))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
-from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -300,7 +300,7 @@ def nd_index(node: NodeView, dims: Dims, batch: int, depth: int) -> str:
 
 def size_row(node: NodeView, row: Sequence[Dim], hint: str) -> str:
     """Text of some sizes as a 1 x n matrix."""
-    if sizes.all_known(row):
+    if all_known(row):
         return node.constant_matrix(np.array([row], dtype=np.int64), hint)
     texts = [f"as.matrix({node.dim(size)})" for size in row]
     return texts[0] if len(texts) == 1 else f"cbind({', '.join(texts)})"

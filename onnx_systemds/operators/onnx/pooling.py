@@ -13,8 +13,9 @@ import numpy as np
 
 from onnx_systemds.engine.safe_forms import window_maxima
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, all_known, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import INDEX, Reads
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.model import protos

@@ -158,10 +158,11 @@ def _block_weight(node: NodeView, window: Windows, group: int, blocks: int) -> t
     taps = int(np.prod(window.kernel))
     dims = (group, filters // group, blocks // group, planes * group // blocks, taps)
     order = (0, 2, 4, 3, 1)
-    view = View(planes * group * taps, filters // group)
+    rows, cols = planes * group * taps, filters // group
+    view = View(rows, cols)
     content = node.constant("W")
     if content is not None:
-        moved = content.reshape(dims).transpose(order).reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
+        moved = content.reshape(dims).transpose(order).reshape(rows, cols)
         return node.constant_matrix(moved, "weight"), []
     step = permuted(node, lambda wanted: node.view("W", wanted), dims, order, finite=False)
     name = node.temporary("weight")

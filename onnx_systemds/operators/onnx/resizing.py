@@ -13,6 +13,7 @@ from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.known_dims import as_int, as_ints
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import LOOP_STEPS, check_table
@@ -94,7 +95,7 @@ def resize_axes(node: NodeFacts) -> list[Axis]:
     factors = [_known_ratio(axis, dims[axis], count) for axis, count in zip(axes, counts)]
     factor = min(factors) if policy == "not_larger" else max(factors)
     return [
-        Axis(axis, dims[axis], int(np.floor(factor * int(dims[axis]) + 0.5)), factor, roi)  # type: ignore[arg-type]
+        Axis(axis, dims[axis], int(np.floor(factor * as_int(dims[axis]) + 0.5)), factor, roi)
         for axis, roi in zip(axes, rois)
     ]
 
@@ -288,10 +289,11 @@ def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> Non
     """Elements from outside of the input get a fixed value."""
     first = min(outside)
     tail = steps.dims[first:]
-    if not sizes.all_known(tail):
+    known = as_ints(tail)
+    if known is None:
         raise UnsupportedCase("extrapolation needs known dims", hint="fix them by --dim")
-    check_table(int(str(product(tail))), "the mask of what lies outside")
-    mask = np.zeros([int(size) for size in tail if isinstance(size, int)], dtype=bool)
+    check_table(math.prod(known), "the mask of what lies outside")
+    mask = np.zeros(known, dtype=bool)
     for axis, out in outside.items():
         mask |= out.reshape([-1 if i == axis - first else 1 for i in range(len(tail))])
     before, value = product(steps.dims[:first]), float(node.attribute("extrapolation_value"))

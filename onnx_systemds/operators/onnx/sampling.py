@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel
 from onnx_systemds.inference.dims import Dim, Dims, maximum, product
+from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.limits import check_table
 from onnx_systemds.model.ir import Array
@@ -48,8 +49,8 @@ def affine_grid(node: NodeView) -> Fragment:
 def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
     """Statements and identifier of a row for each place of a grid: coordinates from -1 to 1, last axis first, and 1."""
     aligned = bool(node.attribute("align_corners"))
-    known = [size for size in spatial if isinstance(size, int)]
-    if len(known) == len(spatial):
+    known = as_ints(spatial)
+    if known is not None:
         check_table((len(known) + 1) * math.prod(known), "the places of the grid")
         ticks = [_ticks(size, aligned) for size in known]
         places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))

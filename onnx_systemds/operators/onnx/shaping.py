@@ -19,6 +19,7 @@ from onnx_systemds.inference.dims import (
     product,
 )
 from onnx_systemds.inference.folding import by_reference
+from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -230,7 +231,7 @@ def _flat_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | No
 def _reshaped_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
     """A view, whatever the size."""
     dims = outputs[0].dims
-    known = [dim for dim in dims or () if isinstance(dim, int)]
-    if dims is None or len(known) < len(dims):
+    known = None if dims is None else as_ints(dims)
+    if known is None:
         return by_reference(node, outputs)
     return (node.require_constant(0, "the tensor").reshape(known),)

@@ -8,6 +8,7 @@ from onnx_systemds.dml.literals import matrix_literal, uniform_literal
 from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.known_dims import as_int
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -64,7 +65,7 @@ class Constants:
         """A constant in the script; the engine must not see it in what nodes calculate of constants alone."""
         number = uniform_literal(array) if name in self._beside_constants else None
         if number is None:
-            return matrix_literal(array, int(view.rows), int(view.cols))  # type: ignore[arg-type]
+            return matrix_literal(array, as_int(view.rows), as_int(view.cols))
         if array.flat[0] == 0:
             self._parts.imports[ZEROS] = None
         return full_matrix(number, str(view.rows), str(view.cols))

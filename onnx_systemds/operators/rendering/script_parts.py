@@ -11,6 +11,7 @@ from onnx_systemds.dml.module_paths import NUMBERED, shortened
 from onnx_systemds.dml.names import Names, legal_identifier
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import Reasons
+from onnx_systemds.inference.known_dims import as_int
 from onnx_systemds.inference.wide_integers import WideIntegers
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.texts import Vocabulary
@@ -61,7 +62,7 @@ class ScriptParts:
         _, key = self._weight_keys.get(id(array), (array, ""))
         if key:
             return key
-        matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
+        matrix = array.reshape(as_int(view.rows), as_int(view.cols))
         alike = [] if array.dtype == object else self._alike.setdefault(sample(matrix), [])
         key = self._equal_weight(matrix, alike)
         if not key:

@@ -9,6 +9,7 @@ from typing import Any
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.backward import Backward
 from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.operators.support.windows import windows
 
 
@@ -41,9 +42,10 @@ def known_grid(n: Backward, sizes: Dims, kernel: Sequence[int]) -> Grid:
 
 def known_integers(n: Backward, sizes: Sequence[Dim]) -> tuple[int, ...]:
     """Spatial sizes as integers. Raises UnsupportedCase where they are expressions."""
-    if not all(isinstance(size, int) for size in sizes):
+    known = as_ints(sizes)
+    if known is None:
         raise UnsupportedCase(f"the derivative of {n.node.op_type} needs known spatial dims", hint="fix them by --dim")
-    return tuple(size for size in sizes if isinstance(size, int))
+    return known
 
 
 def channel_sum(n: Backward, name: str, rank: int) -> str:

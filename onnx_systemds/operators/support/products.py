@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.operators.api import NodeView, View
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
@@ -50,7 +51,7 @@ def batch_product(
         text = node.call("batch_matmul_transposed" if transposed else "batch_matmul", x, y, node.dim(count))
     if adds_rows:
         text = node.call("added_rows_removed", text, node.dim(count), node.dim(rows))
-    if all(isinstance(size, int) for size in (count, rows, cols)):
+    if all_known((count, rows, cols)):
         return text
     return node.reshape(text, View(count * rows, cols))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.inference.values import Elements
 from onnx_systemds.limits import check_integer
 
@@ -42,5 +43,5 @@ def of_pairs(operation: Callable[[Dim, Dim], Dim | None]) -> Compute:
 
 def known_elements(array: Elements) -> list[int] | None:
     """The elements as integers, None where one is an expression."""
-    items = array.ravel().tolist()
-    return items if all(isinstance(item, int) for item in items) else None
+    known = as_ints(array.ravel().tolist())
+    return None if known is None else list(known)

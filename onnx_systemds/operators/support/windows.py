@@ -9,7 +9,8 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, all_known, is_non_negative_from_one, maximum, minimum, product
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, maximum, minimum, product
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import NodeFacts, NodeView, View
 from onnx_systemds.operators.support.movement import Moved

@@ -268,8 +268,8 @@ class _Finder:
 
 
 def _read_names(statement: tree.Statement) -> tuple[str, ...]:
-    value = statement.value if isinstance(statement, tree.Assign) else statement.call  # type: ignore[union-attr]
-    return mentioned(value).variables
+    assert isinstance(statement, (tree.Assign, tree.MultiAssign))
+    return mentioned(statement.value if isinstance(statement, tree.Assign) else statement.call).variables
 
 
 def _equal_spans(items: Sequence[Hashable]) -> Iterator[tuple[int, int]]:

@@ -109,8 +109,9 @@ class _Sizes(ForwardAnalysis[Sized]):
         given = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
         if node.function == "matrix":
             rows, cols = given.get("rows"), given.get("cols")
-            is_known = rows is not None and cols is not None and not isinstance(rows, tuple)
-            return (rows, cols) if is_known and not isinstance(cols, tuple) else None  # type: ignore[return-value]
+            if rows is None or cols is None or isinstance(rows, tuple) or isinstance(cols, tuple):
+                return None
+            return rows, cols
         if node.function in ("nrow", "ncol") and len(node.arguments) == 1:
             whole = self.of(node.arguments[0].value)
             return whole[node.function == "ncol"] if isinstance(whole, tuple) else None
