@@ -43,7 +43,7 @@ from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView, RenderBody
 from onnx_systemds.operators.onnx.control_flow import call_function
 from onnx_systemds.operators.rendering.scope import Scope
-from onnx_systemds.operators.support.movement import without_elements
+from onnx_systemds.operators.support.empty_outputs import without_elements
 
 Progress = Callable[[int], None]
 

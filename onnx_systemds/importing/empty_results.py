@@ -28,7 +28,7 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import OverBudget
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.support.movement import where_elements
+from onnx_systemds.operators.support.empty_outputs import where_elements
 
 Parse = Callable[[Sequence[str], NodeView], tree.Block]
 

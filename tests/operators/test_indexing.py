@@ -7,7 +7,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
-from onnx_systemds.operators.support.broadcasting import sparse_padding
+from onnx_systemds.operators.support.selection_products import sparse_padding
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, ints, random

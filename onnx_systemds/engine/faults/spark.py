@@ -21,7 +21,7 @@ SPARK: tuple[Fault, ...] = (
         "S = table(matrix(\"11 12\", rows=2, cols=1), seq(1, 2), 12, 42)\nY = matrix(X, rows=1, cols=12) %*% S\n"
         "result = Y[, 1:2]",
         ((11, float("inf")),),
-        "sparse_padding of operators/support/broadcasting.py and its sister; 32 columns of zeros in the library",
+        "sparse_padding of operators/support/selection_products.py and its sister; 32 columns of zeros in the library",
         inputs=((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, float("inf"))),
     ),
     Fault(

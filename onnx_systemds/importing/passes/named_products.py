@@ -17,7 +17,7 @@ from onnx_systemds.dml.operands import expression_of
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import assigns_variable, binaries_in, is_operation, mentioned, results
 from onnx_systemds.importing.script import Script
-from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS
+from onnx_systemds.operators.support.selection_products import SPARSE_ROWS
 
 Found = dict[str, Any]
 

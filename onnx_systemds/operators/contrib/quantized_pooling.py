@@ -129,7 +129,7 @@ def _sums(node: NodeView, image: Image, window: Windows) -> Moved:
     image = padded(node, image, window.before, window.after)
     view = View(image.lead, product(image.sizes))
     if image.view != view:
-        image = image.turned(node, view).bound(node, "padded")
+        image = image.reshaped(node, view).bound(node, "padded")
     sizes = (*image.sizes, *window.kernel, *window.strides, *window.outputs)
     call = node.call("pooled_singles", image.text, *map(node.dim, sizes))
     view = View(image.lead, product(window.outputs))

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, View
-from onnx_systemds.operators.support.broadcasting import gather_rows_text
+from onnx_systemds.operators.support.selection_products import gather_rows_text
 
 Labels = Union[tuple[int, ...], tuple[str, ...]]
 

@@ -17,7 +17,7 @@ from onnx_systemds.model.ir import ML
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
-from onnx_systemds.operators.support.broadcasting import minus_vector
+from onnx_systemds.operators.support.selection_products import minus_vector
 
 shape_rule("Binarizer", "Imputer", domain=ML)(same_dims)
 batch_rule("Binarizer", "Imputer", "Normalizer", "Scaler", domain=ML)(mixes_all_but_first)

@@ -14,7 +14,7 @@ from onnx_systemds.model import protos
 from onnx_systemds.model.ir import ML, Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
-from onnx_systemds.operators.support.broadcasting import gather_rows_text
+from onnx_systemds.operators.support.selection_products import gather_rows_text
 
 LONGEST_RUN = 16  # entries of a table without gaps for each of its keys
 

@@ -14,17 +14,8 @@ from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import Form
-from onnx_systemds.operators.support.broadcasting import (
-    COLUMN,
-    FULL,
-    ROW,
-    SINGLE,
-    Operand,
-    Operands,
-    minus_vector,
-    repeated_column,
-    repeated_row,
-)
+from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands
+from onnx_systemds.operators.support.selection_products import minus_vector, repeated_column, repeated_row
 
 OPERANDS_TOGETHER = 16  # that one expression combines: parsers go down into each, the engine's on a small stack
 IMAGE_RANK = 4  # of tensors large enough for the fastest operation to be written rather than the plainest

@@ -241,7 +241,7 @@ def _weight(node: NodeView, filters: Filters, layer: Layer) -> tuple[Sequence[st
         return [], node.constant_matrix(spread.reshape(layer.filters, -1), "weight")
     view = View(layer.filters, layer.planes * product(window.kernel))
     image = inflated(node, Image(filters.read(view), view, lead=lead, sizes=window.kernel), window.dilations)
-    image = image.turned(node, View(layer.filters, layer.planes * product(window.extents))).bound(node, "weight")
+    image = image.reshaped(node, View(layer.filters, layer.planes * product(window.extents))).bound(node, "weight")
     return image.before, image.text
 
 

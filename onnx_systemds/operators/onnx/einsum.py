@@ -15,10 +15,10 @@ from onnx_systemds.inference.registry import generator, gradient, integer_rule, 
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
-from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import summed
 from onnx_systemds.operators.support.movement import Moved, Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product, single_product
+from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
 
 Labels = tuple[str, ...]  # letters; the axes of an ellipsis are "0", "1" ... counted from the last one
 

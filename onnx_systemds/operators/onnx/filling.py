@@ -32,9 +32,10 @@ from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, N
 from onnx_systemds.operators.onnx.casting import round_text
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all
-from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.empty_outputs import empty
 from onnx_systemds.operators.support.integer_rules import computed, moved_beside_zeros, read
-from onnx_systemds.operators.support.movement import Moved, empty, permuted
+from onnx_systemds.operators.support.movement import Moved, permuted
+from onnx_systemds.operators.support.selection_products import is_finite
 from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("OneHot", "Shape", "Size")

@@ -25,9 +25,9 @@ from onnx_systemds.inference.values import Elements
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view, unknown_size
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
-from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.empty_outputs import empty, unless_empty, where_elements
 from onnx_systemds.operators.support.integer_rules import moved
-from onnx_systemds.operators.support.movement import empty, unless_empty, where_elements
+from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
 fold("Gather")(by_reference)

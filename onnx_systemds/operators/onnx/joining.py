@@ -28,9 +28,10 @@ from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, N
 from onnx_systemds.operators.api.layout import along_axis
 from onnx_systemds.operators.onnx.selecting import Steps, part_of_axis
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
-from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text
+from onnx_systemds.operators.support.empty_outputs import empty
 from onnx_systemds.operators.support.integer_rules import moved
-from onnx_systemds.operators.support.movement import empty
+from onnx_systemds.operators.support.selection_products import is_finite
 from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("Concat", "Expand", "Split", "Tile")

@@ -17,10 +17,12 @@ from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, N
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
-from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
+from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text
+from onnx_systemds.operators.support.empty_outputs import unless_empty
 from onnx_systemds.operators.support.integer_rules import summed
-from onnx_systemds.operators.support.movement import Source, input_source, unless_empty
+from onnx_systemds.operators.support.movement import Source, input_source
 from onnx_systemds.operators.support.products import batch_product, single_product
+from onnx_systemds.operators.support.selection_products import is_finite, repeated_row
 
 batch_rule("MatMul")(mixes_in_product)
 

@@ -17,7 +17,8 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_at_axis, mixes_from_axis
-from onnx_systemds.operators.support.broadcasting import expand_text, is_finite
+from onnx_systemds.operators.support.broadcasting import expand_text
+from onnx_systemds.operators.support.selection_products import is_finite
 
 batch_rule("GroupNormalization", "InstanceNormalization", "LRN")(mixes_all_but_first)
 batch_rule("LayerNormalization", "RMSNormalization")(mixes_from_axis)

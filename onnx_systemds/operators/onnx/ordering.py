@@ -17,9 +17,9 @@ from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
-from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.empty_outputs import unless_empty
 from onnx_systemds.operators.support.integer_rules import chosen, computed, moved, read, span_of_many_factors
-from onnx_systemds.operators.support.movement import unless_empty
+from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
 
 takes_text("ReverseSequence", "Unique")
 shape_rule("CumSum", "CumProd", "ReverseSequence")(same_dims)

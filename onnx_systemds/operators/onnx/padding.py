@@ -22,7 +22,6 @@ from onnx_systemds.inference.registry import batch_rule, generator, gradient, in
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.selecting import Steps
-from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.integer_rules import moved_beside_zeros
 from onnx_systemds.operators.support.movement import (
     Amounts,
@@ -34,6 +33,7 @@ from onnx_systemds.operators.support.movement import (
     padded_from_inside,
     positive_parts,
 )
+from onnx_systemds.operators.support.selection_products import is_finite
 
 takes_text("CenterCropPad", "Pad")
 integer_rule("CenterCropPad")(moved_beside_zeros)

@@ -122,7 +122,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
     check_parts(kernel, f"a dilated window along spatial axis {axis}")
     span = (outputs - 1) * stride + 1
     spans = [f"{node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}" for tap in range(kernel)]
-    whole = image.turned(node, view).bound(node, "whole")
+    whole = image.reshaped(node, view).bound(node, "whole")
     slices, before = [f"{whole.text}[, {taken}]" for taken in spans], [*whole.before]
     if builtin == "max_pool":
         text = slices[0]
@@ -183,8 +183,9 @@ def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[Se
         extra = tuple(after - declared for after, declared in zip(window.after, window.declared_after))
         image = padded(node, image, (0,) * window.rank, extra)
         window = window.without_padding()
-    image = pooled(node, image, window, "avg_pool").turned(node, View(1, product(window.outputs))).bound(node, "share")
-    return image.before, image.text
+    shares = pooled(node, image, window, "avg_pool").reshaped(node, View(1, product(window.outputs)))
+    shares = shares.bound(node, "share")
+    return shares.before, shares.text
 
 
 def _ones(node: NodeView, window: Windows) -> Image:

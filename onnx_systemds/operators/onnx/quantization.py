@@ -15,8 +15,9 @@ from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS, NO_NAN
 from onnx_systemds.operators.onnx.combining import as_matrix, finish, increased, infix
 from onnx_systemds.operators.onnx.requantizing import applied
-from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, SINGLE, Operand, Operands, is_finite, operands
+from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, SINGLE, Operand, Operands, operands
 from onnx_systemds.operators.support.movement import gathered, input_source
+from onnx_systemds.operators.support.selection_products import is_finite
 
 
 def _dtype_attribute(node: NodeFacts, name: str) -> str | None:

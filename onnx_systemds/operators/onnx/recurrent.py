@@ -14,9 +14,9 @@ from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.recurrent_steps import GATES, Variant, activations_of, is_linear_before_reset
-from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
-from onnx_systemds.operators.support.movement import empty
+from onnx_systemds.operators.support.empty_outputs import empty
 from onnx_systemds.operators.support.products import single_product
+from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
 
 _X, _W, _R, _B, _LENS, _H, _C, _P = range(8)
 # Two threads for two directions cost 5 ms to start: from here on (known sizes) they gain more.

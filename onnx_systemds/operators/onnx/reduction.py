@@ -28,8 +28,8 @@ from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, N
 from onnx_systemds.operators.onnx.combining import extreme, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
+from onnx_systemds.operators.support.empty_outputs import where_elements
 from onnx_systemds.operators.support.integer_rules import chosen, computed, span_of_many_factors, summed
-from onnx_systemds.operators.support.movement import where_elements
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
            "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)

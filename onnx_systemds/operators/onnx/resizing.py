@@ -22,7 +22,7 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.onnx.interpolation import Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_other_inputs
-from onnx_systemds.operators.support.broadcasting import is_finite, repeated_row
+from onnx_systemds.operators.support.selection_products import is_finite, repeated_row
 
 batch_rule("Upsample")(mixes_other_inputs)
 

@@ -14,8 +14,8 @@ from onnx_systemds.limits import check_table
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.indexing import along_axes, size_row
-from onnx_systemds.operators.support.broadcasting import gather_rows_text
-from onnx_systemds.operators.support.movement import unless_empty
+from onnx_systemds.operators.support.empty_outputs import unless_empty
+from onnx_systemds.operators.support.selection_products import gather_rows_text
 
 # --- AffineGrid ------------------------------------------------------------------------------------------------
 

@@ -12,13 +12,13 @@ from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, may_be_zero
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import AlongAxis, along_axis, around
-from onnx_systemds.operators.support.broadcasting import (
+from onnx_systemds.operators.support.movement import ascending_runs
+from onnx_systemds.operators.support.selection_products import (
     gather_rows_text,
     is_finite,
     sparse_padding,
     sparse_row_padding,
 )
-from onnx_systemds.operators.support.movement import ascending_runs
 
 MOST_RUNS = 8  # pieces of a selection that are written out as slices
 

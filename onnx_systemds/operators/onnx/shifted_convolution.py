@@ -42,7 +42,7 @@ def _padded_planes(node: NodeView, x: Source, layer: Layer) -> tuple[list[str], 
     window, rows = layer.window, layer.batch * layer.channels
     view = View(rows, product(window.sizes))
     image = padded(node, Image(x(view), view, lead=rows, sizes=window.sizes), window.before, window.after)
-    image = image.turned(node, View(rows, product(image.sizes)))
+    image = image.reshaped(node, View(rows, product(image.sizes)))
     if not is_name(image.text):
         image = image.bound(node, "planes")
     return [*image.before], image.text, image.sizes[1]

@@ -11,7 +11,7 @@ from onnx_systemds.operators.api import Backward, Fragment, NodeView, View, spli
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_from_axis
-from onnx_systemds.operators.support.broadcasting import minus_vector
+from onnx_systemds.operators.support.selection_products import minus_vector
 
 # before opset 13 all axes from the attribute on are one
 batch_rule("Softmax", "LogSoftmax", "Hardmax")(mixes_from_axis)

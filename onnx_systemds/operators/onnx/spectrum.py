@@ -22,7 +22,8 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
-from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted, unless_empty
+from onnx_systemds.operators.support.empty_outputs import unless_empty
+from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted
 
 # --- DFT ---------------------------------------------------------------------------------------------------------
 

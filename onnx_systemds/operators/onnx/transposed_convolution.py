@@ -163,7 +163,7 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
     if content is not None:
         return [], node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
     image = inflated(node, Image(node.view("W", view), view, lead=channels * lead, sizes=kernel), steps)
-    image = image.turned(node, View(channels, lead * product(extents))).bound(node, "weight")
+    image = image.reshaped(node, View(channels, lead * product(extents))).bound(node, "weight")
     return image.before, image.text
 
 

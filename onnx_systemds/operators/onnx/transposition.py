@@ -22,9 +22,9 @@ from onnx_systemds.inference.values import Elements
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_nothing
-from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.movement import input_source, merged, permuted
+from onnx_systemds.operators.support.selection_products import is_finite
 
 takes_text("DepthToSpace", "SpaceToDepth", "Transpose")
 batch_rule("Transpose")(mixes_nothing)

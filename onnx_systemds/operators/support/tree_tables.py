@@ -20,8 +20,8 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.support.broadcasting import sparse_padding
 from onnx_systemds.operators.support.ensembles import EQ, GTE, LEAF, LEQ, LT, MEMBER, NEQ, Ensemble
+from onnx_systemds.operators.support.selection_products import sparse_padding
 
 LARGEST = float(np.finfo(np.float64).max)
 

@@ -231,7 +231,7 @@ def cropped(node: NodeView, image: Image, before: Dims, sizes: Dims) -> Image:
             continue
         rows, suffix = image.around(axis)
         first, last = node.dim(before[axis] * suffix + 1), node.dim((before[axis] + sizes[axis]) * suffix)
-        whole = image.turned(node, View(rows, image.sizes[axis] * suffix)).bound(node, "whole")
+        whole = image.reshaped(node, View(rows, image.sizes[axis] * suffix)).bound(node, "whole")
         image = whole.resized(f"{whole.text}[, {first}:{last}]", axis, sizes[axis]).bound(node, "cut")
     return image
 
@@ -260,7 +260,7 @@ def shape_list(node: NodeView, sizes: Sequence[Dim]) -> str:
 
 def every_nth(node: NodeView, image: Image, strides: Sequence[int]) -> Image:
     """The elements at multiples of the strides of two spatial axes."""
-    image = image.turned(node, View(image.lead, product(image.sizes)))
+    image = image.reshaped(node, View(image.lead, product(image.sizes)))
     if all(stride == 1 for stride in strides):
         return image
     sizes: Dims = tuple((size - 1) // stride + 1 for size, stride in zip(image.sizes, strides))
