@@ -14,7 +14,7 @@ _BLOCK_LINES = re.compile(r"lines (\d+) (?:and|to) (\d+)|\(lines (\d+)-(\d+)\)")
 _CALL_OF_OTHER_FILE = re.compile(r"error executing function (?!\.defaultNS::)")
 _JAVA_NAME_BEFORE_MESSAGE = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _REFUSED_INDEX = re.compile(r"table \(one of the value <= zero\)|w/ zeros for rexpand|values for matrix indexing")
-_INDEX_HINT = "an index is out of range: scripts leave it to SystemDS to refuse one"
+_INDEX_HINT = "an index is out of range"
 _SYNTAX_HINT = "the fault may stand on the line before: SystemDS reports the place where it could not go on"
 
 
