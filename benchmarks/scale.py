@@ -1,6 +1,6 @@
-"""`score.dml` and `onnx-systemds score` on many rows: ``python -m benchmarks.scale memory|speed|jobs|sites|files``.
+"""The program of `--score` and `onnx-systemds score`: ``python -m benchmarks.scale memory|speed|jobs|sites|files``.
 
-Programs run as people run them, by java or spark-submit, on rows in the engine's binary format or in csv, which take up
+Programs run as people run them, by java or spark-submit, on many rows in the binary format or in csv, which take up
 to 2 GB of the temporary folder. Results are compared with onnxruntime's. `--places`, `--models` and `--rows` choose.
 """
 
@@ -27,13 +27,14 @@ from onnx_systemds import import_model
 from onnx_systemds.engine.launcher import find_class_path, find_java
 from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
 from onnx_systemds.engine.spark_submit import SparkOptions, build_submission, find_spark_submit
-from onnx_systemds.importing.score_program import PROGRAM, file_arguments, score_text
+from onnx_systemds.importing.score_program import file_arguments, program_name, score_text
 
 ROWS = {"mlp": 2_000_000, "lightgbm": 2_000_000, "xgboost": 2_000_000, "cnn": 60_000}
 MASTERS = {"spark": "local[2]", "cluster": "local-cluster[2,1,2048]"}
 PLACES = ("local", *MASTERS)
 HEAP = "2g"
 SITES = 2
+_PROGRAM = program_name("model")
 _SCORED = re.compile(r"^scored (\d+) rows in ([\d.E]+) s$", re.MULTILINE)
 _SPEED = re.compile(r"([\d,]+) rows/s")
 
@@ -67,7 +68,7 @@ def prepared(name: str, rows: int, folder: Path) -> Iterator[Case]:
         here, model = Path(inner), _model(name)
         script = import_model(model)
         script.save(here / "model.dml")
-        (here / PROGRAM).write_text(score_text(script, "model"), encoding="utf-8")
+        (here / _PROGRAM).write_text(score_text(script, "model"), encoding="utf-8")
         array = rows_of(model, rows, here / "rows.npy")
         (reads,), (writes,) = file_arguments(script)
         yield Case(model, here, array, reads, writes)
@@ -103,7 +104,7 @@ def _command(
     """The command that runs the program, its folder, and its environment."""
     if place == "local":
         words = [f"{name}={value}" for name, value in arguments.items()]
-        command = [*_java(heap), "-f", PROGRAM, "-exec", "singlenode", "-nvargs", *words]
+        command = [*_java(heap), "-f", _PROGRAM, "-exec", "singlenode", "-nvargs", *words]
         return command, case.folder, {}
     (case.folder / "systemds.xml").write_text(f"<root><sysds.scratch>{case.folder / 'scratch'}</sysds.scratch></root>")
     submit = find_spark_submit()
@@ -111,7 +112,7 @@ def _command(
     settings = {"spark.driver.memory": heap, "spark.executor.memory": heap, "spark.ui.enabled": "false",
                 "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{events}"}
     options = SparkOptions(MASTERS[place], settings)
-    command = build_submission(submit, jar, case.folder / PROGRAM, {**arguments, "place": "spark"}, options)
+    command = build_submission(submit, jar, case.folder / _PROGRAM, {**arguments, "place": "spark"}, options)
     return command, case.folder, {"SPARK_HOME": str(submit.parent.parent)}
 
 
@@ -190,7 +191,7 @@ def sites(arguments: argparse.Namespace, folder: Path) -> None:
     for name in arguments.models:
         with prepared(name, arguments.rows or ROWS[name] // 10, folder) as case, \
                 counted_sites(case.folder, _java(HEAP), SITES) as workers:
-            text = (case.folder / PROGRAM).read_text()
+            text = (case.folder / _PROGRAM).read_text()
             parts = np.array_split(case.rows, SITES)
             addresses, ranges, start = [], [], 0
             for worker, part in zip(workers, parts):
@@ -200,7 +201,7 @@ def sites(arguments: argparse.Namespace, folder: Path) -> None:
                 ranges += [f"list({start}, 0)", f"list({start + len(part)}, {part.shape[1]})"]
                 start += len(part)
             here = f"federated(addresses=list({', '.join(addresses)}), ranges=list({', '.join(ranges)}))"
-            (case.folder / PROGRAM).write_text(re.sub(r"= read\(.*", f"= {here}", text))
+            (case.folder / _PROGRAM).write_text(re.sub(r"= read\(.*", f"= {here}", text))
             result = scored(case, "local", given={"format": "federated"})
             results = 8 * expected(case.model, case.rows[:1]).size * len(case.rows)
             sent, received = (sum(getattr(worker, kind) for worker in workers) for kind in ("received", "sent"))
@@ -209,8 +210,8 @@ def sites(arguments: argparse.Namespace, folder: Path) -> None:
 
 
 def files(arguments: argparse.Namespace, folder: Path) -> None:
-    """`onnx-systemds score` on csv files, against `score.dml` on the same ones."""
-    line("model", "rows", "csv GB", "score peak GB", "score rows/s", "score.dml rows/s", "ratio", "difference")
+    """`onnx-systemds score` on csv files, against the program on the same ones."""
+    line("model", "rows", "csv GB", "score peak GB", "score rows/s", "program rows/s", "ratio", "difference")
     for name in arguments.models:
         for rows in (1_000_000, 2_000_000) if arguments.rows is None else (arguments.rows,):
             with prepared(name, rows, folder) as case:
@@ -236,7 +237,7 @@ def files(arguments: argparse.Namespace, folder: Path) -> None:
 def _program_speed(case: Case, source: Path, heap: str) -> float:
     """Rows per second of the program on a csv file."""
     words = ["header=TRUE", f"{case.reads}={source}", f"{case.writes}={case.folder / 'program.csv'}"]
-    command = [*_java(heap), "-f", PROGRAM, "-exec", "singlenode", "-nvargs", *words]
+    command = [*_java(heap), "-f", _PROGRAM, "-exec", "singlenode", "-nvargs", *words]
     ended = watched(command, case.folder)
     found = _SCORED.search(ended.output)
     if found is None:

@@ -11,7 +11,7 @@ import onnxruntime
 
 from onnx_systemds import import_model
 from onnx_systemds.importing.coded_texts import with_coded_texts
-from onnx_systemds.importing.score_program import file_arguments, score_text
+from onnx_systemds.importing.score_program import file_arguments, program_name, score_text
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.load import load_model
@@ -20,11 +20,11 @@ from onnx_systemds.runtime.row_blocks import common_rows
 Tensors = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
-def converted(path: Path, folder: Path, name: str = "model", program: str = "score.dml") -> Script:
+def converted(path: Path, folder: Path, name: str = "model") -> Script:
     """The script of a model, saved as ``<name>.dml`` with its program beside it."""
     script = with_coded_texts(import_model(path, function_name="f", types=common_rows(load_model(path))))
     script.save(folder / f"{name}.dml")
-    (folder / program).write_text(score_text(script, name, program), encoding="utf-8")
+    (folder / program_name(name)).write_text(score_text(script, name), encoding="utf-8")
     return script
 
 

@@ -132,7 +132,7 @@ def score_program(folder: Path) -> str:
     """The program that scores files with the README's model."""
     run_python(example("model"), folder)
     run_python("from onnx_systemds.cli.commands import main; main(['mlp.onnx', '-o', 'mlp.dml', '--score'])", folder)
-    return (folder / "score.dml").read_text(encoding="utf-8")
+    return (folder / "mlp_score.dml").read_text(encoding="utf-8")
 
 
 def plan(folder: Path) -> str:

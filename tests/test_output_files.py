@@ -174,8 +174,8 @@ def test_what_is_read_is_not_overwritten(
 
 
 @pytest.mark.parametrize("words", [
-    ("m.onnx", "-o", "x.dml", "--map", "./x.dml"), ("m.onnx", "-o", "score.dml", "--score"),
-    ("m.onnx", "-o", "x.dml", "--score", "--map", "score.dml"), ("m.onnx", "-o", "link.dml", "--map", "x.dml"),
+    ("m.onnx", "-o", "x.dml", "--map", "./x.dml"), ("m.onnx", "-o", "m.dml", "--score", "--map", "./m_score.dml"),
+    ("m.onnx", "-o", "x.dml", "--score", "--map", "x_score.dml"), ("m.onnx", "-o", "link.dml", "--map", "x.dml"),
     ("s.dml", "-o", "x.onnx", "--map", "x.onnx"), ("s.dml", "-o", "x.onnx", "--map", "x.onnx.data"),
 ])
 def test_two_outputs_are_two_files(tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,8 +199,8 @@ def test_a_report_spares_the_weights_of_the_model(tmp_path: Path) -> None:
 def test_a_program_that_scores_has_no_place_beside_a_device(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     for target in ("-", "/dev/null"):
-        refused(invoke(model, "-o", target, "--weights", "inline", "--score"), "score.dml cannot be written beside a stream", "name a file by -o")
-    assert not Path("/dev/score.dml").exists()
+        refused(invoke(model, "-o", target, "--weights", "inline", "--score"), "--score writes no program beside a stream", "name a file by -o")
+    assert not Path("/dev/null_score.dml").exists()
 
 
 def test_a_link_keeps_leading_where_it_does(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.convert import typed_model
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.plan import PLACES, plan_of
-from onnx_systemds.importing.score_program import PROGRAM, check_program, score_text
+from onnx_systemds.importing.score_program import check_program, program_name, score_text
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows
 from onnx_systemds.stages import Stages
@@ -112,7 +112,7 @@ def main() -> None:
 @click.option("-o", "--output", type=FILE, callback=or_standard_output,
               help="The script to write; - is standard output [default: beside the model].")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print what was written.")
-@click.option("--score", "scored", is_flag=True, help="Also write score.dml, a program that scores files.")
+@click.option("--score", "scored", is_flag=True, help="Also write <name>_score.dml, a program that scores files.")
 @click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
               help="Write which lines of the script belong to each node of the model.")
 @conversion_options
@@ -126,9 +126,9 @@ def convert(
         stages = Stages()
         loaded = read_model(model, given, stages)
         target = output or model.with_suffix(".dml")
-        program_file = target.with_name(PROGRAM) if scored else None
+        program_file = target.with_name(program_name(target.stem)) if scored else None
         if program_file is not None and is_stream(target):
-            raise TranspileError("score.dml cannot be written beside a stream", target, "name a file by -o")
+            raise TranspileError("--score writes no program beside a stream", target, "name a file by -o")
         targets = [path for path in (target, program_file, map_file) if path is not None]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
         if program_file is not None:
@@ -147,7 +147,7 @@ def convert(
             for line in success_lines(script.interface, model, target):
                 say(line, err=True)
             if program_file is not None:
-                say(f"  {PROGRAM} scores files with it: how, is in its first lines", err=True)
+                say(f"  {program_file.name} scores files with it: how, is in its first lines", err=True)
 
 
 @main.command(short_help="Run MODEL.onnx on the embedded SystemDS.")
@@ -221,7 +221,8 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 @partial(with_options, options=GIVEN_OPTIONS)
 @plugin_options
 @click.option("--plan", type=click.Choice(PLACES),
-              help="Instead show where score.dml would compute each operator; --dim gives the number of rows.")
+              help="Instead show where the program of --score would compute each operator; --dim gives the number of "
+                   "rows.")
 @click.option("--graph", "picture", type=FILE, metavar="FILE",
               help="Write the graph with all inferred types to a .txt, .svg or .html file.")
 @json_option

@@ -1,4 +1,4 @@
-"""The plan of ``score.dml``: where it would compute each node of a model.
+"""The plan of the program that scores files: where it would compute each node of a model.
 
 What can be tasks, blocks and sites, and how many rows a block has, `score_program` decides; which functions a node
 calls the script tells.

@@ -16,7 +16,7 @@ from onnx_systemds.files import part_files, replacing
 from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.coded_texts import has_texts
 from onnx_systemds.importing.interface import Port
-from onnx_systemds.importing.score_program import PROGRAM, file_arguments, obstacle_to_spark, score_text
+from onnx_systemds.importing.score_program import file_arguments, obstacle_to_spark, program_name, score_text
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, restored, tensor_of
@@ -39,7 +39,7 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
     if has_texts(script):
         raise UnsupportedCase(
             "rows go to Spark as numbers from here, and the model has texts",
-            hint="convert with --score writes score.dml, which scores texts on Spark; --engine local scores them here",
+            hint="convert with --score writes a program that scores texts on Spark; --engine local scores them here",
         )
     assert script.batch is not None
     rows.can_cut(script.batch)  # raises where sizes are not those that the model declares
@@ -49,7 +49,7 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
             replacing(target) as stream:
         folder = Path(name).absolute()
         script.save(folder / f"{_NAME}.dml")
-        (folder / PROGRAM).write_text(text, encoding="utf-8")
+        (folder / program_name(_NAME)).write_text(text, encoding="utf-8")
         read, written = file_arguments(script)
         sources = {each: folder / "in" / f"{number}.csv" for number, each in enumerate(read)}
         results = {each: folder / "out" / f"{number}.csv" for number, each in enumerate(written)}
@@ -58,7 +58,7 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
         arguments = {each: str(path) for each, path in (*sources.items(), *results.items())} | {"place": "spark"}
         if wanted is not None:
             arguments["rows"] = str(wanted)
-        scored = submit_program(folder / PROGRAM, arguments, options)
+        scored = submit_program(folder / program_name(_NAME), arguments, options)
         if scored != total:
             raise EngineError(f"spark-submit scored {scored} rows, there are {total}")
         writer = WRITERS[target.suffix.lower()](stream, target, {port.name: 0 for port in script.outputs})

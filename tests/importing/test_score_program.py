@@ -35,7 +35,7 @@ def test_all_rows_in_one_call(tmp_path: Path) -> None:
     path = MODELS / "generated" / "xgb_wine.onnx"
     script, feeds = converted(path, tmp_path), stored_rows(path, ROWS)
     arguments = {**written(script, feeds, tmp_path), **targets(script), "place": "whole"}
-    run_dml((tmp_path / "score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
+    run_dml((tmp_path / "model_score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
     _assert_as_expected(script, path, feeds, tmp_path)
 
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_tasks_is_told(tmp_path: Path) -> None:
     script = converted(path, tmp_path)
     arguments = {**written(script, stored_rows(path, ROWS), tmp_path), **targets(script), "place": "spark"}
     with pytest.raises(AssertionError, match="one call has all rows"):
-        run_dml((tmp_path / "score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
+        run_dml((tmp_path / "model_score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
 
 
 @pytest.mark.engine
@@ -257,9 +257,9 @@ def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) ->
                               [helper.make_tensor_value_info("C", 1, ["b", 2])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (tmp_path / "neg.onnx").write_bytes(model.SerializeToString())
-    program, call = tmp_path / "score.dml", [str(tmp_path / "neg.onnx"), "--score"]
+    program, call = tmp_path / "neg_score.dml", [str(tmp_path / "neg.onnx"), "--score"]
     result = invoke(*call)
-    assert result.exit_code == 0 and "\n  score.dml scores files with it" in result.stderr
+    assert result.exit_code == 0 and "\n  neg_score.dml scores files with it" in result.stderr
     first = program.read_text(encoding="utf-8")
     assert 'source("neg.dml")' in first
     assert invoke(*call).exit_code == 0
@@ -268,8 +268,9 @@ def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) ->
     refused = invoke(*call)
     assert refused.exit_code == 1 and "--score did not write it" in refused.output
     assert program.read_text(encoding="utf-8") == "# my own\n" and not (tmp_path / "neg.dml").exists()
-    named = invoke(tmp_path / "neg.onnx", "-o", program, "--score")
-    assert named.exit_code == 1 and program.read_text(encoding="utf-8") == "# my own\n"
+    named = invoke(*call, "-o", tmp_path / "two.dml")
+    assert named.exit_code == 0 and 'source("two.dml")' in (tmp_path / "two_score.dml").read_text(encoding="utf-8")
+    assert program.read_text(encoding="utf-8") == "# my own\n"
 
 
 def _saved(

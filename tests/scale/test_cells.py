@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.importing.plan import plan_of
+from onnx_systemds.importing.score_program import program_name
 from onnx_systemds.model.load import load_model
 from onnx_systemds.runtime.row_blocks import common_rows
 from onnx_systemds.verifying.comparing import compare_tensors
@@ -51,8 +52,8 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_cell(family: str, opened: Opened) -> None:
     assert MODELS is not None
     place, name = opened.place, FAMILIES[family].replace(".", "_")
-    path, program = MODELS / "generated" / f"{FAMILIES[family]}.onnx", f"score_{name}.dml"
-    script, feeds = converted(path, place.folder, name, program), stored_rows(path, ROWS)
+    path, program = MODELS / "generated" / f"{FAMILIES[family]}.onnx", program_name(name)
+    script, feeds = converted(path, place.folder, name), stored_rows(path, ROWS)
     outputs, options = targets(script, f"{name}_"), ["-stats", "-explain", "runtime"]
     arguments = {**outputs, **({} if family == IN_ONE_CALL else {"rows": "40"})}
     if place.name in ("local[2]", "local-cluster"):
