@@ -32,9 +32,9 @@ def _rewritten(graph: Graph, rewrite: Rewrite, notes: Notes) -> Graph:
                 notes.left(rewrite.name, node, found)
             elif found is not None:
                 joined, values = found
-                gone = [_position(editor, value) for value in values]
-                editor.put(position, joined, gone)
-                notes.fired(rewrite.name, node, f"with {len(gone)} nodes before it")
+                removed = [_position(editor, value) for value in values]
+                editor.put(position, joined, removed)
+                notes.fired(rewrite.name, node, f"with {len(removed)} nodes before it")
         except Exception as error:
             place = f"rewrite {quoted(rewrite.name)}, node {quoted(node.name or f'#{position}')}"
             if isinstance(error, TranspileError):
@@ -50,7 +50,7 @@ def _position(editor: GraphEditor, value: str) -> int:
     made = editor.made_for(value)
     if made is None:
         raise PluginError(f"the value {quoted(value)} cannot go: other nodes read it, or no node makes it")
-    return made[0]
+    return made.position
 
 
 def _check(graph: Graph, rewrite: Rewrite) -> None:

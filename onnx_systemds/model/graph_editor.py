@@ -7,12 +7,19 @@ import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onnx_systemds.model.ir import Array, Graph, Node
 from onnx_systemds.model.walk import names_read
+
+
+class Producer(NamedTuple):
+    """The node that makes a value, and its position."""
+
+    position: int
+    node: Node
 
 
 class GraphEditor:
@@ -26,11 +33,11 @@ class GraphEditor:
         self._uses.update(output.name for output in graph.outputs)
         self._producer = {name: position for position, node in enumerate(graph.nodes) for name in node.outputs if name}
 
-    def made_for(self, name: str, readers: int = 1) -> tuple[int, Node] | None:
-        """Position of the node that makes a value for one other node (or so many) alone, and the node."""
+    def made_for(self, name: str, readers: int = 1) -> Producer | None:
+        """What makes a value for one other node (or so many) alone."""
         position = self._producer.get(name)
         node = None if position is None or self._uses[name] != readers else self.nodes[position]
-        return None if position is None or node is None else (position, node)
+        return None if position is None or node is None else Producer(position, node)
 
     def producer(self, name: str) -> Node | None:
         """The node that makes a value, whoever reads it."""
@@ -41,9 +48,9 @@ class GraphEditor:
         """Whether a value is read more than once, or is also an output."""
         return self._uses[name] > 1
 
-    def put(self, position: int, node: Node, gone: Iterable[int]) -> None:
+    def put(self, position: int, node: Node, removed: Iterable[int]) -> None:
         """Put a node in the place of another, while the nodes at other positions go."""
-        for other in gone:
+        for other in removed:
             self.nodes[other] = None
         self.nodes[position] = node
 
@@ -83,9 +90,9 @@ def narrowed(weights: Array, dtype: np.dtype[Any]) -> Array | None:
     """Weights in a narrower type; None where one loses more than the largest of its row in the first axis may."""
     with np.errstate(all="ignore"):
         held = weights.astype(dtype)
-        lost = np.abs(held - weights).reshape(len(weights), -1).max(1, initial=0)
+        errors = np.abs(held - weights).reshape(len(weights), -1).max(1, initial=0)
         most = np.finfo(dtype).eps * np.abs(weights).reshape(len(weights), -1).max(1, initial=0)
-    return held if np.all(lost <= most) else None
+    return held if np.all(errors <= most) else None
 
 
 PRODUCTS = (("", "Mul"), ("", "Div"))
@@ -103,7 +110,7 @@ class Product:
     number: float = 1.0
     tolerance: float = 0.0
     factors: list[str] = field(default_factory=list)
-    gone: list[int] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
 
     def take(self, node: Node) -> None:
         """Multiply by what a Mul or a Div gives; by NaN, which nobody looks for, where the divisor is no number."""
@@ -123,19 +130,19 @@ class Product:
         if number is not None:
             self.number *= number
             self.tolerance = self.editor.tolerance(name)
-        elif made is not None and made[1].identity in PRODUCTS and len(self.gone) < _MOST_STEPS:
-            self.gone.append(made[0])
-            self.take(made[1])
+        elif made is not None and made.node.identity in PRODUCTS and len(self.removed) < _MOST_STEPS:
+            self.removed.append(made.position)
+            self.take(made.node)
         else:
             self.factors.append(name)
 
     def step(self, name: str, op_type: str) -> Node | None:
         """The node of that operator that makes a value for one other node alone, which goes."""
         made = self.editor.made_for(name)
-        if made is None or made[1].identity != ("", op_type):
+        if made is None or made.node.identity != ("", op_type):
             return None
-        self.gone.append(made[0])
-        return made[1]
+        self.removed.append(made.position)
+        return made.node
 
     def pairs(self, number: float) -> tuple[list[str], ...]:
         """The two factors in both orders, where it is such a number times them."""
@@ -155,7 +162,7 @@ class Product:
         """A value as a number times other values; the nodes that multiply them go."""
         inner = Product(self.editor)
         inner.take_value(name)
-        self.gone += inner.gone
+        self.removed += inner.removed
         return inner.number, inner.factors
 
 

@@ -47,6 +47,39 @@ class Functions:
     weights_apart: bool
 
 
+def input_variables(script: Script) -> list[str]:
+    """The variables of a main program that hold inputs of the script and its weights."""
+    inputs = [name for place, port in enumerate(script.inputs) for name in _variables(port, f"in{place}")]
+    return inputs + weight_variables(script)
+
+
+def weight_variables(script: Script) -> list[str]:
+    """The variables of a main program that hold the weights, in their order."""
+    return [f"weight{place}" for place, _ in enumerate(script.weights)]
+
+
+def output_variables(script: Script) -> list[str]:
+    """The variables of a main program that hold the outputs of the script, and then its `Script.returned`."""
+    outputs = [name for place, port in enumerate(script.outputs) for name in _variables(port, f"out{place}")]
+    return outputs + [f"out{place}" for place, _ in enumerate(script.returned, len(script.outputs))]
+
+
+def _variables(port: Port, name: str) -> list[str]:
+    return list_transfer.variables(port, name) if port.is_list else [name]
+
+
+def result_shapes(script: Script, sizes: Sizes) -> dict[str, tuple[int, int]]:
+    """Rows and columns of the outputs, where the sizes of inputs tell them."""
+    shapes: dict[str, tuple[int, int]] = {}
+    for position, port in enumerate(script.outputs):
+        if port.kind != "tensor" or port.dtype == "string":
+            continue
+        rows, cols = (dim.substitute(dim.product(dims), sizes) for dims in (port.dims[:1], port.dims[1:]))
+        if isinstance(rows, int) and isinstance(cols, int):
+            shapes[f"out{position}"] = (rows, cols)
+    return shapes
+
+
 def functions_of(script: Script) -> Functions:
     """The functions of a script; the main function takes weights and constants as single arguments if possible.
 
@@ -152,8 +185,8 @@ def program_of(
         name = f"size{position}"
         lines.append(f'{name} = read("./{name}", rows=1, cols=1)')
         arguments.append(f"as.integer(as.scalar({name}))")
-    lines += [_weight_reading(script, place, f"weight{place}") for place, _ in enumerate(script.weights)]
-    given = [f"weight{place}" for place, _ in enumerate(script.weights)]
+    given = weight_variables(script)
+    lines += [_weight_reading(script, place, name) for place, name in enumerate(given)]
     for place, (rows, cols) in enumerate((constants or {}).values()):
         lines.append(f'constant{place} = read("./constant{place}", rows={rows}, cols={cols})')
         given.append(f"constant{place}")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,13 +32,30 @@ from onnx_systemds.runtime.boundary_tensors import (
     restored,
     tensor_of,
 )
-from onnx_systemds.runtime.driver import Program, Shapes, Sizes, constants_program, program_of
+from onnx_systemds.runtime.driver import (
+    Program,
+    Shapes,
+    Sizes,
+    constants_program,
+    input_variables,
+    output_variables,
+    program_of,
+    result_shapes,
+    weight_variables,
+)
 from onnx_systemds.runtime.failures import with_failed_node
 from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
 
 LONG_CALL = 0.004
 """Seconds from which on a call is divided, and large matrices are expected; below, what that costs is more than what it
 saves."""
+
+
+class _Specialised(NamedTuple):
+    """The forms of a script for inputs of these shapes, each as a script for each part of the samples."""
+
+    shapes: dict[str, tuple[int, ...]]
+    tuner: Autotuner[Sequence[PreparedScript]]
 
 
 class ScoringFunction:
@@ -59,16 +76,12 @@ class ScoringFunction:
         ``parts``: into how many parts samples are divided then; None is one for each processor, where calls are long.
         """
         self.script = script
-        inputs = [name for i, port in enumerate(script.inputs) for name in _variables(port, f"in{i}")]
-        inputs += [f"weight{position}" for position in range(len(script.weights))]
-        outputs = [name for i, port in enumerate(script.outputs) for name in _variables(port, f"out{i}")]
-        outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
-        session = shared_session() if session is None else session
-        self._session, self._names = session, (inputs, outputs)
+        self._session = shared_session() if session is None else session
+        self._names = input_variables(script), output_variables(script)
         self._prepared = self._prepare_given()
         self._general = script.unspecialised
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
-        self._specialised: tuple[dict[str, tuple[int, ...]], Autotuner[Sequence[PreparedScript]]] | None = None
+        self._specialised: _Specialised | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._repeats, self._specialise_after = 0, specialise_after
         self._parts, self._shortest = parts, math.inf
@@ -89,15 +102,15 @@ class ScoringFunction:
             constants = {f"constant{place}": matrix for place, matrix in enumerate(computed.values())}
         names = script.constants.names if script.constants is not None else ()
         shapes = {name: (matrix.rows, matrix.cols) for name, matrix in zip(names, constants.values(), strict=True)}
-        further = [*(f"size{place}" for place, _ in enumerate(script.sizes)), *constants]
-        self._program, self._further = program_of(script, constants=shapes), further
-        prepared = self._prepare(self._program, further)
+        additional = [*(f"size{place}" for place, _ in enumerate(script.sizes)), *constants]
+        self._program, self._additional = program_of(script, constants=shapes), additional
+        prepared = self._prepare(self._program, additional)
         if once is not None:
             prepared.pin_as(once, pinned)
             prepared.pin_results(constants)
-        for place, weight in enumerate(script.weights):
-            if f"weight{place}" not in pinned:
-                prepared.pin(f"weight{place}", as_numbers(weight.array))
+        for name, weight in zip(weight_variables(script), script.weights):
+            if name not in pinned:
+                prepared.pin(name, as_numbers(weight.array))
             if weight.release is not None:
                 weight.release()
         return prepared
@@ -148,9 +161,9 @@ class ScoringFunction:
             if self._specialised is None or scripts[0] is self._prepared:
                 raise
             results = self._scored([self._prepared], matrices, tensors, sizes, timeout)  # raises what inputs cause
-            self._specialised[1].drop(scripts, [self._prepared])
+            self._specialised.tuner.drop(scripts, [self._prepared])
         else:
-            self._took(scripts, time.perf_counter() - start)
+            self._record(scripts, time.perf_counter() - start)
         return results
 
     def _scored(
@@ -167,15 +180,15 @@ class ScoringFunction:
         given = dict(matrices)
         if scripts[0] is self._prepared:
             given |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
-            return self._results(self._called_as_given(given, sizes, timeout), sizes)
+            return self._results(self._called_unspecialised(given, sizes, timeout), sizes)
         return self._results(scripts[0](given, timeout), sizes)
 
-    def _called_as_given(
+    def _called_unspecialised(
         self, given: Mapping[str, Tensor], sizes: Mapping[str, int], timeout: float | None
     ) -> dict[str, Tensor]:
         """What the script gives as it was given; an error names the node that failed."""
         inputs, outputs = self._names
-        rerun = self._rerunning(self._prepared, [*inputs, *self._further], outputs, given, timeout)
+        rerun = self._rerunning(self._prepared, [*inputs, *self._additional], outputs, given, timeout)
         with with_failed_node(self.script, self._program, sizes, rerun):
             return self._prepared(given, timeout)
 
@@ -195,11 +208,11 @@ class ScoringFunction:
 
         return rerun
 
-    def _took(self, scripts: Sequence[PreparedScript], seconds: float) -> None:
+    def _record(self, scripts: Sequence[PreparedScript], seconds: float) -> None:
         """Remember how long a call took, by which later ones are chosen."""
         self._shortest = min(self._shortest, seconds)
         if self._specialised is not None:
-            self._specialised[1].record(scripts, seconds)
+            self._specialised.tuner.record(scripts, seconds)
 
     def _in_parts(
         self, scripts: Sequence[PreparedScript], tensors: Mapping[str, Tensor], timeout: float | None
@@ -241,8 +254,8 @@ class ScoringFunction:
         for one part of the samples each.
         """
         shapes = _shapes(matrices) | {name: (size,) for name, size in sizes.items()}  # those of frames, too
-        if self._specialised is not None and self._specialised[0] == shapes:
-            return self._specialised[1].next()
+        if self._specialised is not None and self._specialised.shapes == shapes:
+            return self._specialised.tuner.next()
         if shapes != self._shapes:
             self._repeats, self._shortest, self._shapes = 0, math.inf, shapes
         self._repeats += 1
@@ -260,8 +273,8 @@ class ScoringFunction:
             undivided = _starts_threads(self.script) + (self._parts is None)
             first = self._candidates([whole], most=undivided) if undivided else []
             candidates = [*first, *self._candidates(of_parts)]
-        self._specialised = (shapes, Autotuner(candidates))
-        return self._specialised[1].next()
+        self._specialised = _Specialised(shapes, Autotuner(candidates))
+        return self._specialised.tuner.next()
 
     def _candidates(
         self, parts: Sequence[tuple[Shapes, Sizes]], most: int | None = None
@@ -295,11 +308,10 @@ class ScoringFunction:
         program = script.programs[form]
         if program is None:
             return self._prepared
-        shapes = _result_shapes(self.script, sizes)
+        shapes = result_shapes(self.script, sizes)
         inputs = {f"constant{place}": matrix for place, matrix in enumerate(script.constants.values())}
         prepared = self._prepare(program, [*inputs], shapes, single_threaded=is_part)
-        weights = [f"weight{place}" for place, _ in enumerate(self.script.weights)]
-        prepared.pin_as(self._prepared, {name: name for name in weights})  # raises when the function is closed
+        prepared.pin_as(self._prepared, {name: name for name in weight_variables(self.script)})  # raises if closed
         prepared.pin_results(inputs)
         return prepared
 
@@ -333,14 +345,14 @@ class ScoringFunction:
     def _prepare(
         self,
         program: Program,
-        further: Sequence[str] = (),
+        additional: Sequence[str] = (),
         shapes: Mapping[str, tuple[int, int]] | None = None,
         *,
         single_threaded: bool = False,
     ) -> PreparedScript:
-        """Compile a program, which has these further inputs; shapes: rows and columns of outputs that are known."""
+        """Compile a program, which has these additional inputs; shapes: rows and columns of outputs that are known."""
         inputs, outputs = self._names
-        inputs = [*inputs, *further]
+        inputs = [*inputs, *additional]
         with with_failed_node(self.script, program, {}):
             return self._session.prepare(
                 program.text, inputs, outputs, shapes=shapes, native_blas=program.native_blas,
@@ -374,21 +386,5 @@ def _shapes(matrices: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
 
 
-def _result_shapes(script: Script, sizes: Sizes) -> dict[str, tuple[int, int]]:
-    """Rows and columns of the outputs, where the sizes of inputs tell them."""
-    shapes: dict[str, tuple[int, int]] = {}
-    for position, port in enumerate(script.outputs):
-        if port.kind != "tensor" or port.dtype == "string":
-            continue
-        rows, cols = (dim.substitute(dim.product(dims), sizes) for dims in (port.dims[:1], port.dims[1:]))
-        if isinstance(rows, int) and isinstance(cols, int):
-            shapes[f"out{position}"] = (rows, cols)
-    return shapes
-
-
 def _starts_threads(script: Script) -> bool:
     return any(isinstance(node, tree.For) and node.parallel for node in tree.walk(*script.callable_functions.values()))
-
-
-def _variables(port: Port, name: str) -> list[str]:
-    return list_transfer.variables(port, name) if port.is_list else [name]

@@ -42,12 +42,12 @@ def test_a_script_is_specialised_for_its_sizes_and_others_are_served() -> None:
     with scoring_function() as function:
         for seed in range(SPECIALISED + 2):
             check(function, 3, seed)
-        assert function._specialised is not None and function._specialised[0]["in0"] == (3, 30)
+        assert function._specialised is not None and function._specialised.shapes["in0"] == (3, 30)
         for rows in (5, 1, 3, 0, 3):
             check(function, rows, rows)
         for seed in range(SPECIALISED + 2):
             check(function, 7, seed)
-        assert function._specialised[0]["in0"] == (7, 30)
+        assert function._specialised.shapes["in0"] == (7, 30)
         check(function, 3, 0)
 
 
@@ -91,7 +91,7 @@ def test_sparse_filters_are_kept_from_a_native_blas(monkeypatch: pytest.MonkeyPa
     with ScoringFunction(import_model(convolution(group)), specialise_after=2, parts=1) as function:
         for _ in range(3):
             function({"x": np.ones((2, 8, 6, 6), np.float32)})
-        (specialised,) = function._specialised[1].next()
+        (specialised,) = function._specialised.tuner.next()
         assert specialised._native_blas == (group == 1 or entries > 0)
     assert asked.get("filters", False) is False and asked.get("others", True)
     assert ("filters" in asked) == (group == 8)
@@ -143,7 +143,7 @@ def test_samples_are_divided_and_put_together_again(parts: int) -> None:
             np.testing.assert_allclose(actual["z"], np.maximum(shift, 0))
             assert actual["y"].shape == (4, samples)
             if samples == 5 and function._repeats == 2:
-                assert function._specialised is not None and len(scripts := function._specialised[1].next()) == min(parts, 5)
+                assert function._specialised is not None and len(scripts := function._specialised.tuner.next()) == min(parts, 5)
                 assert sum(script._shapes["out0"][1] for script in scripts) == 5
                 assert {script._shapes["out1"] for script in scripts} == {(4, 1)}
 
@@ -153,7 +153,7 @@ def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     with scoring_function() as function:
         for seed in range(SPECIALISED + 2):
             check(function, 3, seed)
-        assert function._specialised is not None and len(function._specialised[1].next()) == 1
+        assert function._specialised is not None and len(function._specialised.tuner.next()) == 1
 
 
 @pytest.mark.parametrize("loop", ["for", "parfor"])
@@ -167,7 +167,7 @@ def test_long_calls_are_divided_if_that_is_faster(monkeypatch: pytest.MonkeyPatc
             function({"x": np.ones((30, 6), np.float32), "shift": np.ones((4, 1), np.float32)})
         parts = min(function._session.processors, 6)
         assert function._specialised is not None
-        counts = [len(scripts) for scripts in function._specialised[1].candidates]
+        counts = [len(scripts) for scripts in function._specialised.tuner.candidates]
         assert counts == sorted(counts) and set(counts) == {1, parts}
 
 
@@ -178,13 +178,13 @@ def test_a_form_that_the_engine_refuses_is_dropped() -> None:
         assert function._specialised is not None
         text = 'X = read("./in0", rows=3, cols=30)\nstop("refused")\nwrite(X, "./out0")'
         refused = [function._session.prepare(text, ["in0"], ["out0"])]
-        good = function._specialised[1].candidates[0]
-        function._specialised = (function._specialised[0], Autotuner([refused, good]))
+        good = function._specialised.tuner.candidates[0]
+        function._specialised = (function._specialised.shapes, Autotuner([refused, good]))
         check(function, 3, 0)
-        assert function._specialised[1].candidates == [good]
-        function._specialised = (function._specialised[0], Autotuner([refused]))
+        assert function._specialised.tuner.candidates == [good]
+        function._specialised = (function._specialised.shapes, Autotuner([refused]))
         check(function, 3, 1)
-        assert function._specialised[1].candidates == [[function._prepared]]
+        assert function._specialised.tuner.candidates == [[function._prepared]]
 
 
 def test_forms_stay_where_inputs_are_at_fault() -> None:
@@ -196,11 +196,11 @@ def test_forms_stay_where_inputs_are_at_fault() -> None:
     with ScoringFunction(import_model(model), specialise_after=1) as function:
         function({"x": x, "i": np.array([2, 0, 1])})
         assert function._specialised is not None
-        forms = function._specialised[1].candidates
+        forms = function._specialised.tuner.candidates
         for _ in range(3):
             with pytest.raises(EngineError):
                 function({"x": x, "i": np.array([2, 7, 1])})
-        assert function._specialised[1].candidates is forms and forms[0][0] is not function._prepared
+        assert function._specialised.tuner.candidates is forms and forms[0][0] is not function._prepared
         np.testing.assert_array_equal(function({"x": x, "i": np.array([-1, 0, 1])})["y"], [4, 0, 2])
 
 

@@ -146,7 +146,7 @@ def test_constants_that_are_numbers_are_computed_at_each_call() -> None:
         with score:
             for _ in range(3):
                 np.testing.assert_allclose(score({"X": given})["Y"], given @ (2 * WEIGHT + 4) * WEIGHT.sum())
-            assert score._specialised is None or len(score._specialised[1].next()[0]._pinned) == 2
+            assert score._specialised is None or len(score._specialised.tuner.next()[0]._pinned) == 2
 
 
 @pytest.mark.parametrize(

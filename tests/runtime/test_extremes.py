@@ -204,7 +204,7 @@ def test_short_calls_keep_their_operations(monkeypatch: pytest.MonkeyPatch) -> N
         texts = recorded(function)
         for _ in range(3):
             function({"x": images("dense")})
-        assert function._specialised is not None and len(function._specialised[1].candidates) == 1
+        assert function._specialised is not None and len(function._specialised.tuner.candidates) == 1
     assert len(texts) == 1 and "flat_max" not in texts[0]
 
 

@@ -265,11 +265,11 @@ def test_both_directions_run_in_turn_where_samples_run_in_parts() -> None:
     with ScoringFunction(import_model(model), specialise_after=2, parts=2) as function:
         texts = recorded(function)
         check(function, model, batch=3)
-        assert [len(parts) for parts in function._specialised[1].candidates] == [1, 2]  # type: ignore[index]
+        assert [len(parts) for parts in function._specialised.tuner.candidates] == [1, 2]  # type: ignore[index]
         *_, whole, _, _, first, second = texts  # between them those of which the engine is asked
         assert "parfor" in whole and "parfor" not in first + second
         check(function, model, batch=1)  # which has no parts
-        assert [len(parts) for parts in function._specialised[1].candidates] == [1, 1]  # type: ignore[index]
+        assert [len(parts) for parts in function._specialised.tuner.candidates] == [1, 1]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(("hidden", "is_placed"), [([6, 8], True), ([6, 6, 8], True), ([5], False), ([6], False)])
@@ -278,7 +278,7 @@ def test_functions_that_are_compiled_at_each_call_are_placed(hidden: Sequence[in
     with ScoringFunction(import_model(model), specialise_after=2, parts=1) as function:
         texts = recorded(function)
         check(function, model, batch=2)
-        assert len(function._specialised[1].candidates) == 1  # type: ignore[index]
+        assert len(function._specialised.tuner.candidates) == 1  # type: ignore[index]
     assert ("lstm_layer(" in texts[-1]) == (not is_placed) and "parfor" not in texts[-1]
 
 

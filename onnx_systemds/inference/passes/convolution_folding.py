@@ -60,7 +60,7 @@ def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> Non
         return
     for data, other in _operands(node):
         made = editor.made_for(node.inputs[data])
-        weights = _weights(editor, made[1]) if made is not None else None
+        weights = _weights(editor, made.node) if made is not None else None
         if made is None or weights is None:
             continue
         filters, bias = weights
@@ -71,10 +71,10 @@ def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> Non
         with np.errstate(all="ignore"):
             filters = filters.astype(np.float64) * factor.reshape(-1, *[1] * (filters.ndim - 1))
             bias = bias * factor + shift
-        folded = editor.with_weights(made[1], filters, bias, outputs=node.outputs[:1])
+        folded = editor.with_weights(made.node, filters, bias, outputs=node.outputs[:1])
         if folded is None:
             continue
-        editor.put(position, folded, [made[0]])
+        editor.put(position, folded, [made.position])
         notes.fired(RULE, node, f"into the {folded.op_type} before it")
         return
     _note_left(editor, node, notes)
@@ -107,7 +107,7 @@ def _fold_into_next(editor: GraphEditor, position: int, notes: Notes) -> bool:
     if conv is None or weights is None or made is None:
         return False
     filters, bias = weights
-    node = made[1]
+    node = made.node
     if node.identity not in _AFFINE or node.op_type == "BatchNormalization":
         return False
     for data, other in _operands(node):
@@ -125,7 +125,7 @@ def _fold_into_next(editor: GraphEditor, position: int, notes: Notes) -> bool:
         if folded is None:
             notes.left(RULE, node, "the Conv after it has a type that is too narrow for such weights")
             continue
-        editor.put(position, folded, [made[0]])
+        editor.put(position, folded, [made.position])
         notes.fired(RULE, node, "into the Conv after it")
         return True
     return False

@@ -32,7 +32,7 @@ def join_directions(graph: Graph, notes: Notes) -> Graph:
             notes.left(RULE, node, "the layer has the batch first (layout 1)")
         else:
             outputs, attributes = (*node.outputs, *layer.outputs[1:]), {**layer.attributes, JOINED: 1}
-            editor.put(made[0], replace(layer, outputs=outputs, attributes=attributes), [position])
+            editor.put(made.position, replace(layer, outputs=outputs, attributes=attributes), [position])
             notes.fired(RULE, node, "into the layer before it")
     return editor.graph()
 

@@ -29,8 +29,8 @@ def join_gelu(graph: Graph, notes: Notes) -> Graph:
             if approximate:
                 attributes = {"approximate": approximate}
                 gelu = replace(node, op_type="Gelu", inputs=(x,), attributes=attributes, version=20)
-                editor.put(position, gelu, product.gone)
-                notes.fired(RULE, node, f"with the {len(product.gone)} nodes before it")
+                editor.put(position, gelu, product.removed)
+                notes.fired(RULE, node, f"with the {len(product.removed)} nodes before it")
                 break
     for erf in filter(None, editor.nodes):
         _note_left(editor, erf, notes)
@@ -49,7 +49,7 @@ def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
 
 def _approximation(product: Product, x: str, other: str) -> str | None:
     """Which Gelu of ``x`` it is that multiplies ``x`` by ``other``; None where it is another function."""
-    gone = list(product.gone)
+    removed = list(product.removed)
     total = product.step(other, "Add")
     if total is not None:
         for name, one in (total.inputs, total.inputs[::-1]):
@@ -61,7 +61,7 @@ def _approximation(product: Product, x: str, other: str) -> str | None:
             tanh = product.step(name, "Tanh") if erf is None else None
             if tanh is not None and _is_bent(product, tanh.inputs[0], x):
                 return "tanh"
-    product.gone = gone
+    product.removed = removed
     return None
 
 

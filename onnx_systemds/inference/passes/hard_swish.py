@@ -25,9 +25,9 @@ def join_hard_swish(graph: Graph, notes: Notes) -> Graph:
             before = _clipped_sum(editor, x, other)
             if before is not None:
                 swish = replace(node, op_type="HardSwish", inputs=(x,), attributes={}, version=14)
-                gone = [*product.gone, *before]
-                editor.put(position, swish, gone)
-                notes.fired(RULE, node, f"with the {len(gone)} nodes before it")
+                removed = [*product.removed, *before]
+                editor.put(position, swish, removed)
+                notes.fired(RULE, node, f"with the {len(removed)} nodes before it")
                 break
     for clip in filter(None, editor.nodes):
         _note_left(editor, clip, notes)
@@ -47,8 +47,10 @@ def _note_left(editor: GraphEditor, clip: Node, notes: Notes) -> None:
 def _clipped_sum(editor: GraphEditor, x: str, name: str) -> tuple[int, int] | None:
     """The positions of the two nodes that make Clip(x + 3, 0, 6) for one other node alone; None of another value."""
     clip = editor.made_for(name)
-    summed = editor.made_for(clip[1].inputs[0]) if clip is not None and _is_clip(editor, clip[1]) else None
-    return (clip[0], summed[0]) if clip is not None and summed is not None and _is_sum(editor, summed[1], x) else None
+    summed = editor.made_for(clip.node.inputs[0]) if clip is not None and _is_clip(editor, clip.node) else None
+    if clip is None or summed is None or not _is_sum(editor, summed.node, x):
+        return None
+    return clip.position, summed.position
 
 
 def _is_clip(editor: GraphEditor, node: Node) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,10 +31,10 @@ def join_layer_normalization(graph: Graph, notes: Notes) -> Graph:
         for x, root, before in _quotients(editor, node):
             normalized = _normalization(editor, node, x, root)
             if normalized is not None:
-                gone = [*before, *normalized[1]]
-                editor.put(position, normalized[0], gone)
+                removed = [*before, *normalized[1]]
+                editor.put(position, normalized[0], removed)
                 joined.add(node.outputs[0])
-                notes.fired(RULE, node, f"with the {len(gone)} nodes before it")
+                notes.fired(RULE, node, f"with the {len(removed)} nodes before it")
                 break
         else:
             _take_row(editor, position, node, joined)
@@ -50,47 +51,57 @@ def _quotients(editor: GraphEditor, node: Node) -> Iterator[tuple[str, str, list
         yield dividend, divisor, []
     for x, factor in (node.inputs, node.inputs[::-1]) if node.identity == ("", "Mul") else ():
         made = editor.made_for(factor)
-        if made is not None and made[1].identity == ("", "Reciprocal"):
-            yield x, made[1].inputs[0], [made[0]]
-        elif made is not None and made[1].identity == ("", "Div") and editor.number(made[1].inputs[0]) == 1:
-            yield x, made[1].inputs[1], [made[0]]
+        if made is not None and made.node.identity == ("", "Reciprocal"):
+            yield x, made.node.inputs[0], [made.position]
+        elif made is not None and made.node.identity == ("", "Div") and editor.number(made.node.inputs[0]) == 1:
+            yield x, made.node.inputs[1], [made.position]
 
 
 def _normalization(editor: GraphEditor, node: Node, x: str, divisor: str) -> tuple[Node, list[int]] | None:
     """The normalization that divides ``x``, and the positions of the nodes before it that it makes needless."""
     root = editor.made_for(divisor)
-    found = _mean_square(editor, root[1]) if root is not None and root[1].identity == ("", "Sqrt") else None
-    if root is None or found is None or found[0] != x:
+    found = _mean_square(editor, root.node) if root is not None and root.node.identity == ("", "Sqrt") else None
+    if root is None or found is None or found.x != x:
         return None
-    epsilon = editor.initializers[found[1]]
-    gone = [root[0], *found[2]]
+    epsilon = editor.initializers[found.epsilon]
+    removed = [root.position, *found.positions]
     op_type = "RMSNormalization"
     centred = editor.made_for(x, readers=2)
-    mean = editor.made_for(centred[1].inputs[1]) if centred is not None and centred[1].identity == ("", "Sub") else None
-    if centred is not None and mean is not None and _is_mean(editor, mean[1], centred[1].inputs[0]):
-        op_type, x = "LayerNormalization", centred[1].inputs[0]
-        gone += [centred[0], mean[0]]
+    is_centred = centred is not None and centred.node.identity == ("", "Sub")
+    mean = editor.made_for(centred.node.inputs[1]) if centred is not None and is_centred else None
+    if centred is not None and mean is not None and _is_mean(editor, mean.node, centred.node.inputs[0]):
+        op_type, x = "LayerNormalization", centred.node.inputs[0]
+        removed += [centred.position, mean.position]
     ones = f"{node.outputs[0]}/ones"
     editor.initializers[ones] = np.ones(1, epsilon.dtype)
     attributes = {"axis": -1, "epsilon": float(epsilon)}
-    return node.inner(op_type, (x, ones), node.outputs, attributes, _VERSIONS[op_type]), gone
+    return node.inner(op_type, (x, ones), node.outputs, attributes, _VERSIONS[op_type]), removed
 
 
-def _mean_square(editor: GraphEditor, root: Node) -> tuple[str, str, list[int]] | None:
-    """Of the root of a mean square and a number these two, and the positions of the nodes that make what it is of."""
+class _MeanSquare(NamedTuple):
+    """The mean of the squares of `x` plus a number. positions: those of the nodes that make it."""
+
+    x: str
+    epsilon: str
+    positions: list[int]
+
+
+def _mean_square(editor: GraphEditor, root: Node) -> _MeanSquare | None:
+    """What a node is the root of, if that is a mean square and a number."""
     total = editor.made_for(root.inputs[0])
-    if total is None or total[1].identity != ("", "Add"):
+    if total is None or total.node.identity != ("", "Add"):
         return None
-    for name, epsilon in (total[1].inputs, total[1].inputs[::-1]):
+    for name, epsilon in (total.node.inputs, total.node.inputs[::-1]):
         mean = editor.made_for(name)
-        square = editor.made_for(mean[1].inputs[0]) if mean is not None and mean[1].op_type == "ReduceMean" else None
+        is_mean = mean is not None and mean.node.op_type == "ReduceMean"
+        square = editor.made_for(mean.node.inputs[0]) if mean is not None and is_mean else None
         if mean is None or square is None or editor.number(epsilon) is None:
             continue
-        x, *others = square[1].inputs
-        is_power = square[1].identity == ("", "Pow") and editor.number(others[0]) == 2
-        is_square = is_power or (square[1].identity == ("", "Mul") and others == [x])
-        if is_square and _is_mean(editor, mean[1], square[1].outputs[0]):
-            return x, epsilon, [total[0], mean[0], square[0]]
+        x, *others = square.node.inputs
+        is_power = square.node.identity == ("", "Pow") and editor.number(others[0]) == 2
+        is_square = is_power or (square.node.identity == ("", "Mul") and others == [x])
+        if is_square and _is_mean(editor, mean.node, square.node.outputs[0]):
+            return _MeanSquare(x, epsilon, [total.position, mean.position, square.position])
     return None
 
 
@@ -114,13 +125,13 @@ def _take_row(editor: GraphEditor, position: int, node: Node, joined: set[str]) 
         row = editor.initializers.get(other)
         if made is None or row is None or row.ndim != 1:
             continue
-        x, scale, *bias = made[1].inputs
+        x, scale, *bias = made.node.inputs
         if node.op_type == "Mul" and scale == f"{name}/ones" and not bias:
             scale = other
-        elif node.op_type == "Add" and made[1].op_type == "LayerNormalization" and not bias:
+        elif node.op_type == "Add" and made.node.op_type == "LayerNormalization" and not bias:
             bias = [other]
         else:
             continue
-        editor.put(position, replace(made[1], inputs=(x, scale, *bias), outputs=node.outputs), [made[0]])
+        editor.put(position, replace(made.node, inputs=(x, scale, *bias), outputs=node.outputs), [made.position])
         joined.add(node.outputs[0])
         return
