@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +31,18 @@ def read_array_file(path: Path, *, mapped: bool = False) -> Array | dict[str, Ar
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise TranspileError(f"it cannot be read as numpy's .npy or .npz: {_reason(error)}", path) from error
+
+
+def named_arrays(content: Array | dict[str, Array], names: Sequence[str], path: Path) -> dict[str, Array]:
+    """What a file holds for the inputs of these names: the array of an .npy file is for the only one.
+
+    Raises TranspileError.
+    """
+    if isinstance(content, dict):
+        return content
+    if len(names) != 1:
+        raise TranspileError(f"it holds one array, the model has {len(names)} inputs", path, "use an .npz file")
+    return {names[0]: content}
 
 
 def write_npz(stream: IO[bytes], writers: Mapping[str, Callable[[IO[bytes]], None]]) -> None:

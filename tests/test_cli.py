@@ -209,11 +209,14 @@ def test_run(relu: Path, tmp_path: Path) -> None:
     result = invoke("run", relu, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
     assert result.exit_code == 0, result.output
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["Y"], np.array([[0, 0, 2]], np.float32))
+    np.save(tmp_path / "in.npy", np.array([[-3, 1, 2]], np.float32))
+    assert invoke("run", relu, "--inputs", tmp_path / "in.npy", "--outputs", tmp_path / "out.npz").exit_code == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["Y"], np.array([[0, 1, 2]], np.float32))
 
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
-    [({}, "missing"), ({"X": np.zeros((1, 4), np.float32)}, "[batch, 3]"), ({"X": np.zeros(3, np.float32)}, "declared")],
+    [({}, "missing"), ({"X": np.zeros((1, 4), np.float32)}, "[batch, 3]"), ({"X": np.zeros(3, np.float32)}, "hint: numpy.reshape(.., (-1, 3)) gives")],
 )
 @pytest.mark.engine
 def test_run_with_wrong_inputs(relu: Path, tmp_path: Path, inputs: dict[str, np.ndarray], message: str) -> None:

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 import onnx_systemds
-from onnx_systemds.array_files import write_npz
+from onnx_systemds.array_files import named_arrays, read_array_file, write_npz
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
 from onnx_systemds.cli.converting import converted, progress, read_model
@@ -34,7 +34,6 @@ from onnx_systemds.cli.options import (
     plugin_options,
     print_report,
     print_stages,
-    read_tensors,
     verification_options,
     with_options,
 )
@@ -152,7 +151,7 @@ def convert(
 
 @main.command(short_help="Run MODEL.onnx on the embedded SystemDS.")
 @click.argument("model", type=FILE)
-@click.option("--inputs", type=FILE, help="An .npz file with one array per model input.")
+@click.option("--inputs", type=FILE, help="An .npz file with one array per model input; a .npy file for a single one.")
 @click.option("--outputs", type=FILE, required=True, help="The .npz file to write.")
 @conversion_options
 def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOptions) -> None:
@@ -167,7 +166,7 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         options.load_plugins()
-        tensors = read_tensors(inputs) if inputs else {}
+        content = read_array_file(inputs) if inputs else {}
         stages = Stages()
         loaded = read_model(model, given, stages)
         sources = [model, *loaded.data_files, *options.plugins, *given.files]
@@ -175,6 +174,7 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
         if outputs.suffix.lower() != ".npz" and not is_stream(outputs):
             raise TranspileError("results are an .npz file", outputs, "score writes .csv and .parquet files")
         script = converted(loaded, sizes, options, stages=stages)
+        tensors = named_arrays(content, [port.name for port in script.inputs], inputs) if inputs else {}
         with stages.stage("compile"):
             function = ScoringFunction(script)
         with function, stages.stage("run"):

@@ -23,7 +23,6 @@ from onnx_systemds.cli.options import (
     plugin_options,
     print_report,
     print_stages,
-    read_tensors,
     verification_options,
     with_options,
 )
@@ -187,11 +186,10 @@ def verify_script(
         parsed = _parsed(script, stages)
         options.load_plugins()
         verification.check_page(options.sources(script))
-        contents = read_tensors(verification.contents) if verification.contents else None
         report = scripts.verify_script(
             parsed, options.function, dims=sizes, specs=_specs(options.inputs),
             bindings=options.bindings(), weight_files=options.weight_files(), stages=stages,
-            **{**verification.arguments(), "inputs": contents}, **options.others(),
+            **verification.arguments(), **options.others(),
         )
         verification.write_page(report, script)
         print_stages(stages, verbose=options.verbose)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onnx_systemds.array_files import read_array_file
 from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.given import GIVEN_OPTIONS, GivenInputs, given_inputs
 from onnx_systemds.cli.json_text import json_text
@@ -223,14 +222,6 @@ def fixed_sizes(dims: tuple[str, ...]) -> dict[str, int]:
         if sizes.setdefault(name, size) != size:
             raise click.BadParameter(f"{quoted(name)} is given two sizes", param_hint="--dim")
     return sizes
-
-
-def read_tensors(path: Path) -> dict[str, Any]:
-    """The arrays of an .npz file. Raises TranspileError, OSError."""
-    content = read_array_file(path)
-    if not isinstance(content, dict):
-        raise TranspileError("it holds one array; an .npz file names them", path, "write it by np.savez(path, X=array)")
-    return content
 
 
 def print_stages(stages: Stages, *, verbose: bool) -> None:

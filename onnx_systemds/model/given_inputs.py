@@ -25,6 +25,8 @@ from onnx_systemds.model.protos import integer_range, numpy_dtype
 _EXACT = 2**53  # up to here the engine, which knows doubles only, holds every integer
 _ROUNDED = frozenset(["double", "float", "float16", "bfloat16"])
 
+_NO_TEXT = 'what is missing is no text: give what the model was trained with in its place, "" for instance'
+
 
 class InvalidInput(TranspileError):
     """An input tensor does not fit the model."""
@@ -136,7 +138,8 @@ def _texts(name: str, array: Array) -> Array:
             raise InvalidInput(f"input {quoted(name)}: element {list(position)} is not UTF-8") from None
         if not isinstance(found[position], str):
             raise InvalidInput(
-                f"input {quoted(name)} is declared as string, element {list(position)} is {escaped(repr(text))}"
+                f"input {quoted(name)} is declared as string, element {list(position)} is {escaped(repr(text))}",
+                hint=_NO_TEXT if text is None or text != text else "",
             )
     return found
 

@@ -48,7 +48,7 @@ def _parsed(buffer: Buffer, path: Path | None) -> ir.Model:
     try:
         skeleton = cut_model(buffer)
     except InvalidModel as error:
-        error.hint = _guess(bytes(buffer[:64]))
+        error.hint = _guess(bytes(buffer[:64])) or error.hint
         raise
     proto = _parse(skeleton.data, buffer)
     if not proto.HasField("graph"):

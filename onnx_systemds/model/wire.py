@@ -25,6 +25,8 @@ _DEEPEST = 100  # nested messages, the limit of protobuf itself
 
 _CUTTABLE = {9: "raw_data", 4: "float_data", 10: "double_data"}
 _EXTERNAL_DATA = 13
+_GRAPH = 7  # of ModelProto
+_CUT_OFF = "the file seems to be cut off: copy or download it again"
 # From these fields on, the rest of the message is copied as it stands: they repeat once per element (a tree ensemble
 # has millions), and writers put them after the tensors of the same message. What is not cut is only not saved.
 _STOP_AT = {"AttributeProto": frozenset({7, 8, 9}), "TensorProto": frozenset({6})}
@@ -87,8 +89,8 @@ def _fields(descriptor: Any) -> tuple[dict[int, Any], frozenset[int], bool]:
     return inner, _STOP_AT.get(descriptor.name, frozenset()), descriptor.name == "TensorProto"
 
 
-def _malformed(position: int, what: str) -> InvalidModel:
-    return InvalidModel(f"not an ONNX model: malformed protobuf at byte {position}: {what}")
+def _malformed(position: int, what: str, hint: str = "") -> InvalidModel:
+    return InvalidModel(f"not an ONNX model: malformed protobuf at byte {position}: {what}", hint=hint)
 
 
 def _varint(value: int) -> bytes:
@@ -150,7 +152,8 @@ class _Walk:
                 if length >= 0x80:
                     length, position = self.varint(position - 1)
                 if length > end - position:
-                    raise _malformed(field_start, f"a field of {length} bytes where {end - position} are left")
+                    hint = _CUT_OFF if depth == 0 and number == _GRAPH else ""
+                    raise _malformed(field_start, f"a field of {length} bytes where {end - position} are left", hint)
                 begin, position = position, position + length
                 if length < threshold:
                     pass

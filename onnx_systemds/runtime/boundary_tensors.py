@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,7 +82,19 @@ def _fits(port: Port, item: Tensor) -> bool:
 
 def _other_dims(port: Port, name: str, tensor: Tensor) -> InvalidInput:
     shown = ", ".join(map(str, port.dims))
-    return InvalidInput(f"input {quoted(name)} is declared as [{shown}], got {list(tensor.shape)}")
+    return InvalidInput(
+        f"input {quoted(name)} is declared as [{shown}], got {list(tensor.shape)}", hint=_reshaping(port.dims, tensor)
+    )
+
+
+def _reshaping(dims: tuple[dim.Dim, ...], tensor: Tensor) -> str:
+    """What gives a tensor of another rank the declared dims, where its elements fill them."""
+    known = [size for size in dims if isinstance(size, int)]
+    is_open, elements = len(known) < len(dims), math.prod(known)
+    fills = elements and (tensor.size % elements == 0 if is_open else tensor.size == elements)
+    if tensor.ndim == len(dims) or len(dims) - len(known) > 1 or not fills:
+        return ""
+    return f"numpy.reshape(.., {tuple(size if isinstance(size, int) else -1 for size in dims)}) gives them these dims"
 
 
 def _map_matrix(port: Port, given: Any) -> Tensor:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 from onnx.external_data_helper import uses_external_data
 
-from onnx_systemds.array_files import read_array_file
+from onnx_systemds.array_files import named_arrays, read_array_file
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.model.ir import Model, OptionalType, SequenceType, Type, ValueInfo
 
@@ -31,12 +31,7 @@ def read_contents(path: Path, model: Model) -> tuple[dict[str, Any], dict[str, A
         if inputs and not given:
             raise TranspileError("the folder has no input_0.pb, as ONNX's test data have", path)
         return given, _read(path, "output", outputs) or None
-    content = read_array_file(path)
-    if isinstance(content, dict):
-        return content, None
-    if len(inputs) != 1:
-        raise TranspileError(f"it holds one array, the model has {len(inputs)} inputs", path, "use an .npz file")
-    return {inputs[0].name: content}, None
+    return named_arrays(read_array_file(path), [info.name for info in inputs], path), None
 
 
 def _read(folder: Path, kind: str, wanted: Sequence[ValueInfo]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.array_files import named_arrays, read_array_file
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_file
 from onnx_systemds.engine.programs import run_program
@@ -32,7 +33,7 @@ from onnx_systemds.verifying.written import alike, outputs_of
 def verify_script(  # noqa: PLR0913 - a public entry point: all but the first three go by name
     source: str | Path | tree.Script,
     function: str | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | str | Path | None = None,
     *,
     dims: Mapping[str, int] | None = None,
     rtol: float | None = None,
@@ -48,9 +49,10 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
 
     The engine runs a copy of the script with other files: those that it reads hold the inputs of the model, and what it
     writes is compared with the outputs.
-    source: a script on disk, or its syntax tree. function: None for the whole script. inputs: contents by name; random
-    by default. dims: sizes of symbols. rtol, atol: see `compare_tensors`. specs, bindings: ``inputs`` and ``bindings``
-    of `export_script`. weight_files: the files of bound values; files in the engine's formats are copied unchanged.
+    source: a script on disk, or its syntax tree. function: None for the whole script. inputs: contents by name, or a
+    file of them as numpy writes it; random by default. dims: sizes of symbols. rtol, atol: see `compare_tensors`.
+    specs, bindings: ``inputs`` and ``bindings`` of `export_script`. weight_files: the files of bound values; files in
+    the engine's formats are copied unchanged.
     stages: collects the stages and their times. options: other options of `export_script`.
     Raises TranspileError, EngineError.
     """
@@ -59,6 +61,8 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
     files = ScriptFiles()
     model = export_script(script, function, inputs=specs, bindings=bindings, files=files, stages=stages, **options)
     graph = load_model(model).graph
+    if isinstance(inputs, str | Path):
+        inputs = named_arrays(read_array_file(Path(inputs)), [port.name for port in graph.inputs], Path(inputs))
     drawn = None if inputs is not None else RandomInputs(graph, dims or {}, seed)
     if drawn is not None:
         drawn.check_sizes()

@@ -105,6 +105,7 @@ def saved(folder: Path, model: onnx.ModelProto) -> Path:
         (b"\x00" * 5000, ["not an ONNX model"]),
         (b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f" + b"x" * 5000, ["not an ONNX model"]),
         (bytes(range(256)) * 20, ["not an ONNX model"]),
+        (b"\x08\x07\x3a\xff\x01" + b"x" * 100, ["not an ONNX model", "hint: the file seems to be cut off"]),
         (b"\x08\x07\x12\x01p", ["it holds no graph"]),
         (b"\x08\x07\x3a\x00", ["ONNX"]),
     ],

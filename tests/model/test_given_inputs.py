@@ -83,6 +83,7 @@ REFUSED: list[tuple[str, Any, list[str]]] = [
     ("string", np.array(["a", None], object), ["element [1] is None"]),
     ("string", np.array([["a"], [float("nan")]], object), ["element [1, 0] is nan"]),
     ("string", [b"\xff"], ["not UTF-8"]),
+    ("string", np.array([["a"], [np.nan]], object), ["element [1, 0] is nan", "hint: what is missing is no text"]),
 ]
 
 

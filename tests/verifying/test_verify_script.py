@@ -88,8 +88,8 @@ def test_agrees_on_random_numbers(script: Path) -> None:
 
 @pytest.mark.engine
 def test_given_inputs_and_one_result(script: Path, tmp_path: Path) -> None:
-    np.savez(tmp_path / "in.npz", X=np.eye(3, dtype=np.float32))
-    result = verify(script, "--inputs", tmp_path / "in.npz", "--result", "Y")
+    np.save(tmp_path / "in.npy", np.eye(3, dtype=np.float32))
+    result = verify(script, "--inputs", tmp_path / "in.npy", "--result", "Y")
     assert result.exit_code == 0, result.output
     assert "inputs: as given\n  X: float32 [3, 3]\noutput" in result.output
     assert "passed: 1 of 1 outputs agree" in result.output
