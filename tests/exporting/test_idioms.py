@@ -74,6 +74,10 @@ FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Se
     ("clipped", "Y = min(max(X, -2), 3)", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped, the other way round", "Y = max(-2, min(3, X))", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped at zero", "Y = min(max(X, 0), 6)", {}, lambda x: np.clip(x, 0, 6), ["Clip"]),
+    ("the same number twice", "Y = max(X, -2, -2)", {}, lambda x: np.maximum(x, -2), ["Max"]),
+    ("cut off at zero twice", "Y = max(matrix(X, 1, nrow(X) * 3), 0, 0)\nY = matrix(Y, nrow(X), 3)", {},
+     lambda x: np.maximum(x, 0), ["Relu"]),
+    ("two numbers", "Y = max(X, -2, 0)", {}, lambda x: np.maximum(x, 0), ["Max", "Relu"]),
     ("no range", "Y = min(max(X, 3), -2)", {}, lambda x: np.minimum(np.maximum(x, 3), -2), ["Max", "Min"]),
 ]
 
@@ -308,7 +312,9 @@ def test_a_layer_normalization_needs_opset_17() -> None:
 
 @pytest.mark.parametrize(("name", "operator"), [
     ("gelu", "Gelu"), ("erf", "Erf"), ("softplus", "Softplus"), ("round_half_even", "Round"), ("row_sums", "ReduceSum"),
-    ("nearest_integer", "Round"), ("single_precision", "Identity"),
+    ("nearest_integer", "Round"), ("single_precision", "Identity"), ("area_cosh", "Acosh"), ("area_sinh", "Asinh"),
+    ("area_tanh", "Atanh"), ("row_log_sum_exp", "ReduceLogSumExp"), ("col_log_sum_exp", "ReduceLogSumExp"),
+    ("cumulative_sum", "CumSum"), ("cumulative_row_sum", "CumSum"),
 ])
 def test_a_function_of_a_converted_model_is_the_operator_that_it_stands_for(name: str, operator: str) -> None:
     """Where a user has changed it, it is what it says."""

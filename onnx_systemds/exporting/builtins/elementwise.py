@@ -126,9 +126,12 @@ def _extreme(ctx: Context, op: str, values: tuple[Value, ...]) -> Value:
         return ctx.scalar(ctx.g.reduce(f"Reduce{op}", ctx.column(values[0]), (0,), keepdims=False))
     if len(values) == 1 and isinstance(values[0], ListValue):
         values = values[0].items
-    found = values[0]
+    found, numbers = values[0], set()
     for value in values[1:]:
-        found = _of_two(ctx, op, found, value)
+        number = value.known if isinstance(value, Scalar) else None
+        if not isinstance(found, Matrix) or number is None or number not in numbers:  # one that comes twice
+            found = _of_two(ctx, op, found, value)
+        numbers.add(number)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The classes that scores of converted models give: classifiers, and the positions of the largest numbers."""
+"""The classes that scores of converted models give: classifiers, and positions from the end."""
 
 from __future__ import annotations
 
@@ -51,33 +51,6 @@ def _classifying(node: Node, data: Tensor, weights: Array, offsets: Array) -> Te
         "classlabels_ints": tuple(range(weights.shape[1])), "post_transform": "NONE", "_domain": ML,
     }
     return label
-
-
-@template_function("row_arg_max")
-def row_arg_max(ctx: Context, X: Matrix) -> Value | None:
-    """The index (from 0) of the first maximum of each row without NaN."""
-    if not _never_missing(X.tensor):
-        return None
-    best = ctx.g.node("ArgMax", [ctx.flat(X)], (X.rows, 1), INT, axis=1, keepdims=1)
-    return ctx.matrix(ctx.g.floating(best))
-
-
-def _never_missing(tensor: Tensor | None) -> bool:
-    """Whether no number of a tensor can be NaN: what trees give, and known numbers are added to."""
-    if tensor is None:
-        return False
-    if tensor.constant is not None:
-        return bool(np.isfinite(tensor.constant).all())
-    node = tensor.node
-    if node is None or node.op != "Add":
-        return node is not None and node.op == "TreeEnsembleRegressor" and _has_numbers(node)
-    return all(map(_never_missing, node.inputs))
-
-
-def _has_numbers(trees: Node) -> bool:
-    """Whether all leaves of trees hold numbers."""
-    weights = trees.attributes["target_weights"]
-    return isinstance(weights, tuple) and bool(np.isfinite(weights).all())
 
 
 @template_function("gather_index")

@@ -32,6 +32,33 @@ def _register_fitted(name: str, op: str, since: int = 0) -> None:
 _register_fitted("gelu", "Gelu", _GELU_SINCE)
 _register_fitted("erf", "Erf")
 _register_fitted("softplus", "Softplus")
+_register_fitted("area_cosh", "Acosh")
+_register_fitted("area_sinh", "Asinh")
+_register_fitted("area_tanh", "Atanh")
+
+
+def _register_log_sum_exp(name: str, axis: int, what: str) -> None:
+    @template_function(name)
+    def function(ctx: Context, X: Matrix) -> Value | None:
+        return ctx.matrix(ctx.g.reduce("ReduceLogSumExp", ctx.flat(X), (axis,)))
+
+    function.__doc__ = f"The logarithm of the sum of exp(x) of each {what}."
+
+
+_register_log_sum_exp("col_log_sum_exp", 0, "column")
+_register_log_sum_exp("row_log_sum_exp", 1, "row")
+
+
+def _register_running_sum(name: str, axis: int, what: str) -> None:
+    @template_function(name)
+    def function(ctx: Context, X: Matrix) -> Value:
+        return ctx.matrix(ctx.g.node("CumSum", [ctx.flat(X), ctx.g.constant(axis)], X.dims))
+
+    function.__doc__ = f"The running sum of each {what}, NaN from where a NaN, or infinities of both signs, came in."
+
+
+_register_running_sum("cumulative_sum", 0, "column")
+_register_running_sum("cumulative_row_sum", 1, "row")
 
 
 @template_function("round_half_even")
