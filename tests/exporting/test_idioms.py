@@ -74,6 +74,14 @@ FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Se
     ("clipped", "Y = min(max(X, -2), 3)", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped, the other way round", "Y = max(-2, min(3, X))", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
     ("clipped at zero", "Y = min(max(X, 0), 6)", {}, lambda x: np.clip(x, 0, 6), ["Clip"]),
+    ("truths compared", "m = X > 0\nY = ifelse(m == 0, -1, X)", {}, lambda x: np.where(x > 0, x, -1),
+     ["Greater", "Not", "Where"]),
+    ("truths that are not 0", "m = X > 0\nn = m != 0\nY = ifelse(n >= 0.5, X, -1)", {}, lambda x: np.where(x > 0, x, -1),
+     ["Greater", "Where"]),
+    ("opposites", "m = X > 0\nY = ifelse(!(m == 0), X, -1)", {}, lambda x: np.where(x > 0, x, -1), ["Greater", "Where"]),
+    ("truths compared in vain", "m = X > 0\nY = ifelse(m < 2, X, -1)", {}, lambda x: x, ["Greater", "Cast", "Less", "Where"]),
+    ("numbers compared", "m = (X > 0) * 3\nY = ifelse(m == 0, -1, X)", {}, lambda x: np.where(x > 0, x, -1),
+     ["Greater", "Cast", "Mul", "Equal", "Where"]),
     ("the same number twice", "Y = max(X, -2, -2)", {}, lambda x: np.maximum(x, -2), ["Max"]),
     ("cut off at zero twice", "Y = max(matrix(X, 1, nrow(X) * 3), 0, 0)\nY = matrix(Y, nrow(X), 3)", {},
      lambda x: np.maximum(x, 0), ["Relu"]),
@@ -104,6 +112,10 @@ def scores(x: Array) -> Array:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+def hard_swish(x: Array) -> Array:
+    return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
+
+
 ACTIVATIONS: list[tuple[str, Callable[[Array], Array], Sequence[str]]] = [
     ("Y = exp(X) / rowSums(exp(X))", scores, ["Softmax"]),
     ("E = exp(X)\nY = E / (rowSums(E) %*% matrix(1, 1, ncol(X)))", scores, ["Softmax"]),
@@ -118,6 +130,25 @@ ACTIVATIONS: list[tuple[str, Callable[[Array], Array], Sequence[str]]] = [
     ("Y = log(exp(X) / rowSums(exp(X)))", lambda x: np.log(scores(x)), ["LogSoftmax"]),
     ("Y = X - log(rowSums(exp(X)))", lambda x: np.log(scores(x)), ["LogSoftmax"]),
     ("m = rowMaxs(X)\nY = X - m - log(rowSums(exp(X - m)))", lambda x: np.log(scores(x)), ["LogSoftmax"]),
+    ("m = rowMaxs(X)\ns = X - m\nY = s + (-log(rowSums(exp(s))))", lambda x: np.log(scores(x)), ["LogSoftmax"]),
+    ("Y = X + log(rowSums(exp(X)))", lambda x: x + np.log(np.exp(x).sum(axis=1, keepdims=True)), []),
+    ("Y = X + (-log(rowSums(exp(X + 1))))", lambda x: np.log(scores(x)) - 1, []),
+    ("Y = max(min(X, 6), 0)", lambda x: np.clip(x, 0, 6), ["Clip"]),
+    ("Y = max(min(X, -6), 0)", lambda x: np.clip(np.minimum(x, -6), 0, None), ["Min", "Relu"]),
+    ("Y = min(max(0.2 * X + 0.5, 0), 1)", lambda x: np.clip(0.2 * x + 0.5, 0, 1), ["HardSigmoid"]),
+    ("Y = max(min(0.5 - X * 2 * 0.25, 1), 0)", lambda x: np.clip(0.5 - 0.5 * x, 0, 1), []),
+    ("Y = max(min(0.5 + X * -0.25, 1), 0)", lambda x: np.clip(0.5 - 0.25 * x, 0, 1), ["HardSigmoid"]),
+    ("Y = min(max(0.2 * X + rowSums(X), 0), 1)", lambda x: np.clip(0.2 * x + x.sum(axis=1, keepdims=True), 0, 1), []),
+    ("Y = min(max(0.2 * X + 0.5, 0), 2)", lambda x: np.clip(0.2 * x + 0.5, 0, 2), ["Mul", "Add", "Clip"]),
+    ("Y = X * min(max(X + 3, 0), 6) / 6", hard_swish, ["HardSwish"]),
+    ("Y = X * (1 / 6) * max(min(X + 3, 6), 0)", hard_swish, ["HardSwish"]),
+    ("Y = min(max(3 + X, 0), 6) / 6 * X", hard_swish, []),
+    ("Y = X * min(max(X * (1 / 6) + 0.5, 0), 1)", hard_swish, ["HardSwish"]),
+    ("Y = 2 * X * min(max(X + 3, 0), 6) / 6", lambda x: 2 * hard_swish(x), []),
+    ("Y = X * min(max(X + 2, 0), 6) / 6", lambda x: x * np.clip(x + 2, 0, 6) / 6, []),
+    ("Y = X * min(max(X + 3, 0), 5) / 6", lambda x: x * np.clip(x + 3, 0, 5) / 6, []),
+    ("Y = (X + 1) * min(max(X + 3, 0), 6) / 6", lambda x: (x + 1) * np.clip(x + 3, 0, 6) / 6, []),
+    ("c = min(max(X + 3, 0), 6)\nY = X * c / 6 + c", lambda x: hard_swish(x) + np.clip(x + 3, 0, 6), []),
     ("Y = X - log(rowSums(exp(2 * X)))", lambda x: x - np.log(np.exp(2 * x).sum(axis=1, keepdims=True)), []),
     ("Y = log(1 + exp(X))", lambda x: np.log(1 + np.exp(x)), ["Softplus"]),
     ("Y = log(exp(-X) + 1)", lambda x: np.log(1 + np.exp(-x)), ["Neg", "Softplus"]),

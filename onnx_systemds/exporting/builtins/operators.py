@@ -20,6 +20,7 @@ from onnx_systemds.exporting.builtins.texts import (
     join_texts,
     printed_text,
 )
+from onnx_systemds.exporting.builtins.truths import compared_truth
 from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
@@ -94,6 +95,9 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
     a, b = g.floating(a), g.floating(b)
     if operator in ("==", "!=") and g.dtype == "float32" and (_adds(a, b) or _adds(b, a)):
         a, b = _widened(ctx, a, _DEEPEST), _widened(ctx, b, _DEEPEST)
+    truth = compared_truth(g, COMPARED[operator], a, b) if operator in COMPARED else None
+    if truth is not None:
+        return truth
     if operator in _COMPARING:
         return g.binary(_COMPARING[operator], a, b)
     if operator == "!=":

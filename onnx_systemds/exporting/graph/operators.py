@@ -46,6 +46,9 @@ class Operators(GraphBuilder):
 
     def unary(self, op: str, x: Tensor) -> Tensor:
         """Return an operator of one input and the same dims."""
+        turned = source_of(x, op) if op == "Not" else None
+        if turned is not None and self.visible(turned):
+            return turned
         return self.node(op, [x], x.dims, BOOL if op in _BOOLEAN_RESULTS else x.kind)
 
     def binary(self, op: str, a: Tensor, b: Tensor, dims: Dims | None = None) -> Tensor:
@@ -89,7 +92,8 @@ class Operators(GraphBuilder):
 
     def truth(self, x: Tensor) -> Tensor:
         """Return whether each element is not 0; NaN is not 0."""
-        return x if x.kind == BOOL else ~x.equals(0)
+        known = x if x.kind == BOOL else source_of(x, "Cast")
+        return known if known is not None and known.kind == BOOL and self.visible(known) else ~x.equals(0)
 
     def reshape(self, x: Tensor, dims: Dims) -> Tensor:
         """Return the elements of `x` in row-major order with other dims."""

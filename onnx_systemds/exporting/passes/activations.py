@@ -1,4 +1,5 @@
-"""Activations that scripts spell out: Elu, Selu, LeakyRelu, Softplus, Tanh and LogSoftmax, and logarithms of cosh.
+"""Activations that scripts spell out: Elu, Selu, LeakyRelu, HardSigmoid, HardSwish, Softplus, Tanh and LogSoftmax,
+and logarithms of cosh.
 
 They are finite where the powers of the formula are beyond the type, which for float32 is at 89 already. onnxruntime
 knows the operators for float32 alone, but Tanh and LogSoftmax.
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Node, Tensor, first_found, made_by, pairs, source_of
-from onnx_systemds.exporting.passes.fusing import Fusing, is_number, only_axis
+from onnx_systemds.exporting.passes.fusing import Fusing, is_number, number_of, only_axis
 
+_HARD_SWISH_SINCE = 14
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
 
 
@@ -48,6 +50,18 @@ def normalized_logarithm(fusing: Fusing, node: Node) -> bool:
     if powers is None or powers.inputs[0] is not scores or axis is None:
         return False
     return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
+
+
+def lowered_by_logarithm(fusing: Fusing, node: Node) -> bool:
+    """``S + (-log(sum(exp(S))))``."""
+    for scores, other in pairs(node):
+        turned = fusing.single(other, "Neg")
+        total = None if turned is None else turned.inputs[0]
+        powers, summed = fusing.single(total, "Log", "ReduceSum", "Exp"), fusing.single(total, "Log", "ReduceSum")
+        axis = only_axis(summed)
+        if powers is not None and powers.inputs[0] is scores and axis is not None and scores.dims == node.outputs[0].dims:
+            return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
+    return False
 
 
 def softplus(fusing: Fusing, node: Node) -> bool:
@@ -106,6 +120,54 @@ def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
     if x is None or x.dims != node.outputs[0].dims or not is_number(node.inputs[1], 1.0):
         return False
     return fusing.become(node, "Tanh", [x])
+
+
+def hard_sigmoid(fusing: Fusing, node: Node) -> bool:
+    """``min(max(a * X + b, 0), 1)``."""
+    if node.op != "Clip" or len(node.inputs) != 3 or not _limits(node, 0.0, 1.0):
+        return False
+    for line, shift in pairs(fusing.single(node.inputs[0], "Add")):
+        offset, (slope, factors) = number_of(shift), _factors(fusing, line)
+        if offset is not None and math.isfinite(offset) and len(factors) == 1 and slope and line is not factors[0]:
+            x = factors[0]
+            if _fits(fusing, node, x):
+                return fusing.become(node, "HardSigmoid", [x], alpha=slope, beta=offset)
+    return False
+
+
+def hard_swish(fusing: Fusing, node: Node) -> bool:
+    """``X * min(max(X + 3, 0), 6) / 6``, the factors in any order."""
+    if fusing.builder.opset < _HARD_SWISH_SINCE:
+        return False
+    divisor = number_of(node.inputs[1]) if node.op == "Div" else None
+    parts = [_factors(fusing, tensor) for tensor in (node.inputs if node.op == "Mul" else node.inputs[:1])]
+    factor = math.prod(number for number, _ in parts) / (divisor or 1.0)
+    factors = [tensor for _, tensors in parts for tensor in tensors]
+    if len(factors) != 2 or (node.op == "Div" and not divisor):
+        return False
+    for x, gate in (factors, factors[::-1]):
+        if _fits(fusing, node, x) and math.isclose(factor * _gate(fusing, x, gate), 1 / 6, rel_tol=1e-7):
+            fusing.uses[x] -= 1  # once for both
+            return fusing.become(node, "HardSwish", [x])
+    return False
+
+
+def _gate(fusing: Fusing, x: Tensor, gate: Tensor) -> float:
+    """Return by what ``min(max(X + 3, 0), 6)`` is multiplied; 0 for anything else."""
+    hard = fusing.single(gate, "HardSigmoid")
+    if hard is not None and hard.inputs[0] is x:
+        slope, offset = hard.attributes["alpha"], hard.attributes["beta"]
+        fits = isinstance(slope, float) and math.isclose(slope, 1 / 6, rel_tol=1e-7) and offset == 0.5
+        return 1 / 6 if fits else 0.0
+    limited = fusing.single(gate, "Clip")
+    if limited is None or len(limited.inputs) != 3 or not _limits(limited, 0.0, 6.0):
+        return 0.0
+    return 1.0 if fusing.beside_number(limited.inputs[0], "Add", 3.0) is x else 0.0
+
+
+def _limits(node: Node, low: float, high: float) -> bool:
+    """Whether these are the limits of a Clip."""
+    return number_of(node.inputs[1]) == low and number_of(node.inputs[2]) == high
 
 
 def leaky_relu(fusing: Fusing, node: Node) -> bool:

@@ -234,11 +234,13 @@ def transposed_softmax(fusing: Fusing, node: Node) -> bool:
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "Add": (gemm, convolution_joins.shifted, idioms.batch_normalization, idioms.normalized_shifted,
-            idioms.missing_filled, simplifications.based, activations.rectified),
+            idioms.missing_filled, simplifications.based, activations.rectified, activations.lowered_by_logarithm),
     "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid),
-    "Mul": (convolution_joins.scaled, idioms.gelu, idioms.normalized_scaled, simplifications.moved_back,
-            extreme_factors.scaled_product),
-    "Div": (single_numbers.inverse, convolution_joins.divided, softmax, softmax_of_product,
+    "Clip": (activations.hard_sigmoid,),
+    "Relu": (simplifications.clipped_at_zero,),
+    "Mul": (convolution_joins.scaled, activations.hard_swish, idioms.gelu, idioms.normalized_scaled,
+            simplifications.moved_back, extreme_factors.scaled_product),
+    "Div": (single_numbers.inverse, convolution_joins.divided, activations.hard_swish, softmax, softmax_of_product,
             idioms.layer_normalization, idioms.unit_rows, activations.hyperbolic_tangent,
             extreme_factors.scaled_product),
     "MatMul": (extreme_factors.product_of_scaled,),

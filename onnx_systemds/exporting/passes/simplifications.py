@@ -37,6 +37,16 @@ def clipped(fusing: Fusing, node: Node) -> bool:
     return False
 
 
+def clipped_at_zero(fusing: Fusing, node: Node) -> bool:
+    """What is at least 0, of the lesser of a number that is not below 0 and something."""
+    for x, bound in pairs(fusing.single(node.inputs[0], "Min")):
+        number = number_of(bound)
+        if number is not None and number >= 0 and x.dims == node.outputs[0].dims and x.kind in (FLOAT, WIDE):
+            limits = [fusing.builder.constant(np.float64(limit), x.kind) for limit in (0.0, number)]
+            return fusing.become(node, "Clip", [x, *limits])
+    return False
+
+
 def chosen_truths(fusing: Fusing, node: Node) -> bool:
     """Booleans of which a condition chooses one: onnxruntime has no Where for them."""
     condition, yes, no = (node.operand(place) for place in range(3))
