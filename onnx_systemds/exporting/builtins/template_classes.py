@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.graph.nodes import Array, Node, made_by, pairs

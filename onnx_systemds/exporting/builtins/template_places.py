@@ -37,7 +37,8 @@ def _register_best(op: str, *, last: bool) -> None:
         found = g.node(op, [keys], (X.rows, 1), INT, axis=1, keepdims=1, **more)
         return ctx.matrix(g.floating(found))
 
-    function.__doc__ = f"The index (from 0) of the {which} of each row; of the {which.split()[0]} NaN where there is one."
+    side = "last" if last else "first"
+    function.__doc__ = f"The index (from 0) of the {which} of each row; of the {side} NaN where there is one."
 
 
 for _op in ("ArgMax", "ArgMin"):

@@ -58,8 +58,8 @@ def lowered_by_logarithm(fusing: Fusing, node: Node) -> bool:
         turned = fusing.single(other, "Neg")
         total = None if turned is None else turned.inputs[0]
         powers, summed = fusing.single(total, "Log", "ReduceSum", "Exp"), fusing.single(total, "Log", "ReduceSum")
-        axis = only_axis(summed)
-        if powers is not None and powers.inputs[0] is scores and axis is not None and scores.dims == node.outputs[0].dims:
+        axis = only_axis(summed) if scores.dims == node.outputs[0].dims else None
+        if powers is not None and powers.inputs[0] is scores and axis is not None:
             return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
     return False
 
