@@ -14,9 +14,9 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.images import as_images
 from onnx_systemds.exporting.graph.nodes import (
     BOOL,
-    CONVOLUTIONS,
     FLOAT,
     INT,
     TEXT,
@@ -177,7 +177,7 @@ class Operators(GraphBuilder):
         padded = self._with_last(parts, axis)
         if padded is not None:
             return padded
-        images = _as_images(parts) if axis == 1 else []
+        images = as_images(parts) if axis == 1 else []
         if images:
             joined = self._joined(images, 1)
             return self.reshape(joined, (joined.dims[0], product(joined.dims[1:])))
@@ -365,20 +365,6 @@ def total_size(parts: Sequence[Tensor], axis: int) -> Dim:
     """Return the size along an axis of what is joined along it."""
     total: Dim = sum([part.dims[axis] for part in parts])  # of integers, that of thousands is fast
     return total
-
-
-def _as_images(parts: Sequence[Tensor]) -> list[Tensor]:
-    """Return the images that convolutions gave, for parts that are all such in the rows of a matrix; else nothing."""
-    found: list[Tensor] = []
-    for part in parts:
-        image = source_of(part, "Reshape")
-        if image is None or made_by(image, *CONVOLUTIONS) is None or part.rank != 2:
-            return []
-        same = not found or image.dims[2:] == found[0].dims[2:]
-        if image.dims[0] != part.dims[0] or product(image.dims[1:]) != part.dims[1] or not same:
-            return []
-        found.append(image)
-    return found
 
 
 def broadcast(a: Dims, b: Dims) -> Dims:
