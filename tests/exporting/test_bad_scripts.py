@@ -110,6 +110,8 @@ LINES = [
     ("Y = X + as.integer(TRUE ^ 2)", "2:25", "'^' of a boolean and a number"),
     ("Y = X * as.integer(-(sum(X) > 1))", "2:20", "'-' of a boolean"),
     ("L = list(X, X)\nY = L + 1", "3:7", "an operation on a list of 2 and an int"),
+    ("Y = matrix([1, 2], rows=1, cols=2)", "2:5", "hint: as.matrix(...) makes a matrix of a list of numbers"),
+    ("L = list()\nfor (i in 1:sum(X)) { L = append(L, X) }\nY = rbind(L)", "3:1", "hint: a matrix may grow: M = rbind(M, row)"),
     ("Y = t(3)", "2:5", "the argument target of t is an int, not a matrix"),
     ("Y = avg_pool(X, input_shape=3, pool_size=[2,2], stride=[1,1], padding=[0,0])", "2:5", "the argument input_shape of avg_pool"),
     ('Y = removeEmpty(target=X, margin="rows", empty.return="a")', "2:5", "the argument empty.return of removeEmpty must be"),

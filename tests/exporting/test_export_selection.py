@@ -89,6 +89,7 @@ Y = table(seq(1, 2 * nrow(I)), J, 2 * nrow(I), 5) %*% seq(1, 5)""", {"I": IDS["I
         {"X": np.array([[0, 5, 0], [0, 0, 7], [1, 6, 8], [1, 7, 9.0]])}, {}, ()),
     row("triangles", "Z = t(X) %*% X\nY = lower.tri(target=Z, values=TRUE) + upper.tri(target=Z, diag=TRUE) * 2"
         " + upper.tri(target=Z, diag=TRUE, values=TRUE) + lower.tri(target=Z)", X),
+    row("triangles in an old opset", "Y = lower.tri(target=X, values=TRUE) + upper.tri(target=X, diag=TRUE) * 2", X, opset=13),
     row("covariance", "Y = as.matrix(cov(X[,1], X[,2]) + moment(X[,1], 2) + moment(X[,2], 3))", X),
     row("size from data", "n = max(I)\nY = (matrix(0, nrow(I), n) + t(seq(1, n))) == I", {"I": IDS["I"]}, {"I": ["N", 1]},
         [{"I": MORE_IDS[0]["I"]}]),

@@ -54,7 +54,8 @@ class Context:
         if isinstance(value, Matrix):
             return value.tensor
         if not isinstance(value, Scalar):
-            raise UnsupportedCase(f"{value} where a matrix or a scalar is needed")
+            hint = "as.matrix(...) makes a matrix of a list of numbers" if isinstance(value, ListValue) else ""
+            raise UnsupportedCase(f"{value} where a matrix or a scalar is needed", hint=hint)
         if isinstance(value.content, Tensor):
             return value.content
         if isinstance(value.content, Expression):

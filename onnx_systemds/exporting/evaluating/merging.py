@@ -50,7 +50,8 @@ class Template:
             return True
         if self.items is not None:
             if not isinstance(value, ListValue) or len(value.items) != len(self.items):
-                raise UnsupportedCase(f"{self.name} is a list whose length the run decides")
+                raise UnsupportedCase(f"{self.name} is a list whose length the run decides",
+                                      hint="a matrix may grow: M = rbind(M, row)")
             return max([item.widen(own) for item, own in zip(self.items, value.items)], default=False)
         if self.dims is not None:
             return self._widen_matrix(value)
