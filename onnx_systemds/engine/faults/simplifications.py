@@ -183,6 +183,16 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         inputs=((2.0**-900, 2.0**600, 2.0**600),),
     ),
     Fault(
+        "column-beside-single-numbers",
+        "X * (y * z), over statements as well, becomes y * (z * X), which is refused where X turns out to be a column,"
+        " y and z single numbers",
+        "y = matrix(X[1, ], rows=1, cols=ncol(X))\nresult = X * (y * matrix(X[2, ], rows=1, cols=ncol(X)))",
+        ((6,), (18,)),
+        "COLUMN_FIRST of importing/passes/joined_operations.py",
+        inputs=((1,), (3,)),
+        raises="unable to cast matrix",
+    ),
+    Fault(
         "element-of-product",
         "(A %*% B)[k, l], over statements as well, becomes A[k, ] %*% B[, l], again and again: the second row of A[k, ]"
         " is none",

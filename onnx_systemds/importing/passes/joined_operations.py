@@ -24,6 +24,7 @@ FACTORS_IN_ANOTHER_ORDER = "(A %*% B) %*% C is calculated in the cheapest order,
 SLICED_PRODUCT = "(A %*% B)[k, l] is taken for A[k, ][k, ] %*% B[, l][, l], which there are not"
 FILLED_ROW = "outer(c, r, ..) has one column where r is full of one number"
 ANOTHER_ORDER = "X + (Y + Z) is taken for (X + Y) + Z, which loses digits"
+COLUMN_FIRST = "X * (y * z) is taken for y * (z * X), which is refused where X is a column and y a single number"
 
 _OF_PRODUCT = ("abs", "round", "ceil", "ceiling", "floor", "exp", "log", "sqrt", "sin", "cos")
 """Functions of a product that the engine calculates only where the weights differ from 0."""
@@ -168,7 +169,34 @@ class JoinedOperations:
         if logarithm is not None and self._is_compared(left.value, "!=", logarithm):
             return NONZEROS_ONLY if left.is_elsewhere or right.is_elsewhere else None
         weighted = self._weighted(right, node.operator)
-        return WEIGHTED_PRODUCT if weighted is not None and weighted.is_elsewhere else None
+        if weighted is not None and weighted.is_elsewhere:
+            return WEIGHTED_PRODUCT
+        return COLUMN_FIRST if node.operator == "*" and self._multiplies_open_row(left, right) else None
+
+    def _multiplies_open_row(self, left: _Found, right: _Found) -> bool:
+        """Whether ``X * (y * z)`` or ``(X * y) * z`` has a row of a length that may be 1, and an X of other rows."""
+        for inner, other in ((left, right), (right, left)):
+            product = _binary(inner.value, "*")
+            if product is None or not inner.is_elsewhere or inner.is_shared:
+                continue
+            rows = self._open_rows(product.left, product.right, other.value)
+            if any(rows) and not all(rows):
+                return True
+        return False
+
+    def _open_rows(self, *values: tree.Expression) -> list[bool]:
+        """Whether the values that are no numbers are rows whose length only the run knows, and may be 1."""
+        return [self._is_open_row(value) for value in values if self._number(value) is None]
+
+    def _is_open_row(self, value: tree.Expression) -> bool:
+        for step in self._steps(value):
+            if isinstance(step, tree.Binary | tree.Unary) and not is_operation(step, "%*%"):
+                operands = (step.operand,) if isinstance(step, tree.Unary) else (step.left, step.right)
+                rows = self._open_rows(*operands)
+                return bool(rows) and all(rows)
+            if is_call(step, "matrix") and len(step.arguments) == 3 and number_of(step.arguments[1].value) == 1:
+                return _may_be_one(step.arguments[2].value)
+        return False
 
     def _weighted(self, right: _Found, operator: str) -> _Found | None:
         """The matrix product below a function that the engine would compute only where the weights are not 0."""
@@ -306,6 +334,13 @@ class JoinedOperations:
 def _binary(value: tree.Expression, *operators: str) -> tree.Binary | None:
     """The value if it is a binary operation with one of the operators, else None."""
     return value if is_operation(value, *operators) else None
+
+
+def _may_be_one(size: tree.Expression) -> bool:
+    """Whether a size may be 1: it is no number, and no number is a factor of it."""
+    if number_of(size) is not None:
+        return number_of(size) == 1
+    return not (is_operation(size, "*") and any(number_of(each) is not None for each in (size.left, size.right)))
 
 
 def _may_be_one_element(node: tree.Indexed) -> bool:
