@@ -18,6 +18,7 @@ from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.files import leaves, result_tensor
+from onnx_systemds.exporting.checked_dims import checked_dims
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
@@ -31,6 +32,7 @@ from onnx_systemds.exporting.poison_values import identity, unique
 from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
 from onnx_systemds.exporting.values import ListValue, Poison, Value
+from onnx_systemds.inference.dims import Dim
 from onnx_systemds.stages import Stages
 
 FUNCTIONS = ("inline", "keep")
@@ -147,10 +149,11 @@ def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequ
     wanted = [result.name for result in function.results] if outputs is None else list(outputs)
     if unknown := [output for output in wanted if output not in scopes.results(function)]:
         raise TranspileError(f"the function {name} has no result {quoted(unknown[0])}", module.script.file)
+    dims = checked_dims(function, evaluator.context.interface.dims_given())
     given: dict[str, Value] = {}
     for parameter in function.parameters:
         try:
-            value = _parameter(evaluator, parameter)
+            value = _parameter(evaluator, parameter, dims.get(parameter.name))
         except TranspileError as error:
             evaluator.reasons.add(evaluator.placed(error, parameter.position))
             value = Poison()
@@ -167,7 +170,7 @@ def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequ
         _output(evaluator, shown, value, result)
 
 
-def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
+def _parameter(evaluator: Evaluator, parameter: tree.Parameter, dims: tuple[Dim, Dim] | None) -> Value | None:
     """Return the value of a parameter: bound, an input, or None where its default serves."""
     interface, name = evaluator.context.interface, parameter.name
     bound = interface.bound(name)
@@ -177,7 +180,7 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
         return None
     kind = parameter.type.kind
     if kind in ("matrix", "frame"):
-        return interface.input(name, frame=kind == "frame")
+        return interface.input(name, dims=dims, frame=kind == "frame")
     if kind == "scalar" and parameter.type.value in ("int", "double", "boolean"):
         return interface.input(name, scalar_type=parameter.type.value)
     value = '\'"text"\'' if kind == "scalar" else "FILE"

@@ -66,6 +66,16 @@ class InputSpec:
             raise TranspileError(f"{quoted(self.type)} is no type of an input", hint=f"one of {', '.join(_KINDS)}")
         return _KINDS[self.type]
 
+    @property
+    def sizes(self) -> tuple[Dim, ...]:
+        """The dims, those with a name as symbols."""
+        return tuple(dim if isinstance(dim, int) else symbol(dim) for dim in self.dims or ())
+
+    @property
+    def matrix_dims(self) -> tuple[Dim, Dim]:
+        """Rows and columns."""
+        return self.sizes[0] if self.sizes else 1, product(self.sizes[1:])
+
 
 @dataclass(frozen=True)
 class ReadFile:
@@ -113,6 +123,16 @@ class Interface:
         self._met: dict[str, None] = {}  # of what is wanted
         self._left_out: dict[str, None] = {}
         self._read: dict[str, str] = {}  # what inputs and variables are read from
+
+    def dims_given(self) -> dict[str, tuple[Dim, Dim]]:
+        """Rows and columns of inputs and bound values, by name."""
+        found = {name: spec.matrix_dims for name, spec in self.specs.items() if spec.dims is not None}
+        for name, content in self.bindings.items():
+            if isinstance(content, StoredMatrix):
+                found[name] = (content.rows, content.cols)
+            elif isinstance(content, np.ndarray) and content.ndim > 0:
+                found[name] = (content.shape[0], math.prod(content.shape[1:]))
+        return found
 
     def bound(self, name: str) -> Value | None:
         """Return the value that is bound to a name, None for none. Raises UnsupportedCase where it is an input too."""
@@ -167,10 +187,8 @@ class Interface:
         elif spec.dims is None or (scalar_type is not None and not spec.dims):
             value = self._scalar_input(name, spec)
         else:
-            sizes = tuple(dim if isinstance(dim, int) else symbol(dim) for dim in spec.dims)
-            tensor = self.graph.input(name, spec.kind, sizes)
-            rows = sizes[0] if sizes else 1
-            value = Matrix(tensor, rows, product(sizes[1:]))
+            tensor = self.graph.input(name, spec.kind, spec.sizes)
+            value = Matrix(tensor, *spec.matrix_dims)
             if frame or spec.kind == TEXT:
                 value = FrameValue((self.graph.reshape(tensor, value.dims),))
         self._inputs[name] = value

@@ -76,9 +76,13 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     known = {name: graph.initializers[name] for name in constants or {}}
     part = model.graph if starts or ends else None
     model = replace(model, graph=graph)
-    drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
-    contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     options = {**options, "dims": dims}
+    try:
+        drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
+    except TranspileError:
+        _check_conversion(model, options)
+        raise
+    contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     engine = _Engine(model, options)
 
     def ask(drawn: Mapping[str, Any], further: Sequence[str] = ()) -> Judgement:

@@ -424,3 +424,30 @@ def _rows_written(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> bool
     except Exception as error:
         assert "invalid expand shape" in str(error) or "dimensions differ" in str(error), error
         return False
+
+
+CHECKED = {
+    "if (ncol(X) != 4) { stop(\"columns\") }": [["X_rows", "4"], ["B_rows", "B_cols"]],
+    "n = nrow(X) if (3 != ncol(X) | nrow(B) != n) stop(\"sizes\")": [["X_rows", "3"], ["X_rows", "B_cols"]],
+    "if ((nrow(B) != 1) | (ncol(B) != ncol(X))) { if (nrow(B) != 1) { stop(\"a\") } if (ncol(B) != ncol(X)) { stop(\"b\") } }":
+        [["X_rows", "X_cols"], ["1", "X_cols"]],
+    "if (ncol(X) != 4 & ncol(B) != 4) { stop(\"one of them\") }": [["X_rows", "X_cols"], ["B_rows", "B_cols"]],
+    "if (ncol(X) != 4 | ncol(B) != 4) { if (ncol(B) != 4) { stop(\"B\") } }": [["X_rows", "X_cols"], ["B_rows", "4"]],
+    "X = t(X) if (ncol(X) != 4) { stop(\"rows\") }": [["X_rows", "X_cols"], ["B_rows", "B_cols"]],
+    "n = ncol(X) n = n + 1 if (ncol(B) != n) { stop(\"one more\") }": [["X_rows", "X_cols"], ["B_rows", "B_cols"]],
+}
+
+
+@pytest.mark.parametrize("check", CHECKED)
+def test_inputs_have_the_sizes_that_a_function_checks(check: str) -> None:
+    text = "f = function(matrix[double] X, matrix[double] B) return (double y) {\n" + check + "\ny = sum(X) + sum(B) }"
+    inputs = export_script(text, "f").graph.input
+    assert [[dim.dim_param or str(dim.dim_value) for dim in given.type.tensor_type.shape.dim] for given in inputs] == CHECKED[check]
+
+
+def test_given_dims_say_what_a_checked_size_is_called() -> None:
+    text = "f = function(matrix[double] X, matrix[double] B) return (double y) {\nif (ncol(X) != nrow(B)) stop(\"x\")\ny = sum(X %*% B) }"
+    model = export_script(text, "f", inputs={"B": "double[K,3]"})
+    assert [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim] == ["X_rows", "K"]
+    model = export_script(text, "f", bindings={"B": np.ones((5, 2))})
+    assert model.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 5

@@ -14,6 +14,7 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx_systemds import backend, import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.model.load import load_model
+from onnx_systemds.verifying.verify import verify_model
 
 X = np.array([[-1.0, 0.5, 2.0], [3.0, -4.0, 0.25]], np.float32)
 Change = Callable[[onnx.ModelProto], None]
@@ -213,6 +214,11 @@ def test_what_cannot_be_meant_in_one_way(model: onnx.ModelProto, words: list[str
         import_model(model)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_verify_names_what_the_conversion_refuses() -> None:
+    with pytest.raises(TranspileError, match='input "x" is a sparse tensor'):
+        verify_model(changed(sparse_input))
 
 
 def test_inputs_without_type_can_be_given_one() -> None:
