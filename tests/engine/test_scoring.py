@@ -179,10 +179,10 @@ def test_a_form_that_the_engine_refuses_is_dropped() -> None:
         text = 'X = read("./in0", rows=3, cols=30)\nstop("refused")\nwrite(X, "./out0")'
         refused = [function._session.prepare(text, ["in0"], ["out0"])]
         good = function._specialised.tuner.candidates[0]
-        function._specialised = (function._specialised.shapes, Autotuner([refused, good]))
+        function._specialised = function._specialised._replace(tuner=Autotuner([refused, good]))
         check(function, 3, 0)
         assert function._specialised.tuner.candidates == [good]
-        function._specialised = (function._specialised.shapes, Autotuner([refused]))
+        function._specialised = function._specialised._replace(tuner=Autotuner([refused]))
         check(function, 3, 1)
         assert function._specialised.tuner.candidates == [[function._prepared]]
 
