@@ -35,7 +35,7 @@ def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -
         patch.setattr(ScoringFunction, "_prepare_specialised", compiled)
         results = [function(inputs)]
         if function._specialised is not None:
-            results += [function(inputs) for _ in function._specialised[1].candidates[1:]]
+            results += [function(inputs) for _ in function._specialised.tuner.candidates[1:]]
         return results
 
 

@@ -60,8 +60,8 @@ class StoredMatrix:
         for row, column, part in self.pieces():
             with np.errstate(over="ignore"):
                 held = part.astype(dtype)
-            if dtype.itemsize == _NARROW_BYTES and (lost := np.isfinite(part) & ~np.isfinite(held)).any():
-                message = f"the number {part[lost][0]:g} is beyond {dtype.name}"
+            if dtype.itemsize == _NARROW_BYTES and (overflowed := np.isfinite(part) & ~np.isfinite(held)).any():
+                message = f"the number {part[overflowed][0]:g} is beyond {dtype.name}"
                 raise TranspileError(message, self.path, "use another --dtype")
             yield row, column, held
 

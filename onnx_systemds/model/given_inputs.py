@@ -104,12 +104,12 @@ def given_tensor(name: str, given: Any, dtype: str) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         converted = array.astype(wanted)
         if have == "float" and dtype in _ROUNDED:
-            lost = np.isfinite(array) & ~np.isfinite(converted)
+            inexact = np.isfinite(array) & ~np.isfinite(converted)
         else:
             back = converted.astype(array.dtype)
-            lost = (back != array) & ~((back != back) & (array != array))
-    if lost.any():
-        raise _refusal(name, dtype, f"{array.dtype} with the value {array[lost][0]}")
+            inexact = (back != array) & ~((back != back) & (array != array))
+    if inexact.any():
+        raise _refusal(name, dtype, f"{array.dtype} with the value {array[inexact][0]}")
     return converted
 
 

@@ -131,7 +131,7 @@ class _Walk:
         pieces: list[bytes | memoryview] = []
         cuts: list[Cut] = []
         seen: set[int] = set()
-        kept = position = start
+        copied = position = start
         while position < end:
             field_start = position
             tag = data[position]
@@ -158,15 +158,15 @@ class _Walk:
                 if length < threshold:
                     pass
                 elif is_tensor and number in _CUTTABLE:
-                    pieces.append(self.view[kept:field_start])
+                    pieces.append(self.view[copied:field_start])
                     cuts.append(Cut(_CUTTABLE[number], begin, length))
-                    kept = position
+                    copied = position
                 elif number in inner:
                     shortened = self.message(begin, position, inner[number], depth + 1)
                     if shortened is not None:
                         size = sum(map(len, shortened))
-                        pieces += [self.view[kept:field_start], _varint(tag), _varint(size), *shortened]
-                        kept = position
+                        pieces += [self.view[copied:field_start], _varint(tag), _varint(size), *shortened]
+                        copied = position
             elif wire_type == 0:
                 _, position = self.varint(position)
             elif wire_type == 5:
@@ -183,7 +183,7 @@ class _Walk:
             pieces += [self._entry(cut) for cut in cuts]
         if not pieces:
             return None
-        pieces.append(self.view[kept:end])
+        pieces.append(self.view[copied:end])
         return pieces
 
     def _entry(self, cut: Cut) -> bytes:

@@ -93,8 +93,8 @@ def functions_of(script: Script) -> Functions:
     body = with_entries(main.body, apart)
     if not names or body is main.body or takers != [main] or mentions(body, WEIGHTS):
         return Functions(functions, weights_apart=False)
-    kept = [parameter for parameter in main.parameters if parameter.name != WEIGHTS]
-    parameters = (*kept, *(tree.Parameter(name, MATRIX) for name in apart.values()))
+    others = [parameter for parameter in main.parameters if parameter.name != WEIGHTS]
+    parameters = (*others, *(tree.Parameter(name, MATRIX) for name in apart.values()))
     changed = replace(main, parameters=parameters, body=body)
     return Functions(tuple(changed if function is main else function for function in functions), weights_apart=True)
 

@@ -17,8 +17,8 @@ _FARTHEST_MEAN = 100.0
 
 def missing_filled(fusing: Fusing, node: Node) -> bool:
     """``replace(X, NaN, 0) + is.nan(X) * row`` for a known row."""
-    for kept, filled in pairs(node):
-        chosen = made_by(kept, "Where")
+    for replaced, filled in pairs(node):
+        chosen = made_by(replaced, "Where")
         test = None if chosen is None else made_by(chosen.inputs[0], "IsNaN")
         if chosen is None or test is None or test.inputs[0] is not chosen.inputs[2]:
             continue
@@ -26,7 +26,7 @@ def missing_filled(fusing: Fusing, node: Node) -> bool:
             continue
         for mask, row in pairs(fusing.single(filled, "Mul")):
             gaps, known = made_by(mask, "Cast"), row.constant
-            is_row = known is not None and bool(np.isfinite(known).all()) and node.outputs[0].dims == kept.dims
+            is_row = known is not None and bool(np.isfinite(known).all()) and node.outputs[0].dims == replaced.dims
             if gaps is not None and gaps.inputs[0] is chosen.inputs[0] and is_row:
                 return fusing.become(node, "Where", [chosen.inputs[0], row, chosen.inputs[2]])
     return False
@@ -153,12 +153,12 @@ def missing_replaced(fusing: Fusing, node: Node) -> bool:
     then, otherwise = node.attributes["then_branch"], node.attributes["else_branch"]
     if not isinstance(then, SubGraph) or not isinstance(otherwise, SubGraph) or len(node.outputs) != 1:
         return False
-    chosen, kept = made_by(then.outputs[0], "Where"), made_by(otherwise.outputs[0], "Identity")
-    if chosen is None or kept is None:
+    chosen, unchanged = made_by(then.outputs[0], "Where"), made_by(otherwise.outputs[0], "Identity")
+    if chosen is None or unchanged is None:
         return False
     gaps, x = chosen.operand(0), chosen.operand(2)
     test = made_by(gaps, "IsNaN")
-    if test is None or x is not kept.inputs[0] or test.inputs[0] is not x:
+    if test is None or x is not unchanged.inputs[0] or test.inputs[0] is not x:
         return False
     if any(tensor is not None and tensor.node is not None and tensor.node.scope is then.scope
            for tensor in chosen.inputs):

@@ -89,13 +89,13 @@ def _padding_term(node: Expansion, position: int, heads: Heads) -> str:
         return ""  # a dummy
     if len(dims) in (2, 3):
         axes = (1, 2) if len(dims) == 2 else (1,)
-        kept = node.unsqueeze(node.emit("Greater", mask, node.known(0, node.dtype(position))), *axes)
+        allowed = node.unsqueeze(node.emit("Greater", mask, node.known(0, node.dtype(position))), *axes)
     elif len(dims) == 1:
-        kept = _within_bounds(node, mask, dims[0], node.dims(0)[0], heads)
+        allowed = _within_bounds(node, mask, dims[0], node.dims(0)[0], heads)
     else:
         raise UnsupportedCase(f"a mask of rank {len(dims)}")
     filtered = number(node, float(node.attribute("mask_filter_value")))
-    return node.emit("Where", kept, number(node, 0.0), filtered)
+    return node.emit("Where", allowed, number(node, 0.0), filtered)
 
 
 def _within_bounds(node: Expansion, mask: str, count: Dim, batch: Dim, heads: Heads) -> str:

@@ -21,19 +21,19 @@ def causal_conv_with_state(node: Expansion) -> None:
         raise UnsupportedCase("CausalConvWithState of several axes or states, which onnxruntime computes on no CPU")
     channels, _, taps = node.known_dims("weight", "a convolution's weight")
     step, is_last = int(node.attribute("dilation")), bool(node.attribute("channels_last"))
-    kept = (taps - 1) * step
+    history = (taps - 1) * step
     x = _channels_first(node, "input", channels, is_last)
     if node.has("past_state"):
         whole = node.emit("Concat", _channels_first(node, "past_state", channels, is_last), x, axis=2)
     else:
-        whole = node.emit("Pad", x, node.known([0, 0, kept, 0, 0, 0]))
+        whole = node.emit("Pad", x, node.known([0, 0, history, 0, 0, 0]))
     y = node.emit("Conv", whole, node.input("weight"), node.input("bias"), group=channels, dilations=(step,))
     activation = str(node.attribute("activation"))
     if activation in ("silu", "swish"):
         y = node.emit("Mul", y, node.emit("Sigmoid", y))
     elif activation != "none":
         raise InvalidModel(f"the activation {quoted(activation)} of CausalConvWithState is unknown")
-    state = node.slice(whole, 2, -kept if kept else _TO_END, _TO_END)
+    state = node.slice(whole, 2, -history if history else _TO_END, _TO_END)
     for output, found in enumerate((y, state)):
         if not node.output(output):
             continue

@@ -15,12 +15,12 @@ def remove_padding(node: Expansion) -> None:
     """The tokens before the length of their sample, and what puts them back."""
     x, counts = node.input("input"), node.cast(node.input("sequence_token_count"), "int64")
     inside = node.emit("Less", node.count_up(node.length(x, 1)), node.unsqueeze(counts, 1))
-    kept = _true_places(node, node.reshape(inside, -1))
+    places = _true_places(node, node.reshape(inside, -1))
     rows = node.emit("Flatten", x, axis=2)
-    node.emit("Gather", rows, kept, to=node.output() or node.fresh("tokens"), axis=0)
+    node.emit("Gather", rows, places, to=node.output() or node.fresh("tokens"), axis=0)
     if node.output(1):
         padding = _true_places(node, node.emit("Not", node.reshape(inside, -1)))
-        both = node.cast(node.emit("Concat", kept, padding, axis=0), "int32")
+        both = node.cast(node.emit("Concat", places, padding, axis=0), "int32")
         node.emit("Reshape", both, node.emit("Shape", inside), to=node.output(1))
     if node.output(2):
         ends = node.emit("CumSum", counts, node.known(0))

@@ -74,9 +74,9 @@ def _unchanged(node: NodeView, operator: str) -> Fragment | None:
 
 def _binary(node: NodeView, operator: str) -> Fragment:
     """An infix operator of the engine."""
-    kept = _unchanged(node, operator)
-    if kept is not None:
-        return kept
+    unchanged = _unchanged(node, operator)
+    if unchanged is not None:
+        return unchanged
     given = two_operands(node)
     if operator == "*" and may_exceed(node):
         return finish(node, wrapped_products(node, given), given)
@@ -107,9 +107,9 @@ for _name in ("Add", "Sub", "Mul"):
 @generator("Div", since=(1, 6, 7))
 def div(node: NodeView) -> Fragment:
     """Division; of integers truncated towards zero."""
-    kept = _unchanged(node, "/")
-    if kept is not None:
-        return kept
+    unchanged = _unchanged(node, "/")
+    if unchanged is not None:
+        return unchanged
     given = two_operands(node)
     quotient = infix(node, "/", given.items[0], given.items[1], given.form)
     if node.dtype("A") in INTEGER_DTYPES:

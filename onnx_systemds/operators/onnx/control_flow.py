@@ -215,8 +215,8 @@ class _LoopText:
         targets = [node.target(position) for position in range(self.carried_count)]
         lists = {position: node.target(position) for position in self.collected}
         rows = {position: node.temporary(f"row{position}") for position in self.collected}
-        kept = [*([0] if self.stops else []), *range(1, 1 + self.carried_count), *(p + 1 for p in self.collected)]
-        function = node.body("body", kept)
+        positions = [*([0] if self.stops else []), *range(1, 1 + self.carried_count), *(p + 1 for p in self.collected)]
+        function = node.body("body", positions)
         limit, starts = self._limit()
         carried = self._carried(targets)
         starts = [line for position, target in enumerate(targets)

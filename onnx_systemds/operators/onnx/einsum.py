@@ -80,8 +80,8 @@ def _expanded(term: str, open_axes: Sequence[str], text: str) -> Labels:
 def terms_of_einsum(node: NodeFacts) -> Terms:
     """Sums over the labels that the result has not."""
     equation = equation_of(node)
-    gone = product(size for label, size in equation.sizes.items() if label not in equation.result)
-    return Terms(tuple(range(node.input_count)), gone)
+    summed_size = product(size for label, size in equation.sizes.items() if label not in equation.result)
+    return Terms(tuple(range(node.input_count)), summed_size)
 
 
 @shape_rule("Einsum")
@@ -168,8 +168,8 @@ class _Contraction:
         dims = node.dims(position)
         labels = self.equation.operands[position]
         finite = is_finite(node, position)
-        kept = [axis for axis, label in enumerate(labels) if not (dims[axis] == 1 and sizes[label] != 1)]
-        labels, dims = tuple(labels[axis] for axis in kept), tuple(dims[axis] for axis in kept)
+        own_axes = [axis for axis, label in enumerate(labels) if not (dims[axis] == 1 and sizes[label] != 1)]
+        labels, dims = tuple(labels[axis] for axis in own_axes), tuple(dims[axis] for axis in own_axes)
         source = input_source(node, position)
         if len(set(labels)) == len(labels):
             return _Term(source, labels, finite)
@@ -177,9 +177,9 @@ class _Contraction:
         rows, count = product(dims), self._size(unique)
         index = _diagonal_positions(node, labels, dims, unique, sizes)
         text = gather_rows_text(node, source(View(rows, 1)), index, rows, count, 1, finite=finite)
-        return self._bound(text, View(count, 1), unique, finite, "diagonal")
+        return self._bound(text, View(count, 1), unique, "diagonal", finite=finite)
 
-    def _bound(self, text: str, view: View, labels: Labels, finite: bool, hint: str) -> _Term:
+    def _bound(self, text: str, view: View, labels: Labels, hint: str, *, finite: bool = False) -> _Term:
         """A new intermediate result; narrow integers are wrapped at each step, before they get beyond FP64."""
         name = self.node.named(hint, text, self.lines)
         text = wrapped(self.node.output_dtype(), name)
@@ -205,17 +205,17 @@ class _Contraction:
 
     def _summed(self, term: _Term, needed: set[str]) -> _Term:
         """The term summed over the labels that nothing else needs."""
-        kept = tuple(label for label in term.labels if label in needed)
-        gone = tuple(label for label in term.labels if label not in needed)
-        if not gone:
+        free = tuple(label for label in term.labels if label in needed)
+        summed = tuple(label for label in term.labels if label not in needed)
+        if not summed:
             return term
-        if term.labels == (*gone, *kept):
-            view = View(self._size(gone), self._size(kept))
+        if term.labels == (*summed, *free):
+            view = View(self._size(summed), self._size(free))
             text = col_sums(term.source(view), self.node.dim(view.rows))
-            return self._bound(text, View(1, view.cols), kept, False, "sum")
-        view = View(self._size(kept), self._size(gone))
-        text = row_sums(self._as(term, (*kept, *gone), view), self.node.dim(view.cols))
-        return self._bound(text, View(view.rows, 1), kept, False, "sum")
+            return self._bound(text, View(1, view.cols), free, "sum")
+        view = View(self._size(free), self._size(summed))
+        text = row_sums(self._as(term, (*free, *summed), view), self.node.dim(view.cols))
+        return self._bound(text, View(view.rows, 1), free, "sum")
 
     def _product(self, left: _Term, right: _Term, needed: set[str]) -> _Term:
         """Both terms multiplied, and summed over the labels that only they have."""
@@ -232,17 +232,17 @@ class _Contraction:
             # the right operand is a column beside the matrix of the left one
             x, y = self._as(left, batch + rows, View(count, m)), self._as(right, batch, View(count, 1))
             text = self._multiplied(x, y, lambda left, right: f"{left} * {right}")
-            return self._bound(text, View(count, m), batch + rows, False, "product")
+            return self._bound(text, View(count, m), batch + rows, "product")
         x = self._as(left, batch + rows + inner, View(count * m, depth))
         products = partial(batch_product, self.node, count=count, sizes=(m, depth, n))
         if count != 1 and right.labels == batch + cols + inner and cols and inner:
             y = self._as(right, batch + cols + inner, View(count * n, depth))
             text = self._multiplied(x, y, partial(products, transposed=True))
-            return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
+            return self._bound(text, View(count * m, n), batch + rows + cols, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
         single = partial(single_product, self.node, sizes=(m, depth, n))
         text = self._multiplied(x, y, single if count == 1 else products)
-        return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
+        return self._bound(text, View(count * m, n), batch + rows + cols, "product")
 
     def _multiplied(self, x: str, y: str, multiply: Callable[[str, str], str]) -> str:
         """The product of two operands; that of 32-bit integers by halves, as it has 64 bits."""

@@ -238,7 +238,7 @@ def trilu(node: NodeView) -> Fragment:
     rows, cols = dims[-2:]
     count = product(dims[:-2])
     shift = f" + {node.scalar('k')}" if node.has("k") else ""
-    kept, beyond = ("<=", ">") if node.attribute("upper") else (">=", "<")
+    inside, outside = ("<=", ">") if node.attribute("upper") else (">=", "<")
     row_numbers, col_numbers = f"{count_from_one(node.dim(rows))}{shift}", f"t({count_from_one(node.dim(cols))})"
     ramp = ramp_of(node.value("input"))
     is_one = ramp is not None and ramp.is_even and ramp.start == 1
@@ -248,17 +248,17 @@ def trilu(node: NodeView) -> Fragment:
         target = node.filled(1, plane) if is_one else node.view("input", plane)
         return node.result(f"{side}.tri(target={target}, diag=TRUE, values=TRUE)", plane)
     if count == 1 and is_one:
-        return node.result(_compared(rows, row_numbers, kept, col_numbers), View(rows, cols))
+        return node.result(_compared(rows, row_numbers, inside, col_numbers), View(rows, cols))
     if is_finite(node, 0):
         view = View(count, rows * cols) if count != 1 else View(rows, cols)
-        ones = _compared(rows, row_numbers, kept, col_numbers)
+        ones = _compared(rows, row_numbers, inside, col_numbers)
         ones = ones if count == 1 else node.reshape(ones, View(1, view.cols))
         return node.result(f"{node.view('input', view)} * {ones}", view)
     # The zeros first, their size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
     if count != 1:
         row_numbers = f"({count_from_one(node.dim(view.rows))} - 1) %% {node.factor(rows)} + 1{shift}"
-    mask = _compared(view.rows, row_numbers, beyond, col_numbers)
+    mask = _compared(view.rows, row_numbers, outside, col_numbers)
     return node.result(counted(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})"), view)
 
 

@@ -53,9 +53,9 @@ def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     for position in (1, 2):
         if node.has(position):
             check_trailing(node, position, dims[axis:])
-    kept = (*dims[:axis], *[1] * (len(dims) - axis))
+    statistic_dims = (*dims[:axis], *[1] * (len(dims) - axis))
     dtype = {1: "float", 10: "float16", 11: "double", 16: "bfloat16"}.get(node.attribute("stash_type"), "float")
-    statistics = Value(dtype, kept)
+    statistics = Value(dtype, statistic_dims)
     return (node.tensor(dims), statistics, statistics)
 
 

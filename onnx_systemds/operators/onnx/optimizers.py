@@ -25,8 +25,8 @@ def tensor_count(node: NodeFacts) -> int:
 def optimizer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The new tensors and the new accumulators, each as the old one."""
     count = tensor_count(node)
-    kept = [2 + position for position in range(count)]
-    kept += list(range(2 + 2 * count, node.input_count))  # a gradient has no successor
+    positions = [2 + position for position in range(count)]
+    positions += list(range(2 + 2 * count, node.input_count))  # a gradient has no successor
     for position in range(2 + count, node.input_count):
         tensor = 2 + (position - 2) % count
         if node.rank(position) != node.rank(tensor):
@@ -34,7 +34,7 @@ def optimizer_rule(node: NodeFacts) -> tuple[Value, ...]:
         for axis in range(node.rank(tensor)):
             node.assume_same_size((tensor, axis), (position, axis))
             node.assume_elements(tensor, axis)
-    return tuple(Value(node.dtype(position), node.dims(position)) for position in kept)
+    return tuple(Value(node.dtype(position), node.dims(position)) for position in positions)
 
 
 class _Step:

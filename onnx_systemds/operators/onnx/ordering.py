@@ -51,10 +51,10 @@ MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sortin
 def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis shrinks to 1 or goes."""
     dims, axis = node.dims("data"), node.axis()
-    kept = (1,) if node.attribute("keepdims") and dims else ()
+    reduced = (1,) if node.attribute("keepdims") and dims else ()
     if dims:
         node.assume_elements("data", axis)
-    return (node.tensor((*dims[:axis], *kept, *dims[axis + 1 :]), "int64"),)
+    return (node.tensor((*dims[:axis], *reduced, *dims[axis + 1 :]), "int64"),)
 
 
 def _place(node: NodeView, function: str) -> Fragment:

@@ -53,10 +53,10 @@ def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
             if not isinstance(size, int) and not is_non_negative_from_one(size):
                 node.assume(dims[-1], Relation.AT_LEAST, 0, axis_words(node.node.outputs[0], axis))
             continue
-        kept = sum((minimum(amount, 0) for amount in amounts), dim)
-        may_end = not isinstance(kept, int) and not is_non_negative_from_one(kept - 1)
-        if kept != dim and may_end and (depends_on_run or not may_be_zero(dim)):
-            node.assume(kept, Relation.AT_LEAST, 1, f"what is left of {node.axis_words('data', axis)}")
+        remaining = sum((minimum(amount, 0) for amount in amounts), dim)
+        may_end = not isinstance(remaining, int) and not is_non_negative_from_one(remaining - 1)
+        if remaining != dim and may_end and (depends_on_run or not may_be_zero(dim)):
+            node.assume(remaining, Relation.AT_LEAST, 1, f"what is left of {node.axis_words('data', axis)}")
     return (node.tensor(dims),)
 
 
@@ -152,9 +152,9 @@ def _run_time_padded(node: NodeView, amounts: Amounts) -> Fragment:
             text = node.call("pad_cols", x, node.dim(before * suffix), node.dim(after * suffix), _fill(node))
             steps.set(text, View(prefix, count * suffix), axis, count)
         else:
-            kept = size + minimum(before, 0) + minimum(after, 0)
+            remaining = size + minimum(before, 0) + minimum(after, 0)
             added = [node.dim(maximum(amount, 0)) for amount in (before, after)]
-            positions = node.call(f"{mode}_positions", added[0], node.dim(kept), added[1])
+            positions = node.call(f"{mode}_positions", added[0], node.dim(remaining), added[1])
             steps.take(axis, f"{positions} + {node.factor(1 - minimum(before, 0))}", count)
     return steps.fragment()
 
@@ -193,8 +193,8 @@ def _centred(node: NodeFacts) -> Amounts:
         if is_non_negative(added):
             amounts[axis] = (added // 2, added - added // 2)
         elif is_non_negative(-1 * added):
-            gone = -1 * added
-            amounts[axis] = (-1 * (gone // 2), -1 * (gone - gone // 2))
+            cropped = -1 * added
+            amounts[axis] = (-1 * (cropped // 2), -1 * (cropped - cropped // 2))
         else:
             before = node.computed("half_towards_zero", added, hint=f"before{axis}", signed=True)
             amounts[axis] = (before, added - before)

@@ -66,8 +66,8 @@ def shaped_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 def like_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the input; its type, too, unless an attribute says another."""
-    kept = node.dtype("input") if node.dtype("input") not in FINITE_DTYPES else "float"
-    return (node.tensor(node.dims("input"), _dtype(node, kept)),)
+    default = node.dtype("input") if node.dtype("input") not in FINITE_DTYPES else "float"
+    return (node.tensor(node.dims("input"), _dtype(node, default)),)
 
 
 def _drawn(node: NodeView, is_normal: bool) -> Fragment:

@@ -118,10 +118,10 @@ def _dims_left(node: NodeFacts, reduction: Reduction) -> tuple[Value, ...]:
         is_checked = is_found if reduction.aggregate == "Means" else not isinstance(dims[axis], int) and not is_found
         if reduction.aggregate != "Sums" and is_checked:
             node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words(0, axis))
-    kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
+    result = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
     if not node.attribute("keepdims"):
-        kept = (dim for axis, dim in enumerate(dims) if axis not in axes)
-    return (node.tensor(tuple(kept)),)
+        result = (dim for axis, dim in enumerate(dims) if axis not in axes)
+    return (node.tensor(tuple(result)),)
 
 
 def runs_of(dims: Dims, axes: frozenset[int]) -> list[tuple[bool, Dim]]:

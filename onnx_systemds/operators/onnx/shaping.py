@@ -174,10 +174,10 @@ def squeeze_rule(node: NodeFacts) -> tuple[Value, ...]:
             if not isinstance(dim, int):
                 node.assume(dim, Relation.OTHER, 1, node.axis_words("data", axis))
         return (node.tensor([dim for dim in dims if dim != 1]),)
-    gone = {node.normalize_axis(axis, len(dims)) for axis in axes}
-    for axis in gone:
+    squeezed = {node.normalize_axis(axis, len(dims)) for axis in axes}
+    for axis in squeezed:
         node.assume_equal(dims[axis], 1, node.axis_words("data", axis), "an axis that goes")
-    return (node.tensor([dim for axis, dim in enumerate(dims) if axis not in gone]),)
+    return (node.tensor([dim for axis, dim in enumerate(dims) if axis not in squeezed]),)
 
 
 @shape_rule("Unsqueeze")
@@ -188,8 +188,8 @@ def unsqueeze_rule(node: NodeFacts) -> tuple[Value, ...]:
     new = {node.normalize_axis(axis, rank) for axis in axes}
     if len(new) != len(axes):
         raise UnsupportedCase("an axis is inserted twice")
-    kept = iter(dims)
-    return (node.tensor([1 if axis in new else next(kept) for axis in range(rank)]),)
+    sizes = iter(dims)
+    return (node.tensor([1 if axis in new else next(sizes) for axis in range(rank)]),)
 
 
 @gradient("Identity")
@@ -222,8 +222,8 @@ def _flat_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | No
         return None
     rank = inputs[0].ndim + len(axes)
     wanted = {axis % rank for axis in axes}
-    kept = iter(inputs[0].shape)
-    return inputs[0].reshape([1 if axis in wanted else next(kept) for axis in range(rank)])
+    sizes = iter(inputs[0].shape)
+    return inputs[0].reshape([1 if axis in wanted else next(sizes) for axis in range(rank)])
 
 
 @fold("Reshape", since=5)

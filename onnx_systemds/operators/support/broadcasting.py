@@ -113,11 +113,11 @@ def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bo
     """
     form = node.wanted_form() if node.output_dims() == result else None
     # axes of size 1 do not change where an element lies
-    kept = tuple(axis for axis, dim in enumerate(result) if dim != 1)
-    if not kept:
+    axes = tuple(axis for axis, dim in enumerate(result) if dim != 1)
+    if not axes:
         return Operands(tuple(Operand(node.scalar(position), SINGLE) for position in positions), SCALAR)
-    dims = tuple(result[axis] for axis in kept)
-    patterns = [_pattern(node.dims(position), result, kept) for position in positions]
+    dims = tuple(result[axis] for axis in axes)
+    patterns = [_pattern(node.dims(position), result, axes) for position in positions]
     literals = _uniform_literals(node, positions, patterns)
     patterns = [() if text else pattern for pattern, text in zip(patterns, literals)]
     split = _common_split(patterns, form, dims)
@@ -145,10 +145,10 @@ def _uniform_literals(
 
 
 @lru_cache(maxsize=4096)
-def _pattern(dims: Dims, result: Dims, kept: tuple[int, ...]) -> tuple[bool, ...]:
+def _pattern(dims: Dims, result: Dims, axes: tuple[int, ...]) -> tuple[bool, ...]:
     """For each kept axis of the result whether the operand varies along it."""
     aligned = (*[1] * (len(result) - len(dims)), *dims)
-    pairs = [(aligned[axis], result[axis]) for axis in kept]
+    pairs = [(aligned[axis], result[axis]) for axis in axes]
     return tuple(dim != 1 and not _is_repeated(dim, size) and not _is_one_of(dim, size) for dim, size in pairs)
 
 

@@ -83,17 +83,17 @@ def _joined(parts: list[_Part]) -> list[_Part]:
         count = len(parts)
         above = {(feature, test, _others(part, feature)): part
                  for part in parts for (feature, side), test in part.box.items() if side}
-        gone: set[int] = set()
+        merged: set[int] = set()
         joined = []
         for part in parts:
             for (feature, side), test in part.box.items():
                 other = None if side else above.get((feature, test, _others(part, feature)))
-                if other is None or gone & {id(part), id(other)} or {part.feature, other.feature} - {None, feature}:
+                if other is None or merged & {id(part), id(other)} or {part.feature, other.feature} - {None, feature}:
                     continue
-                gone |= {id(part), id(other)}
+                merged |= {id(part), id(other)}
                 joined.append(_both(part, other, feature, test))
                 break
-        parts = [part for part in parts if id(part) not in gone] + joined
+        parts = [part for part in parts if id(part) not in merged] + joined
     return parts
 
 

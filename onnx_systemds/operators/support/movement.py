@@ -188,14 +188,14 @@ def cropped(node: NodeView, source: Source, dims: Dims, amounts: Amounts) -> tup
     """Take away what negative ``amounts`` say; None where they say nothing. The dims that are left follow."""
     moved: Moved | None = None
     for axis, (before, after) in enumerate(amounts):
-        first, gone = -1 * minimum(before, 0), -1 * minimum(after, 0)
-        if (first, gone) == (0, 0):
+        first, last = -1 * minimum(before, 0), -1 * minimum(after, 0)
+        if (first, last) == (0, 0):
             continue
         for amount in (before, after):
             _require_sign(amount)
-        kept = dims[axis] - first - gone
-        moved = _runs(node, source, dims, axis, [(first, kept)], moved.before if moved else ())
-        source, dims = moved.source(node), (*dims[:axis], kept, *dims[axis + 1 :])
+        remaining = dims[axis] - first - last
+        moved = _runs(node, source, dims, axis, [(first, remaining)], moved.before if moved else ())
+        source, dims = moved.source(node), (*dims[:axis], remaining, *dims[axis + 1 :])
     return moved, dims
 
 
