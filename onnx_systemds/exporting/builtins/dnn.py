@@ -9,6 +9,7 @@ from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Te
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE
 from onnx_systemds.exporting.builtins.registry import Sizes
+from onnx_systemds.exporting.graph.images import planes
 from onnx_systemds.exporting.graph.nodes import source_of
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.known_dims import as_ints
@@ -82,7 +83,12 @@ def _register_pool(name: str, op: str, meaning: str, **more: Any) -> None:
     @builtin(name, meaning=meaning)
     def function(ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes) -> Value:
         windows = _Windows.of_pooling(pool_size, stride, padding)
-        dims = (x.rows, input_shape[1], *windows.extents(input_shape))
+        extents = windows.extents(input_shape)
+        rows = planes(x.tensor, x.rows, x.cols) if input_shape[1] == 1 else None  # each the channel of one image
+        if rows is not None and rows.dims[2:] == input_shape[2:] and ctx.g.visible(rows):
+            pooled = ctx.g.node(op, [ctx.g.floating(rows)], (1, x.rows, *extents), **windows.attributes, **more)
+            return Matrix(pooled, x.rows, product(extents))
+        dims = (x.rows, input_shape[1], *extents)
         return ctx.matrix(ctx.g.node(op, [image(ctx, x, input_shape)], dims, **windows.attributes, **more))
 
 

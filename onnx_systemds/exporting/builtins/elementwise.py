@@ -171,7 +171,7 @@ def ifelse(ctx: Context, target: Value, yes: Value, no: Value, /) -> Value:
     model = max(shaped, key=lambda m: (m.rows != 1 and m.cols != 1, m.rows != 1 or m.cols != 1, m.tensor.rank))
     pairs = [aligned(ctx, model, value) if isinstance(value, Matrix) else None for value in (target, yes, no)]
     parts = [pair[1] if pair is not None else None for pair in pairs]
-    if any(pair is not None and pair[0] is not model.tensor for pair in pairs):  # one has no view beside the model's
+    if len({pair[0] for pair in pairs if pair is not None}) > 1:  # one has no view beside the model's
         parts = [ctx.g.reshape(value.tensor, value.dims) if isinstance(value, Matrix) else None
                  for value in (target, yes, no)]
     condition = ctx.g.truth(parts[0]) if parts[0] is not None else ctx.truth(target)

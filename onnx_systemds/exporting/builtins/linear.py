@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.api import Context, Matrix, Tensor, Value, builtin
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.products import product
+from onnx_systemds.exporting.graph.images import planes
 from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.known_dims import differ
@@ -16,7 +17,7 @@ def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
     a, b = ctx.as_matrix(left), ctx.as_matrix(right)
     if isinstance(a.cols, int) and isinstance(b.rows, int) and a.cols != b.rows:
         raise UnsupportedCase(f"the product of {a} and {b}: inner sizes differ")
-    return _convolution(ctx, a, b) or ctx.matrix(product(ctx.g, ctx.flat(a), ctx.flat(b)))
+    return _convolution(ctx, a, b) or _of_channels(ctx, a, b) or ctx.matrix(product(ctx.g, ctx.flat(a), ctx.flat(b)))
 
 
 def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | None:
@@ -29,6 +30,18 @@ def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | Non
     kernels = ctx.viewed(filters, (filters.rows, found.shape[0], *found.window))
     dims = (1, filters.rows, *found.extents)
     return Matrix(ctx.g.node("Conv", [image, kernels], dims, **found.attributes()), filters.rows, columns.cols)
+
+
+def _of_channels(ctx: Context, filters: Matrix, channels: Matrix) -> Matrix | None:
+    """Return the product of known filters and the channels of an image as a Conv."""
+    known = filters.tensor.constant is not None or filters.tensor.stored is not None
+    image = planes(channels.tensor, channels.rows, channels.cols) if known and ctx.g.dtype == "float32" else None
+    if image is None or image.kind != FLOAT or not ctx.g.visible(image):
+        return None
+    kernels = ctx.viewed(filters, (filters.rows, filters.cols, 1, 1))
+    attributes = {"kernel_shape": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
+    found = ctx.g.node("Conv", [image, kernels], (1, filters.rows, *image.dims[2:]), **attributes)
+    return Matrix(found, filters.rows, channels.cols)
 
 
 @builtin("t")

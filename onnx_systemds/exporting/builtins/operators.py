@@ -21,6 +21,7 @@ from onnx_systemds.exporting.builtins.texts import (
     printed_text,
 )
 from onnx_systemds.exporting.builtins.truths import compared_truth
+from onnx_systemds.exporting.graph.images import planes
 from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
@@ -213,18 +214,18 @@ def aligned(ctx: Context, left: Matrix, right: Matrix) -> tuple[Tensor, Tensor, 
     """
     rows, cols = broadcast(left.dims, right.dims)
     model = left if left.tensor.rank >= right.tensor.rank and left.dims == (rows, cols) else right
-    if model.dims != (rows, cols):
-        model = left
+    model = model if model.dims == (rows, cols) else left
     if model.dims != (rows, cols):
         return ctx.g.reshape(left.tensor, left.dims), ctx.g.reshape(right.tensor, right.dims), rows, cols
-    view = model.tensor.dims
     other = right if model is left else left
-    wanted = _view_of(other, model, view)
+    image = planes(model.tensor, rows, cols)
+    is_flat = image is None or (other.dims == model.dims and planes(other.tensor, rows, cols) is None)
+    image = model.tensor if image is None or is_flat or not ctx.g.visible(image) else image
+    wanted = _view_of(other, model, image.dims)
     if wanted is None:
-        a, b = (ctx.g.reshape(matrix.tensor, matrix.dims) for matrix in (left, right))
-        return a, b, rows, cols
+        return ctx.g.reshape(left.tensor, left.dims), ctx.g.reshape(right.tensor, right.dims), rows, cols
     moved = ctx.g.reshape(other.tensor, wanted)
-    return (model.tensor, moved, rows, cols) if model is left else (moved, model.tensor, rows, cols)
+    return (image, moved, rows, cols) if model is left else (moved, image, rows, cols)
 
 
 def _view_of(other: Matrix, model: Matrix, view: Dims) -> Dims | None:

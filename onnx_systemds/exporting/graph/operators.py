@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.images import as_images
+from onnx_systemds.exporting.graph.images import as_images, as_planes
 from onnx_systemds.exporting.graph.nodes import (
     BOOL,
     FLOAT,
@@ -177,10 +177,10 @@ class Operators(GraphBuilder):
         padded = self._with_last(parts, axis)
         if padded is not None:
             return padded
-        images = as_images(parts) if axis == 1 else []
-        if images:
+        images = as_images(parts) if axis == 1 else as_planes(parts)
+        if images and all(map(self.visible, images)):
             joined = self._joined(images, 1)
-            return self.reshape(joined, (joined.dims[0], product(joined.dims[1:])))
+            return self.reshape(joined, (product(joined.dims[: 2 - axis]), product(joined.dims[2 - axis :])))
         return self._joined(parts, axis)
 
     def _with_last(self, parts: Sequence[Tensor], axis: int) -> Tensor | None:
