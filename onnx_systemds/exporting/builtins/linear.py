@@ -39,8 +39,8 @@ def _of_channels(ctx: Context, filters: Matrix, channels: Matrix) -> Matrix | No
     if image is None or image.kind != FLOAT or not ctx.g.visible(image):
         return None
     kernels = ctx.viewed(filters, (filters.rows, filters.cols, 1, 1))
-    attributes = {"kernel_shape": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
-    found = ctx.g.node("Conv", [image, kernels], (1, filters.rows, *image.dims[2:]), **attributes)
+    dims = (1, filters.rows, *image.dims[2:])
+    found = ctx.g.node("Conv", [image, kernels], dims, kernel_shape=(1, 1), pads=(0, 0, 0, 0), strides=(1, 1))
     return Matrix(found, filters.rows, channels.cols)
 
 
