@@ -149,6 +149,9 @@ def floor_divide(left: Dim, right: Dim) -> Dim:
     if exact is not None:
         return exact
     if isinstance(right, int) and isinstance(left, Expression):
+        match _lone_atom(left):
+            case Operation("floordiv", whole_size, int(inner)) if min(inner, right) > 0:  # rounded down or towards 0
+                return floor_divide(whole_size, inner * right)
         # floor((k*right*a + b) / right) = k*a + floor(b / right), of a b that is not negative: DML cuts off towards 0
         whole = {m: c for m, c in left.terms if c % right == 0}
         rest = from_terms({m: c for m, c in left.terms if c % right != 0})
@@ -262,8 +265,8 @@ def depends_on_run(dims: Dim | Iterable[Dim]) -> bool:
 
 def lone_symbol(dim: Dim) -> str | None:
     """The name of the symbol if the dimension is a single symbol, else None."""
-    names = symbols(dim)
-    return names[0] if len(names) == 1 and dim == symbol(names[0]) else None
+    atom = _lone_atom(dim)
+    return atom.name if isinstance(atom, Symbol) else None
 
 
 def symbols(dims: Dim | Iterable[Dim]) -> tuple[str, ...]:
@@ -334,7 +337,8 @@ def text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
 def factor_text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
     """As :func:`text`, in parentheses where an operator stands in it."""
     plain = text(dim, symbol_text)
-    return plain if plain.isdigit() or plain.isidentifier() else f"({plain})"
+    is_operand = plain.isdigit() or plain.isidentifier() or isinstance(_lone_atom(dim), Operation)
+    return plain if is_operand else f"({plain})"
 
 
 def _atom_text(atom: Atom, symbol_text: Callable[[str], str]) -> str:
@@ -344,6 +348,12 @@ def _atom_text(atom: Atom, symbol_text: Callable[[str], str]) -> str:
         return f"{atom.operator}({text(atom.left, symbol_text)}, {text(atom.right, symbol_text)})"
     sign = "%/%" if atom.operator == "floordiv" else "%%"
     return f"({factor_text(atom.left, symbol_text)} {sign} {factor_text(atom.right, symbol_text)})"
+
+
+def _lone_atom(dim: Dim) -> Atom | None:
+    """The atom if the dimension is a single one, else None."""
+    terms = _terms(dim)
+    return terms[0][0][0] if len(terms) == 1 and terms[0][1] == len(terms[0][0]) == 1 else None
 
 
 def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
@@ -385,8 +395,5 @@ def _atom_key(atom: Atom) -> str:
 
 
 _OPERATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
-    "floordiv": floor_divide,
-    "mod": modulo,
-    "min": minimum,
-    "max": maximum,
+    "floordiv": floor_divide, "mod": modulo, "min": minimum, "max": maximum
 }

@@ -81,6 +81,8 @@ def test_canonical_form() -> None:
     assert divide_exactly((B + 1) * S, B + S) is None
     assert str(2 * S + 1) == "2 * seq + 1"
     assert symbols([B * S, (S + 1) // 2]) == ("batch", "seq")
+    assert (S - 1) // 2 // 3 == (S - 1) // 6
+    assert str(modulo(S // 3, 4) * 8) == "8 * ((seq %/% 3) %% 4)"
 
 
 def test_known_order_of_sizes() -> None:
