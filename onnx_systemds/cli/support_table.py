@@ -24,8 +24,8 @@ class Row:
     op_type: str
     generators: tuple[int, ...]
     newest: int
-    has_definition: bool
-    deprecated: bool
+    has_definition: bool = False
+    deprecated: bool = False
 
     @property
     def status(self) -> str:
@@ -60,7 +60,7 @@ def support_rows() -> list[Row]:
     ]
     others = {identity: tuple(sorted(registry[identity])) for registry in (expanders, operator_generators)
               for identity in registry if identity not in newest}
-    rows += [Row(*identity, versions, versions[-1], False, False) for identity, versions in others.items()]
+    rows += [Row(*identity, versions, versions[-1]) for identity, versions in others.items()]
     return sorted(rows, key=lambda row: (row.domain, row.op_type))
 
 

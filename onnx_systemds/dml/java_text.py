@@ -173,10 +173,10 @@ class _Translation:
                 self._position = found.end()
                 if found.group(2) not in _POSIX:
                     raise self._refused(f"it has the class {found.group()}")
-                parts.append(self._members(_POSIX[found.group(2)], bool(found.group(1)), negated))
+                parts.append(self._members(_POSIX[found.group(2)], complement=bool(found.group(1)), in_negated=negated))
             elif pattern[self._position] == "\\" and letter and letter.lower() in _PERL:
                 self._position += 2
-                parts.append(self._members(_PERL[letter.lower()], letter.isupper(), negated))
+                parts.append(self._members(_PERL[letter.lower()], complement=letter.isupper(), in_negated=negated))
             elif pattern[self._position] == "\\":
                 parts.append(self._character())
             else:
@@ -186,7 +186,7 @@ class _Translation:
         self._position += 1
         return f"[{'^' if negated else ''}{''.join(parts)}]"
 
-    def _members(self, members: str, complement: bool, in_negated: bool) -> str:
+    def _members(self, members: str, *, complement: bool, in_negated: bool) -> str:
         if complement and in_negated:
             raise self._refused("it excludes what a class excludes")
         return f"[^{members}]" if complement else members

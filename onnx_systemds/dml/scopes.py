@@ -255,9 +255,9 @@ def _read_first(statement: tree.Statement) -> Names:
         head = [statement.range, *sizes]
         return frozenset().union(*map(read_in, head)) | (read_first(statement.body) - {statement.variable})
     if isinstance(statement, tree.Assign):
-        return read_in(statement.value) | _read_in_target(statement.target, statement.accumulate)
+        return read_in(statement.value) | _read_in_target(statement.target, accumulate=statement.accumulate)
     if isinstance(statement, tree.MultiAssign):
-        inside = (_read_in_target(target, False) for target in statement.targets)
+        inside = (_read_in_target(target, accumulate=False) for target in statement.targets)
         return read_in(statement.call).union(*inside)
     return read_in(statement)
 
@@ -272,6 +272,6 @@ def _branches(statement: tree.If) -> tuple[list[tree.Expression], list[tree.Bloc
     return conditions, [*blocks, statement.otherwise]
 
 
-def _read_in_target(target: tree.Target, accumulate: bool) -> Names:
+def _read_in_target(target: tree.Target, *, accumulate: bool) -> Names:
     """Return what the assignment of a target reads: its indices, and itself unless all of it is replaced."""
     return read_in(target) if isinstance(target, tree.Indexed) or accumulate else frozenset()

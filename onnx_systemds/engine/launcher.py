@@ -204,7 +204,7 @@ def start_jvm(
         except EngineError:
             exited = process.poll() is not None
             jvm.kill()
-            raise diagnose(found, jvm.tail(), exited) from None
+            raise diagnose(found, jvm.tail(), exited=exited) from None
         except BaseException:
             jvm.kill()
             raise
@@ -214,7 +214,7 @@ def start_jvm(
         raise
 
 
-def diagnose(java: str, output: str, exited: bool) -> EngineUnavailable:
+def diagnose(java: str, output: str, *, exited: bool) -> EngineUnavailable:
     """Say why `java` did not become an engine. Asks Java only now: a good start pays nothing."""
     version = _ask(java, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', version)

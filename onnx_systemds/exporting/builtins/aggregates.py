@@ -130,8 +130,8 @@ def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
         table = g.floating(g.count(1, cols + 1))
     if target.tensor.kind == FLOAT:
         if not isinstance(cols, int) or table is None:
-            return ctx.matrix(_last_index_by_numbers(ctx, x, largest))
-        x = _ranked(ctx, x, cols, largest)
+            return ctx.matrix(_last_index_by_numbers(ctx, x, largest=largest))
+        x = _ranked(ctx, x, cols, largest=largest)
     op = "ArgMax" if largest else "ArgMin"
     place = g.node(op, [x], (rows, 1), INT, axis=1, keepdims=1, select_last_index=1)
     if table is not None:
@@ -139,7 +139,7 @@ def _last_index(ctx: Context, target: Matrix, largest: bool) -> Matrix:
     return ctx.matrix(g.floating(place + 1))
 
 
-def _ranked(ctx: Context, x: Tensor, cols: int, largest: bool) -> Tensor:
+def _ranked(ctx: Context, x: Tensor, cols: int, *, largest: bool) -> Tensor:
     """Return floats of float32 without NaN, whose ArgMax is what the engine finds.
 
     NaN stand after infinities, and the first of a row before the others. Infinities join the float32 next to the two
@@ -155,7 +155,7 @@ def _ranked(ctx: Context, x: Tensor, cols: int, largest: bool) -> Tensor:
     return g.where(x.apply("IsNaN"), g.constant(gaps), held)
 
 
-def _last_index_by_numbers(ctx: Context, x: Tensor, largest: bool) -> Tensor:
+def _last_index_by_numbers(ctx: Context, x: Tensor, *, largest: bool) -> Tensor:
     """Return the same as the greatest number among the positions of what equals the best, for any floats."""
     g = ctx.g
     reduction, worst = ("ReduceMax", -math.inf) if largest else ("ReduceMin", math.inf)

@@ -39,15 +39,15 @@ _FARTHEST_ROOT = 1e150
 def normal_cdf(ctx: Context, target: Scalar, mean: Value = _ZERO, sd: Value = _ONE, lower_tail: bool = True) -> Value:
     """The CDF of the normal distribution."""
     if ctx.g.dtype == "float32" and not _is_known(target, mean, sd):
-        return _by_erf(ctx, target, mean, sd, lower_tail)
-    return _cdf(ctx, target, lower_tail, lambda x: normal((x - _number(ctx, mean)) / _number(ctx, sd)))
+        return _by_erf(ctx, target, mean, sd, lower_tail=lower_tail)
+    return _cdf(ctx, target, lambda x: normal((x - _number(ctx, mean)) / _number(ctx, sd)), lower_tail=lower_tail)
 
 
 @builtin("pexp")
 def exponential_cdf(ctx: Context, target: Scalar, rate: Value = _ONE, lower_tail: bool = True) -> Value:
     """The CDF of the exponential distribution."""
     # there is no probability below 0
-    return _cdf(ctx, target, lower_tail, lambda x: exponential(x.at_least(0.0) * _number(ctx, rate)))
+    return _cdf(ctx, target, lambda x: exponential(x.at_least(0.0) * _number(ctx, rate)), lower_tail=lower_tail)
 
 
 @builtin("pchisq")
@@ -55,8 +55,8 @@ def chi_squared_cdf(ctx: Context, target: Scalar, df: Value, lower_tail: bool = 
     """The CDF of the chi-squared distribution."""
     freedom = _freedom(ctx, df)
     if isinstance(freedom, int):
-        return _cdf(ctx, target, lower_tail, lambda x: chi_squared(x, freedom))
-    return _cdf(ctx, target, lower_tail, lambda x: gamma_cdf(x * 0.5, freedom * 0.5).tails)
+        return _cdf(ctx, target, lambda x: chi_squared(x, freedom), lower_tail=lower_tail)
+    return _cdf(ctx, target, lambda x: gamma_cdf(x * 0.5, freedom * 0.5).tails, lower_tail=lower_tail)
 
 
 @builtin("pt")
@@ -64,15 +64,15 @@ def student_cdf(ctx: Context, target: Scalar, df: Value, lower_tail: bool = True
     """The CDF of Student's t distribution."""
     freedom = _freedom(ctx, df)
     if isinstance(freedom, int):
-        return _cdf(ctx, target, lower_tail, lambda x: student(x, freedom))
-    return _cdf(ctx, target, lower_tail, lambda x: _student(x, freedom))
+        return _cdf(ctx, target, lambda x: student(x, freedom), lower_tail=lower_tail)
+    return _cdf(ctx, target, lambda x: _student(x, freedom), lower_tail=lower_tail)
 
 
 @builtin("pf")
 def fisher_cdf(ctx: Context, target: Scalar, df1: Value, df2: Value, lower_tail: bool = True) -> Value:
     """The CDF of the F distribution."""
     first, second = _freedom(ctx, df1), _freedom(ctx, df2)
-    return _cdf(ctx, target, lower_tail, lambda x: _fisher(x, first, second))
+    return _cdf(ctx, target, lambda x: _fisher(x, first, second), lower_tail=lower_tail)
 
 
 @builtin("cdf")
@@ -213,12 +213,12 @@ def _is_known(*values: Value) -> bool:
     return all(isinstance(value, Scalar) and value.known is not None for value in values)
 
 
-def _cdf(ctx: Context, target: Scalar, lower_tail: bool, tails: Callable[[Tensor], Tails]) -> Value:
+def _cdf(ctx: Context, target: Scalar, tails: Callable[[Tensor], Tails], *, lower_tail: bool) -> Value:
     found = tails(_number(ctx, target))
     return _value(ctx, found.lower if lower_tail else found.upper)
 
 
-def _by_erf(ctx: Context, target: Scalar, mean: Value, sd: Value, lower_tail: bool) -> Value:
+def _by_erf(ctx: Context, target: Scalar, mean: Value, sd: Value, *, lower_tail: bool) -> Value:
     """Return the CDF of a normal distribution by ONNX's Erf, which runtimes have in float32."""
     width = ctx.floats(sd) * (math.sqrt(2.0) if lower_tail else -math.sqrt(2.0))
     scaled = (ctx.floats(target) - ctx.floats(mean)) / width

@@ -126,10 +126,10 @@ def put(ctx: Context, name: str, value: Value, *, wanted: bool = False, again: b
     for names, item in leaves((name,), value):
         asked = [ctx.interface.wants(each) for each in names]  # notes all of them
         if any(asked) or wanted:
-            _put(ctx, names[-1], item, again)
+            _put(ctx, names[-1], item, again=again)
 
 
-def _put(ctx: Context, name: str, value: Value, again: bool) -> None:
+def _put(ctx: Context, name: str, value: Value, *, again: bool) -> None:
     """Make a value an output; in a branch of an If it waits for what the other branch writes."""
     if not ctx.written:
         ctx.interface.write(name, result_tensor(ctx, value), again=again)

@@ -35,7 +35,7 @@ def inverse_transform_of_rows(ctx: Context, re: Matrix, im: Value | None = None)
     return _transformed(ctx, re, im, both=False, inverse=True)
 
 
-def _transformed(ctx: Context, re: Matrix, im: Value | None, both: bool, inverse: bool) -> tuple[Value, ...]:
+def _transformed(ctx: Context, re: Matrix, im: Value | None, *, both: bool, inverse: bool) -> tuple[Value, ...]:
     parts = ctx.flat(re), ctx.flat(im) if isinstance(im, Matrix) else None
     found = _along_rows(ctx, *parts, inverse)
     if both:

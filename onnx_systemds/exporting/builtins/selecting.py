@@ -70,9 +70,9 @@ def order(
     g, x = ctx.g, ctx.flat(target)
     down = g.constant(False) if decreasing is None else g.reshape(ctx.truth(decreasing), ())
     if down.constant is None:
-        places = g.where(down, *(_order(ctx, target, _columns(ctx, by), each) for each in (True, False)))
+        places = g.where(down, *(_order(ctx, target, _columns(ctx, by), decreasing=each) for each in (True, False)))
     else:
-        places = _order(ctx, target, _columns(ctx, by), bool(down.constant))
+        places = _order(ctx, target, _columns(ctx, by), decreasing=bool(down.constant))
     numbered = g.constant(False) if index_return is None else g.reshape(ctx.truth(index_return), ())
     if numbered.constant is not None:
         return ctx.matrix(_numbered(ctx, places) if numbered.constant else g.gather(x, places, 0))
@@ -86,7 +86,7 @@ def _numbered(ctx: Context, places: Tensor) -> Tensor:
     return g.reshape(g.floating(places + 1), (places.dims[0], 1))
 
 
-def _order(ctx: Context, target: Matrix, columns: list[Dim], decreasing: bool) -> Tensor:
+def _order(ctx: Context, target: Matrix, columns: list[Dim], *, decreasing: bool) -> Tensor:
     """Return from which rows, counted from 0, the sorted ones come."""
     g, x = ctx.g, ctx.flat(target)
     places: Tensor | None = None

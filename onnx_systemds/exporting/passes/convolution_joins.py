@@ -45,15 +45,15 @@ def _computed_bias(fusing: Fusing, node: Node, x: Tensor, other: Tensor) -> bool
 
 def scaled(fusing: Fusing, node: Node) -> bool:
     """``Conv * constant``."""
-    return any(_scaled(fusing, node, x, other, False) for x, other in pairs(node))
+    return any(_scaled(fusing, node, x, other, inverse=False) for x, other in pairs(node))
 
 
 def divided(fusing: Fusing, node: Node) -> bool:
     """``Conv / constant``."""
-    return _scaled(fusing, node, node.operand(0), node.operand(1), True)
+    return _scaled(fusing, node, node.operand(0), node.operand(1), inverse=True)
 
 
-def _scaled(fusing: Fusing, node: Node, x: Tensor, other: Tensor, inverse: bool) -> bool:
+def _scaled(fusing: Fusing, node: Node, x: Tensor, other: Tensor, *, inverse: bool) -> bool:
     found = _per_channel(fusing, x, other)
     if found is None or found[0].op != "Conv":
         return False

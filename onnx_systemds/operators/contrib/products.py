@@ -30,7 +30,7 @@ class _Factor:
 
     dims: Dims
     perm: tuple[int, ...]
-    swapped: bool
+    swapped: bool = False
 
 
 def _factor(node: NodeFacts, position: int) -> _Factor:
@@ -39,14 +39,14 @@ def _factor(node: NodeFacts, position: int) -> _Factor:
     dims = node.dims(position)
     last = len(dims) - 1
     if last < 1:
-        return _Factor(dims, tuple(range(len(dims))), False)
+        return _Factor(dims, tuple(range(len(dims))))
     perm = tuple(range(last + 1))
     if node.attribute(f"transBatch{side}"):
         perm = (*perm[1:last], 0, last)
     moved = tuple(dims[axis] for axis in perm)
     if node.attribute(f"trans{side}"):
-        return _Factor((*moved[:-2], moved[-1], moved[-2]), perm, True)
-    return _Factor(moved, perm, False)
+        return _Factor((*moved[:-2], moved[-1], moved[-2]), perm, swapped=True)
+    return _Factor(moved, perm)
 
 
 @shape_rule("FusedMatMul", "TransposeMatMul", domain=CONTRIB)

@@ -146,12 +146,12 @@ def start_text(node: NodeView, position: int) -> str:
 class Changes(NamedTuple):
     """Whether the rows, the columns or the items of a carried value change from one iteration to the next."""
 
-    rows: bool
-    cols: bool
+    rows: bool = False
+    cols: bool = False
     items: bool = False
 
 
-UNCHANGED = Changes(False, False)
+UNCHANGED = Changes()
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[Se
     """Statements and a row with the share of each window's elements that count; "" where all of them do."""
     if all_known((*window.sizes, *window.before, *window.after)):
         check_table(_number(product(window.outputs)), "the shares of windows that reach over the edge")
-        share = reduce(np.multiply.outer, (_axis_share(window, axis, include) for axis in range(window.rank)))
+        share = reduce(np.multiply.outer, (_axis_share(window, axis, include=include) for axis in range(window.rank)))
         return [], "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
     if include and window.after == window.declared_after:
         return [], ""
@@ -194,7 +194,7 @@ def _ones(node: NodeView, window: Windows) -> Image:
     return Image(node.filled(1, row), row, lead=1, sizes=window.sizes)
 
 
-def _axis_share(window: Windows, axis: int, include: bool) -> Array:
+def _axis_share(window: Windows, axis: int, *, include: bool) -> Array:
     size, before, declared = (_number(field[axis]) for field in (window.sizes, window.before, window.declared_after))
     outputs = _number(window.outputs[axis])
     position = window_positions(window, axis, outputs)

@@ -236,14 +236,14 @@ class Layer:
         for position, hint, inner in ((_W, "input_weight", self.shape.inputs), (_R, "weight", self.shape.hidden)):
             known = node.constant(position)
             if known is not None:
-                columns = self._with_candidate(known[direction].T, is_doubled)
+                columns = self._with_candidate(known[direction].T, is_doubled=is_doubled)
                 texts.append(node.constant_matrix(columns, f"{hint}{direction}"))
                 continue
             whole = node.view(position, View(self.shape.directions * count, inner))
             texts.append(f"t({_rows(whole, direction, count, self.shape.directions)})")
         return [*texts, *self.bias(direction, count, is_doubled)]
 
-    def _with_candidate(self, columns: Array, is_doubled: bool) -> Array:
+    def _with_candidate(self, columns: Array, *, is_doubled: bool) -> Array:
         """Weights with a column per gate and unit; those of the candidate, which are the last ones, doubled."""
         if not is_doubled:
             return columns
@@ -261,7 +261,7 @@ class Layer:
         if known is not None:
             given, recurrent_ = known[direction, :count].copy(), known[direction, count:]
             given[:apart] += recurrent_[:apart]
-            rows = [self._with_candidate(given[None, :], is_doubled), recurrent_[None, apart:]]
+            rows = [self._with_candidate(given[None, :], is_doubled=is_doubled), recurrent_[None, apart:]]
             return [node.constant_matrix(row, f"bias{direction}{'_of_state' if index else ''}")
                     for index, row in enumerate(rows) if row.size]
         whole = node.view(_B, View(self.shape.directions, 2 * count))

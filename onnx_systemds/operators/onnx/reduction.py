@@ -234,11 +234,11 @@ class _Steps:
         first = True
         while any(reduced for reduced, _ in self.runs):
             position = max(index for index, (reduced, _) in enumerate(self.runs) if reduced)
-            self._reduce_run(position, first)
+            self._reduce_run(position, first=first)
             first = False
         return self.node.result(_finished(self.node, self.reduction, self.text), self.view, before=self.before)
 
-    def _reduce_run(self, position: int, first: bool) -> None:
+    def _reduce_run(self, position: int, *, first: bool) -> None:
         ahead = product(size for _, size in self.runs[:position])
         size = self.runs[position][1]
         after = product(size for _, size in self.runs[position + 1 :])
@@ -249,14 +249,14 @@ class _Steps:
             x = self._source(View(size, after), first)
             self._set(self._aggregate("col", x, size), View(1, after))
         else:
-            self._reduce_inner(ahead, size, after, first)
+            self._reduce_inner(ahead, size, after, first=first)
         del self.runs[position]
         if 0 < position < len(self.runs):  # the runs around it were kept, or reduced later
             merged = self.runs[position - 1][1] * self.runs[position][1]
             if self.runs[position - 1][0] == self.runs[position][0]:
                 self.runs[position - 1 : position + 1] = [(self.runs[position][0], merged)]
 
-    def _reduce_inner(self, ahead: Dim, size: Dim, after: Dim, first: bool) -> None:
+    def _reduce_inner(self, ahead: Dim, size: Dim, after: Dim, *, first: bool) -> None:
         rows = View(ahead * size, after)
         if isinstance(ahead, int) and isinstance(size, int) and ahead <= MOST_SLICES:
             x = self._named(self._source(rows, first))

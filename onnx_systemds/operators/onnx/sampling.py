@@ -52,7 +52,7 @@ def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
     known = as_ints(spatial)
     if known is not None:
         check_table((len(known) + 1) * math.prod(known), "the places of the grid")
-        ticks = [_ticks(size, aligned) for size in known]
+        ticks = [_ticks(size, aligned=aligned) for size in known]
         places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))
         return [], node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")
     flat, places_name, count = node.temporary("place"), node.temporary("places"), product(spatial)
@@ -66,7 +66,7 @@ def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
     return [f"{flat} = seq(0, {node.dim(count - 1)})", f"{places_name} = cbind({', '.join(columns)})"], places_name
 
 
-def _ticks(size: int, aligned: bool) -> Array:
+def _ticks(size: int, *, aligned: bool) -> Array:
     """Coordinates along an axis: of the pixels' centres, or with the outer pixels at -1 and 1."""
     return np.linspace(-1, 1, size) if aligned else (2 * np.arange(size) + 1) / size - 1
 

@@ -79,8 +79,7 @@ LARGEST_TRANSFORM = 1 << 21  # elements of a transform's matrix that is stored w
 
 
 def _transform(
-    node: NodeView, used: Dim, length: Dim, wanted: Dim, parts: int, inverse: bool,
-    window: Array | None = None,
+    node: NodeView, used: Dim, length: Dim, wanted: Dim, parts: int, window: Array | None = None, *, inverse: bool,
 ) -> str:
     """The transform's matrix: an identifier where it is stored like a weight, a known window in it; else a call.
 
@@ -90,14 +89,14 @@ def _transform(
         isinstance(used, int) and isinstance(length, int) and isinstance(wanted, int)
         and used * parts * wanted * 2 <= LARGEST_TRANSFORM
     ):
-        matrix = dft_matrix(used, length, wanted, parts, inverse)
+        matrix = dft_matrix(used, length, wanted, parts, inverse=inverse)
         if window is not None:
             matrix = matrix * np.repeat(window.astype(np.float64).ravel(), parts).reshape(-1, 1)
         return node.constant_matrix(matrix, "transform")
     return node.call("dft_matrix", node.dim(used), node.dim(length), node.dim(wanted), parts, int(inverse))
 
 
-def dft_matrix(used: int, length: int, wanted: int, parts: int, inverse: bool) -> Array:
+def dft_matrix(used: int, length: int, wanted: int, parts: int, *, inverse: bool) -> Array:
     """Real and imaginary parts alternate in the columns, with two ``parts`` in the rows, too."""
     turns = np.outer(np.arange(used), np.arange(wanted)) % length
     angles = np.arange(length) * (2 * np.pi / length)
@@ -133,7 +132,7 @@ def dft(node: NodeView) -> Fragment:
     if back:
         matrix = node.call("real_dft_matrix", node.dim(used), node.dim(length))
     else:
-        matrix = _transform(node, used, length, wanted, parts, bool(node.attribute("inverse")))
+        matrix = _transform(node, used, length, wanted, parts, inverse=bool(node.attribute("inverse")))
     spectra = Moved(f"{signals} %*% {matrix}", View(outer * inner, wanted * out_parts), tuple(before))
     if inner == 1:
         return node.result(spectra.text, spectra.view, before=spectra.before)
@@ -178,7 +177,7 @@ def stft(node: NodeView) -> Fragment:
     signals = _frames(node, dims, (length, step, frames), before)
     wanted = node.output_dims()[2]
     known_window = node.constant("window") if node.has("window") else None
-    matrix = _transform(node, length, length, wanted, parts, False, known_window)
+    matrix = _transform(node, length, length, wanted, parts, known_window, inverse=False)
     if node.has("window") and not (known_window is not None and is_name(matrix)):
         window = node.view("window", View(length, 1))
         if parts == 2:

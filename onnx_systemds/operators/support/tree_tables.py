@@ -119,7 +119,7 @@ def _bisect(rows: list[tuple[Any, ...]], node: int, cuts: list[float], goals: li
 # --- layout ----------------------------------------------------------------------------------------------------
 
 
-def node_tables(ensemble: Ensemble, features: int | None, missing: bool) -> Tables:
+def node_tables(ensemble: Ensemble, features: int | None, *, missing: bool) -> Tables:
     """The tables of an ensemble over data with so many features (None: unknown), which may hold NaN (``missing``).
 
     Raises UnsupportedCase.

@@ -60,10 +60,7 @@ class SampleColumns:
 
 
 def with_sample_columns(
-    body: tree.Block,
-    products: Mapping[str, Convolution],
-    sizes: Mapping[str, int],
-    results: Collection[str],
+    body: tree.Block, products: Mapping[str, Convolution], sizes: Mapping[str, int], results: Collection[str], *,
     joins_biases: bool = True,
 ) -> SampleColumns:
     """The statements of a function, with images transposed as long as that serves the products.

@@ -238,7 +238,7 @@ def _with_products(work: Work) -> Work:
     if not work.hoists:
         return work
     body, products = with_sparse_products(work.main.body, work.flow().constant)
-    columns = with_sample_columns(body, products, known_sizes(body), work.results, work.form.joins_biases)
+    columns = with_sample_columns(body, products, known_sizes(body), work.results, joins_biases=work.form.joins_biases)
     return replace(_with_body(work, with_merged_reshapes(columns.body)), bounds=tuple(columns.bounds))
 
 
