@@ -253,3 +253,9 @@ def test_a_repeated_column_after_another_operand(repeated: str) -> None:
     """The engine would take the two for operands of arithmetic, in which the column is repeated by itself."""
     text = f"g (float[n,3] x, float[n,1] c) => (float[m,k] y) {{ {repeated} }}"
     check(Model("repeated", text, [{"x": random(n, 3), "c": random(n, 1, seed=1)} for n in (4, 1)]), 13)
+
+
+def test_axes_of_one_are_repeated_beside_one_that_may_be_empty() -> None:
+    text = """g (float[n,1,1,1] x, int64[1] k) => (float[n,b,2,3] y) {
+        e = Constant <value_ints = [1]> () t = Constant <value_ints = [2, 3]> () w = Concat <axis = 0> (e, k, t) y = Expand(x, w) }"""
+    check(Model("repeated", text, [{"x": random(2, 1, 1, 1), "k": ints(k)} for k in (4, 0)]), 13)

@@ -141,8 +141,11 @@ class Steps:
             self._take_columns(axis, index, count)
         else:
             x = self.matrix(View(before * size, after))
-            starts = f"seq(0, {node.dim((before - 1) * size)}, {node.dim(size)})"
-            whole = f"matrix(outer({starts}, t({index}), \"+\"), rows={node.dim(before * count)}, cols=1)"
+            if size == 1:  # a row of ones is none to take an outer of
+                whole = f"seq(0, {node.dim(before * count - 1)}) %/% {node.factor(count)} + 1"
+            else:
+                starts = f"seq(0, {node.dim((before - 1) * size)}, {node.dim(size)})"
+                whole = f"matrix(outer({starts}, t({index}), \"+\"), rows={node.dim(before * count)}, cols=1)"
             text = gather_rows_text(node, x, whole, before * size, before * count, after, finite=self.finite)
             self.set(text, View(before * count, after), axis, count)
 
