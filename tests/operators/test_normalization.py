@@ -74,6 +74,7 @@ _OLD = {1: {"is_test": 1, "consumed_inputs": [0, 0, 0, 1, 1]}, 6: {"is_test": 1}
 PIXELS = {name: random(4, 3, 5, seed=seed) for seed, name in enumerate(["scale", "b", "mean"])} | {
     "var": np.abs(random(4, 3, 5, seed=9))}
 S4 = random(4, seed=1)
+ONES = np.ones(4, np.float32)
 
 CASES = [
     *[Case("BatchNormalization", 15, {"x": random(*dims), **STATISTICS}, {"epsilon": 1e-3}, constants)
@@ -95,6 +96,8 @@ CASES = [
          expected=_without_mean),  # onnxruntime 1.31 crashes on it
     *[Case("InstanceNormalization", opset, {"x": random(*dims), "s": random(4), "b": random(4, seed=2)},
            {"epsilon": 1e-3}) for opset in (6, 22) for dims in RANKS[1:]],
+    *[Case("InstanceNormalization", 6, {"x": random(*dims), "s": s, "b": b}, constants=("s", "b"), note=f"nothing trained, {number}")
+      for dims in RANKS[1:2] for number, (s, b) in enumerate([(ONES, ONES * 0), (ONES, random(4)), (random(4), ONES * 0)])],
     Case("InstanceNormalization", 1, {"x": X, "s": random(4), "b": random(4, seed=2)},
          expected=lambda x, s, b: _group(x, s, b, 4)),
     *[Case("GroupNormalization", 18, {"x": random(*dims), "s": random(2), "b": random(2, seed=2)}, {"num_groups": 2},

@@ -165,14 +165,19 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
     """``text`` in a view, times input 1 and plus input 2, which have an element per channel."""
     dims = node.dims(0)
     column = View(dims[1], 1)
-    scale, bias = node.view("scale", column), node.view(2, column)
-    if dims[0] == 1:
-        planes = View(dims[1], product(dims[2:]))
-        text = node.converted(text, view, planes)
-        return node.result(f"{text} * {scale} + {bias}", planes, before=statements)
-    wide = View(dims[0], product(dims[1:]))
-    text = node.converted(text, view, wide)
-    return node.result(f"bias_add({node.call('scaled_channels', text, scale)}, {bias})", wide, before=statements)
+    has_scale, has_bias = not _is_known(node, 1, 1), not _is_known(node, 2, 0)
+    if not has_scale and not has_bias:
+        return node.result(text, view, before=statements)
+    is_single = dims[0] == 1
+    form = View(dims[1], product(dims[2:])) if is_single else View(dims[0], product(dims[1:]))
+    text = node.converted(text, view, form)
+    if has_scale:
+        scale = node.view(1, column)
+        text = f"{text} * {scale}" if is_single else node.call("scaled_channels", text, scale)
+    if has_bias:
+        bias = node.view(2, column)
+        text = f"{text} + {bias}" if is_single else f"bias_add({text}, {bias})"
+    return node.result(text, form, before=statements)
 
 
 @shape_rule("GroupNormalization")
