@@ -183,6 +183,11 @@ CASES = [
         "bs": scale(0.2), "bz": np.array(3, np.uint8), "ys": scale(0.05), "yz": np.array(100, np.uint8)}),
         {"a": ["batch", "seq", 4], "b": ["batch", 4, 3]},
         {"a": random(1, 5, 4, dtype="uint8"), "b": random(1, 4, 3, dtype="uint8")}),
+    at_sizes(Case("QLinearMatMul", 10, {  # scales of open lengths
+        "a": random(2, 4, dtype="int8"), "as": ROWS, "az": random(2, dtype="int8"), "b": random(4, 3, dtype="int8"), "bs": SCALES,
+        "bz": random(3, dtype="int8", seed=3), "ys": scale(0.05), "yz": np.array(-10, np.int8)}, expected=qlinear_matmul),
+        {"a": ["n", 4], "as": ["k"], "az": ["l"], "bs": ["p"], "bz": ["q"]},
+        {"a": random(1, 4, dtype="int8"), "as": ROWS[:1], "az": random(1, dtype="int8")}),
     at_sizes(Case("MatMulInteger", 10, {"a": random(2, 3, 4, dtype="uint8"), "b": random(2, 4, 3, dtype="uint8")}),
              {"a": ["batch", "seq", 4], "b": ["other", 4, 3]},  # two names of one size
              {"a": random(3, 5, 4, dtype="uint8"), "b": random(3, 4, 3, dtype="uint8")}),

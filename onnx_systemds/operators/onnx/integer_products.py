@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.assumptions import certainly_differ
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
@@ -23,8 +25,6 @@ from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_
 from onnx_systemds.operators.support.products import batch_product, single_product
 
 batch_rule("QLinearConv")(mixes_all_but_first)
-batch_rule("MatMulInteger")(mixes_in_product)
-batch_rule("QLinearMatMul")(mixes_in_quantized_product)
 
 _A_ZERO = 2
 """The position of the zero points of the left matrix, which is the first input."""
@@ -35,13 +35,46 @@ MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points
 @shape_rule("MatMulInteger")
 def matmul_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, 32-bit integers."""
+    _assume_lines(node, (2,), (3,), 1)
     return (node.tensor(matmul_dims(node, {0: node.dims("A"), 1: node.dims("B")}), "int32"),)
 
 
 @shape_rule("QLinearMatMul")
 def qlinear_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, type of the result's zero point."""
+    _assume_lines(node, (1, 2), (4, 5), 3)
     return (node.tensor(matmul_dims(node, {0: node.dims("a"), 3: node.dims("b")}), node.dtype("y_zero_point")),)
+
+
+def _assume_lines(node: NodeFacts, of_rows: Iterable[int], of_columns: Iterable[int], right: int) -> None:
+    """Take parameters of open length to have a number for each row of the left matrix, each column of the right one."""
+    a, b = node.dims(0), node.dims(right)
+    for position in of_rows:
+        _assume_length(node, position, product(a[:-1]), "the number of rows")
+    for position in of_columns:
+        _assume_length(node, position, b[-1] if len(b) > 1 else 1, "the number of columns")
+
+
+def _assume_length(node: NodeFacts, position: int, lines: Dim, words: str) -> None:
+    length = node.size(position) if node.has(position) else 1
+    if length not in (1, lines) and not (isinstance(length, int) and isinstance(lines, int)):
+        node.assume_equal(length, lines, f"the length of {quoted(node.name(position))}", words)
+
+
+@batch_rule("MatMulInteger")
+def _mixes_integers(node: NodeFacts, position: int, axis: int) -> bool:
+    """As a product; a zero point for each row or column, whose number is open, is of all of them."""
+    return mixes_in_product(node, position, axis) or _is_by_line(node, (2,) if position == 0 else (3,))
+
+
+@batch_rule("QLinearMatMul")
+def _mixes_quantized(node: NodeFacts, position: int, axis: int) -> bool:
+    """As a product; a scale for each row or column, whose number is open, is of all of them."""
+    return mixes_in_quantized_product(node, position, axis) or _is_by_line(node, (1, 2) if position == 0 else (4, 5))
+
+
+def _is_by_line(node: NodeFacts, positions: Iterable[int]) -> bool:
+    return any(node.has(position) and not isinstance(node.size(position), int) for position in positions)
 
 
 def shifted_product(node: NodeView, right: int, right_zero: int) -> tuple[str, View]:
@@ -95,7 +128,7 @@ def _per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> st
     """A parameter: one number, or one for each row of A or column of B."""
     if node.size(position) == 1:
         return node.scalar(position)
-    if node.size(position) != lines:
+    if certainly_differ(node.size(position), lines):
         raise UnsupportedCase(f"input {position} has other dims than one number for each row or column")
     return node.view(position, View(lines, 1) if is_left else View(1, lines))
 
@@ -118,7 +151,8 @@ def qlinear_matmul(node: NodeView) -> Fragment:
     The scale of A may be one for each row, that of B one for each column.
     """
     if any(node.size(position) != 1 for position in (6, 7)):
-        raise UnsupportedCase("QLinearMatMul with more than one scale for the result")
+        raise UnsupportedCase("QLinearMatMul with more than one scale for the result",
+                              hint="one of open length is fixed to 1 by --dim")
     text, view = shifted_product(node, 3, 5)
     if node.size("a_scale") == 1:
         scaled = f"{text} * {_steps(node, View(1, view.cols))}"
@@ -126,7 +160,8 @@ def qlinear_matmul(node: NodeView) -> Fragment:
         # the rows of a product of batches are those of all batches, its columns those of each
         rows = _per_line(node, 1, view.rows, is_left=True)
         cols = _per_line(node, 4, view.cols, is_left=False)
-        scaled = f"{text} * {rows} * {cols} / {node.scalar('y_scale')}"
+        # the engine refuses to compile three factors in a row where one of them has a single element
+        scaled = f"{text} * {rows} / {node.scalar('y_scale')} * {cols}"
     return node.result(requantized(node, scaled, Parameters(node).number(7), node.dtype("y_zero_point")), view)
 
 
@@ -146,7 +181,7 @@ def _steps(node: NodeView, view: View) -> str:
     if node.size(4) == 1:
         product_ = node.call("single_precision", f"as.matrix({node.scalar(1)} * {node.scalar(4)})")
         return f"as.scalar({node.call('single_precision', f'{product_} / {node.scalar(6)}')})"
-    if node.size(4) != view.rows * view.cols:
+    if certainly_differ(node.size(4), view.rows * view.cols):
         raise UnsupportedCase("input 4 has other dims than one number for each row or column")
     product_ = node.call("single_precision", f"{node.view(4, view)} * {node.scalar(1)}")
     return node.call("single_precision", f"{product_} / {node.scalar('y_scale')}")
