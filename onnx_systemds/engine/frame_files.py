@@ -33,7 +33,9 @@ _FORMAT = SequenceFormat(
     struct.Struct(">q"),  # the first row
 )
 _BLOCK = struct.Struct(">ii?")  # rows, columns, whether the names are the default ones
-_COLUMN = struct.Struct(">bbq")  # its type (STRING), kind of the array (strings), its size in memory
+_TYPE = struct.Struct(">b")  # of a column (STRING)
+_COUNT = struct.Struct(">q")  # distinct texts of a column that has a name
+_ARRAY = struct.Struct(">bq")  # kind (strings), size in memory
 _STRING_TYPE = 8
 _STRING_ARRAY = 0
 
@@ -41,10 +43,11 @@ _STRING_ARRAY = 0
 Texts = np.ndarray[Any, np.dtype[np.object_]]
 
 
-def write_frame(target: Path, strings: Sequence[str] | Texts) -> None:
+def write_frame(target: Path, strings: Sequence[str] | Texts, names: Sequence[str] = ()) -> None:
     """Write `strings`, a column or rows x columns, as a frame to `target` and ``target.mtd``, over what stood there.
 
-    DML reads it by ``F = read("target")``, or as part of a list by ``F = as.frame(L["key"])``. Raises ValueError when
+    names: of the columns; without them the engine calls these C1, C2 and so on. DML reads the frame by
+    ``F = read("target")``, or as part of a list by ``F = as.frame(L["key"])``. Raises ValueError when
     there is no string, UnsupportedCase when one is longer than the format allows.
     """
     if not len(strings):
@@ -55,32 +58,40 @@ def write_frame(target: Path, strings: Sequence[str] | Texts) -> None:
         stream.write(_FORMAT.head)
         for start in range(0, rows, BLOCK_ROWS):
             part = cells[start : start + BLOCK_ROWS]
-            block = _BLOCK.pack(len(part), cols, True) + b"".join(map(_column, part.T.tolist()))
+            columns = map(_column, part.T.tolist(), names or [""] * cols)
+            block = _BLOCK.pack(len(part), cols, not names) + b"".join(columns)
             stream.write(_FORMAT.record_head(start, (start + 1,), len(block)))
             stream.write(block)
     mtd = {"data_type": "frame", "schema": "STRING," * cols, "rows": rows, "cols": cols, "format": "binary"}
     target.with_name(target.name + ".mtd").write_text(json.dumps(mtd) + "\n", encoding="utf-8")
 
 
-def _column(texts: Sequence[str]) -> bytes:
+def _column(texts: Sequence[str], name: str) -> bytes:
     encoded = [_encoded(text) for text in texts]
     # What the engine takes the strings' objects for; it only plans its memory by it.
     memory = sum(64 + 2 * len(text) for text in encoded)
-    return _COLUMN.pack(_STRING_TYPE, _STRING_ARRAY, memory) + b"".join(encoded)
+    notes = _encoded(name) + _COUNT.pack(-1) + _encoded("") if name else b""
+    return _TYPE.pack(_STRING_TYPE) + notes + _ARRAY.pack(_STRING_ARRAY, memory) + b"".join(encoded)
 
 
 @dataclass(frozen=True, eq=False)
 class NotedFrame:
-    """A frame of texts, `cells`, and what the engine noted to put into missing cells, by column: "" for nothing."""
+    """A frame of texts, `cells`, and what the engine noted to put into missing cells, by column: "" for nothing.
+
+    names: of its columns, where they have others than C1, C2 and so on.
+    """
 
     cells: Texts
     missing: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
-def noted(cells: Texts, missing: Sequence[str]) -> Texts | NotedFrame:
+def noted(cells: Texts, missing: Sequence[str], names: Sequence[str] = ()) -> Texts | NotedFrame:
     """Return a frame with its notes, or only its cells where there are none. "null" is the engine's word for none."""
     known = tuple("" if note == "null" else note for note in missing)
-    return NotedFrame(cells, known) if any(known) else cells
+    if all(name in ("", f"C{place}") for place, name in enumerate(names, 1)):
+        names = ()
+    return NotedFrame(cells, known, tuple(names)) if any(known) or names else cells
 
 
 def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
@@ -88,36 +99,37 @@ def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
 
     Raises InvalidModel when it is no such frame of strings, OSError when it cannot be read.
     """
-    frame, missing = np.full((rows, cols), "", object), [""] * cols
+    frame, missing, names = np.full((rows, cols), "", object), [""] * cols, [""] * cols
     for file in part_files(path):
         with file.open("rb") as stream:
             try:
                 for (first,), record in _FORMAT.records(stream):
                     columns = list(_read_columns(io.BytesIO(record)))
-                    block = np.array([cells for cells, _ in columns], object).T
+                    block = np.array([cells for cells, _, _ in columns], object).T
                     frame[first - 1 : first - 1 + len(block)] = block
-                    missing = [note or before for (_, note), before in zip(columns, missing)]
+                    missing = [note or before for (_, note, _), before in zip(columns, missing)]
+                    names = [name for _, _, name in columns]
             except (struct.error, ValueError, IndexError) as error:
                 raise InvalidModel(f"{quoted(str(file))} is no binary frame of strings: {error}",
                                    hint='let the script write the frame with format="csv"') from error
-    return noted(frame, missing)
+    return noted(frame, missing, names)
 
 
-def _read_columns(record: BinaryIO) -> Iterator[tuple[list[str], str]]:
+def _read_columns(record: BinaryIO) -> Iterator[tuple[list[str], str, str]]:
     rows, cols, is_plain = _BLOCK.unpack(record.read(_BLOCK.size))
     for _ in range(cols):
-        (kind,) = struct.unpack(">b", record.read(1))
+        (kind,) = _TYPE.unpack(record.read(_TYPE.size))
         if kind != _STRING_TYPE:
             raise ValueError("a column holds other than strings")
-        missing = ""
+        name = missing = ""
         if not is_plain:
-            _read_text(record)
-            record.read(8)
+            name = _read_text(record)
+            record.read(_COUNT.size)
             missing = _read_text(record)
-        array, _ = struct.unpack(">bq", record.read(9))
+        array, _ = _ARRAY.unpack(record.read(_ARRAY.size))
         if array != _STRING_ARRAY:
             raise ValueError("a column is compressed")
-        yield [_read_text(record) for _ in range(rows)], missing
+        yield [_read_text(record) for _ in range(rows)], missing, name
 
 
 def _read_text(record: BinaryIO) -> str:

@@ -82,12 +82,14 @@ class ReadFile:
     """What a file that a script reads is: the input, or bound value, of this name, taken for this type.
 
     by_texts: whether `read` says which of its texts are missing, as only a csv file has them.
+    columns: the names of the columns of a frame that the script needs, empty for those that the engine gives.
     """
 
     name: str
     data_type: str
     value_type: str
     by_texts: bool = False
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Interface:
         if isinstance(content, NotedFrame):
             frame = self.constant(content.cells, name)
             assert isinstance(frame, FrameValue)
-            return replace(frame, missing=content.missing)
+            return replace(frame, missing=content.missing, names=content.names)
         array = np.asarray(content)
         if array.ndim == 0:
             return known_scalar(array.item())
@@ -223,6 +225,12 @@ class Interface:
             raise UnsupportedCase(f"a {data_type} that is read must be bound to a value")
         sizes = [symbol(f"{name}_{part}") if dim is None else dim for dim, part in zip(dims, ("rows", "cols"))]
         return self.input(name, dims=sizes, frame=data_type == "frame")
+
+    def name_columns(self, frame: FrameValue, names: tuple[str, ...]) -> None:
+        """Note what the columns of a frame are called in the file that it is read from, if it is one that is read."""
+        for path, file in self.files.read.items():
+            if self._inputs.get(file.name) is frame:
+                self.files.read[path] = replace(file, columns=names)
 
     def write(self, name: str, tensor: Any, *, again: bool = False) -> None:
         """Make a tensor an output of the model; again: in place of one of its name, which is refused otherwise."""

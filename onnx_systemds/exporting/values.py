@@ -109,11 +109,13 @@ class FrameValue:
 
     missing: what the engine noted of a meta frame to put into missing cells, by column ("": nothing); empty for others.
     types: those that the engine gives the columns of each part; empty where it finds them in the cells.
+    names: of the columns of a bound frame; empty where they are unknown.
     """
 
     parts: tuple[Tensor, ...]
     missing: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def rows(self) -> Dim:

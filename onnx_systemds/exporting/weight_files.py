@@ -194,11 +194,11 @@ def _texts(path: Path, description: dict[str, Any]) -> Array | NotedFrame:
     stream = io.StringIO(_text(path), newline="")
     every = [line for line in csv.reader(stream, delimiter=str(description.get("sep", ","))) if line]
     lines = [line for line in every if not line[0].startswith("#Meta")]
-    lines = lines[int(bool(description.get("header"))) :]
+    names = lines.pop(0) if description.get("header") else ()
     if len({len(line) for line in lines}) > 1:
         raise ValueError("its lines differ in the number of cells")
     missing = next((line[1:] for line in every if line[0] == _MISSING_LINE), [])
-    return noted(np.array(lines, object), missing)
+    return noted(np.array(lines, object), missing, names)
 
 
 def _cells(path: Path, description: dict[str, Any]) -> Array:

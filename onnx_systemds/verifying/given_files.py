@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,15 @@ _SEPARATORS = ",;|~^!"
 
 
 def write_value(
-    path: Path, value: Any, data_type: str = "matrix", value_type: str = "", by_texts: bool = False
+    path: Path, value: Any, data_type: str = "matrix", value_type: str = "", *,
+    by_texts: bool = False, columns: Sequence[str] = (),
 ) -> None:
     """Write a value, and its description ``path.mtd``, for a script that reads it.
 
     value: a number, boolean or text, an array of numbers or texts, or a list or dict of values.
     data_type, value_type: what the script takes it for; numbers may be a frame, the second is of scalars.
     by_texts: whether the script says which texts of a frame are missing, which the engine looks for in csv files alone.
+    columns: the names of the columns of a frame.
     Raises ValueError where there are no elements, TranspileError for texts that no csv file holds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,15 +41,16 @@ def write_value(
         _write_list(path, list(named))
         return
     if isinstance(value, NotedFrame):
-        _write_csv(path, [("#Meta·MV", *(note or "null" for note in value.missing)), *value.cells])
+        notes = [("#Meta·MV", *(note or "null" for note in value.missing))] if value.missing else []
+        _write_csv(path, [*notes, *value.cells], value.names)
         return
     array = value.read() if isinstance(value, StoredMatrix) else np.asarray(value)
     if array.ndim == 0 or data_type == "scalar":
         _write_scalar(path, array.item(), value_type)
     elif array.dtype.kind in "OU" and by_texts:
-        _write_csv(path, array.reshape(len(array), -1).tolist())
+        _write_csv(path, array.reshape(len(array), -1).tolist(), columns)
     elif array.dtype.kind in "OU":
-        write_frame(path, array.reshape(len(array), -1))
+        write_frame(path, array.reshape(len(array), -1), columns)
     elif data_type == "frame":
         _write_csv(path, [[repr(float(cell)) for cell in row] for row in boundary_matrix(array)])
     else:
@@ -79,8 +82,8 @@ def _write_scalar(path: Path, scalar: Any, value_type: str) -> None:
     _describe(path, data_type="scalar", value_type=kind, format="text")
 
 
-def _write_csv(path: Path, lines: Iterable[Iterable[str]]) -> None:
-    cells = [[str(cell) for cell in line] for line in lines]
+def _write_csv(path: Path, lines: Iterable[Iterable[str]], names: Sequence[str] = ()) -> None:
+    cells = [[str(cell) for cell in line] for line in ([names] if names else []) + list(lines)]
     texts = "".join(map("".join, cells))
     separator = next((each for each in _SEPARATORS if each not in texts), None)
     written = [(separator or "").join(line) for line in cells]
@@ -90,8 +93,8 @@ def _write_csv(path: Path, lines: Iterable[Iterable[str]]) -> None:
                              f"break, blanks at its ends, a quote that does not end or all of {_SEPARATORS}",
                              hint="give other texts by --inputs")
     path.write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
-    rows = len(cells) - cells[0][0].startswith("#Meta")
-    _describe(path, data_type="frame", format="csv", header=False, sep=separator, rows=rows, cols=len(cells[-1]))
+    rows = sum(not line[0].startswith("#Meta") for line in cells) - bool(names)
+    _describe(path, data_type="frame", format="csv", header=bool(names), sep=separator, rows=rows, cols=len(cells[-1]))
 
 
 def _describe(path: Path, **description: object) -> None:

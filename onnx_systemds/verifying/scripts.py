@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,8 @@ def _run_script(
 ) -> dict[str, Any]:
     """What a script writes, by the names of the outputs. Raises EngineError."""
     for path, file in files.read.items():
-        _give(copies.place(path), values[file.name], file.data_type, file.value_type, by_texts=file.by_texts)
+        _give(copies.place(path), values[file.name], file.data_type, file.value_type, by_texts=file.by_texts,
+              columns=file.columns)
     given = _described(copies.root)
     run_program(copies.of(script), copies.arguments)
     written = {name: copies.place(path) for path, name in files.written.items()}
@@ -175,12 +176,14 @@ def _of_the_engine(files: Mapping[str, Path]) -> dict[str, Path]:
     return {name: path for name, path in files.items() if is_described(path)}
 
 
-def _give(path: Path, value: Any, data_type: str, value_type: str, *, by_texts: bool = False) -> None:
+def _give(
+    path: Path, value: Any, data_type: str, value_type: str, *, by_texts: bool = False, columns: Sequence[str] = ()
+) -> None:
     """Put a value, or a file of the engine, where a program reads it."""
     if isinstance(value, Path):
         copy_value(path, value)
     else:
-        write_value(path, value, data_type, value_type, by_texts)
+        write_value(path, value, data_type, value_type, by_texts=by_texts, columns=columns)
 
 
 def _described(folder: Path) -> set[Path]:

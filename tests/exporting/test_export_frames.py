@@ -221,6 +221,31 @@ def test_cells_of_a_meta_frame_may_be_missing(cell: object, reason: str) -> None
         np.testing.assert_equal(run_model(model, {"F": texts("a", "b")})["Y"], [[1], [np.nan]])
 
 
+NAMED = ("town", "size", "C1")
+
+
+@pytest.mark.parametrize(("spec", "names", "reason"), [
+    ("recode: [town, C1], dummycode: [C1], bin: [{name: size, method: equi-width}]", NAMED, ""),
+    ("recode: [C1, C3], dummycode: [C3], bin: [{name: C2, method: equi-width}]", (), ""),
+    ("recode: [tawn]", NAMED, "hint: its columns: town, size, C1"),
+    ("recode: [town]", (), "hint: write the meta frame as binary, or as csv with header=TRUE"),
+], ids=["names", "numbers", "unknown", "none"])
+def test_columns_of_a_spec_by_their_names(spec: str, names: tuple[str, ...], reason: str) -> None:
+    """What columns are called is known of the meta frame alone."""
+    script = ('G = read("G", data_type="frame")\nM = read("M", data_type="frame")\n'
+              'Y = transformapply(target=G, spec="{SPEC}", meta=M)\nwrite(Y, "Y")\n')
+    bindings = {"M": NotedFrame(texts("a·1 1·2 x·2", "b·2 2·3 y·1"), (), names)}
+    if reason:
+        with pytest.raises(TranspileError) as error:
+            export_script(script.replace("SPEC", spec), inputs={"G": "string[N,3]"}, bindings=bindings)
+        assert reason in str(error.value)
+        return
+    by_number = "ids: true, recode: [1, 3], dummycode: [3], bin: [{id: 2, method: equi-width}]"
+    found, expected = (run_model(export_script(script.replace("SPEC", each), inputs={"G": "string[N,3]"}, bindings=bindings),
+                                 {"G": texts("b 1.5 x", "a 9 y")})["Y"].tolist() for each in (spec, by_number))
+    assert found == expected == [[2, 1, 0, 1], [1, 2, 1, 0]]
+
+
 def test_embeddings_of_words_agree_with_the_engine() -> None:
     """Their product would be zeros in the engine; so are the numbers of a text that has no code."""
     words, meta = texts("cat", "dog", "fish", "bird", "cat"), texts("dog·2", "cat·1", "bird·3")

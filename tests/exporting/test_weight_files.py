@@ -60,6 +60,9 @@ def test_frames_of_several_blocks(tmp_path: Path) -> None:
     texts = [f"text {number} \0 é" for number in range(2500)]
     write_frame(tmp_path / "f", texts)
     assert read_value(tmp_path / "f").ravel().tolist() == texts
+    write_frame(tmp_path / "g", texts, ["stadt"])
+    found = read_value(tmp_path / "g")
+    assert (found.cells.ravel().tolist(), found.names) == (texts, ("stadt",))
 
 
 def test_parts_in_a_folder(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from onnx_systemds.engine.frame_files import write_frame
 from onnx_systemds.engine.matrix_files import Weight, write_list
 from tests.invoking import invoke
 
@@ -53,6 +54,10 @@ for (i in 1:nrow(people)) {
 }
 said = "rows: " + nrow(X)
 write(said, "said/rows")
+plans = read("plans.csv", data_type="frame", format="csv", header=TRUE)
+codes = read("codes", data_type="frame")
+coded = transformapply(target=plans, spec="{recode: [plan], dummycode: [plan]}", meta=codes)
+write(coded, "coded")
 """
 FILES = """\
 table = function() return (matrix[double] X) {
@@ -119,16 +124,17 @@ def test_whole_script(tmp_path: Path) -> None:
     (tmp_path / "score.dml").write_text(WHOLE)
     (tmp_path / "files.dml").write_text(FILES)
     write_list(tmp_path, "model", [Weight("W", WEIGHTS)])
+    write_frame(tmp_path / "codes", ["a·1", "b·2", "c·3"], ["plan"])
     command = ["verify", tmp_path / "score.dml", "--arg", "model=m/odel", "--arg", "folder=in", "--weight", f"m/odel={tmp_path / 'model'}",
-               "--input", "people=string[4,2]", "--dtype", "float64"]
+               "--input", "people=string[4,2]", "--dtype", "float64", "--input", "plans=string[4,1]", "--weight", f"codes={tmp_path / 'codes'}"]
     result = invoke(*command)
     assert result.exit_code == 0, result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     for line in ("Y float64 [4, 2]", "both_Y float64 [4, 2]", "both_count int64 []", "scored_1 string [4, 1]", "scored_2 float64 [4, 1]",
-                 "sums float64 [1, 2]", "rows string []"):
+                 "sums float64 [1, 2]", "rows string []", "coded float64 [4, 3]"):
         assert any(each.startswith(line) and each.endswith("pass") for each in lines), (line, lines)
-    assert lines[-1] == "passed: 7 of 7 outputs agree"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["files.dml", "model", "model.mtd", "score.dml"]
+    assert lines[-1] == "passed: 8 of 8 outputs agree"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "codes.mtd", "files.dml", "model", "model.mtd", "score.dml"]
 
 
 @pytest.mark.engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,11 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embeddi
     if not isinstance(frame.cols, int):
         raise UnsupportedCase(f"{frame} is transformed, whose columns must be known")
     content = _content(spec, embedding is not None)
-    chosen = _methods(content, frame.cols)
+    names = known.names if len(known.names) == frame.cols and not content.get("ids") else ()
+    place_of = partial(_column, ids=bool(content.get("ids")), cols=frame.cols, names=names)
+    chosen = _methods(content, place_of)
+    if names:
+        ctx.interface.name_columns(frame, names)
     cells = joined(ctx, known).constant
     if cells is None:
         raise UnsupportedCase("the meta frame must be known when the script is exported",
@@ -43,7 +48,7 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embeddi
     if chosen and cells.shape[1] != frame.cols:
         raise UnsupportedCase(f"{frame} is transformed by a meta frame of {cells.shape[1]} columns")
     numbers_of = {place: _imputed(cells, known.missing, place, chosen.get(place, set()))
-                  for place in _imputed_places(content, frame.cols, chosen)}
+                  for place in _imputed_places(content, frame.cols, chosen, place_of)}
     found: list[Tensor] = []
     place = 0
     while place < frame.cols:
@@ -79,21 +84,23 @@ def _content(spec: str, has_embedding: bool) -> dict[str, Any]:
     return content
 
 
-def _methods(content: dict[str, Any], cols: int) -> dict[int, set[str]]:
+def _methods(content: dict[str, Any], place_of: Callable[[Any], int]) -> dict[int, set[str]]:
     """Return what a spec asks for of columns counted from 0, without what it imputes."""
     found: dict[int, set[str]] = {}
     for method in _METHODS:
         for item in content.get(method, ()):
-            found.setdefault(_column(item, content, cols), set()).add(method)
+            found.setdefault(place_of(item), set()).add(method)
     return found
 
 
-def _imputed_places(content: dict[str, Any], cols: int, chosen: dict[int, set[str]]) -> list[int]:
+def _imputed_places(
+    content: dict[str, Any], cols: int, chosen: dict[int, set[str]], place_of: Callable[[Any], int]
+) -> list[int]:
     """Return the columns, from 0 on, whose missing cells are filled. Raises UnsupportedCase where the engine errs."""
     places: list[int] = []
     first_wide = min((place for place, asked in chosen.items() if asked & {"dummycode", _EMBEDDING}), default=cols)
     for item in content.get(_IMPUTE, ()):
-        place = _column(item, content, cols)
+        place = place_of(item)
         method = item.get("method") if isinstance(item, dict) else None
         if method not in _IMPUTED_BY:
             raise UnsupportedCase(f"column {place + 1} is imputed by {quoted(str(method))}",
@@ -142,9 +149,22 @@ def _filled(ctx: Context, x: FrameValue, numbers_of: dict[int, float], place: in
     return found
 
 
-def _column(item: Any, content: dict[str, Any], cols: int) -> int:
-    """Return the column of an item of a spec, from 0 on."""
-    place = _place(item, bool(content.get("ids")))
+def _column(item: Any, ids: bool, cols: int, names: tuple[str, ...]) -> int:
+    """Return the column of an item of a spec, from 0 on: by its number, or by its name."""
+    name = str(item.get("id", item.get("name")) if isinstance(item, dict) else item)
+    if name in names:
+        return names.index(name)
+    digits = name if ids else name.removeprefix("C")
+    if not digits.isdigit() or (not ids and digits == name):
+        if names:
+            raise UnsupportedCase(f"the column {name} of a spec is none of the meta frame",
+                                  hint=f"its columns: {', '.join(names)}")
+        raise UnsupportedCase(
+            f"the column {name} of a spec, where the meta frame does not say what its columns are called",
+            hint="write the meta frame as binary, or as csv with header=TRUE; "
+                 'or name columns by number, with "ids": true',
+        )
+    place = int(digits) - 1
     if not 0 <= place < cols:
         raise UnsupportedCase(f"the spec names {item}, which is no column of {cols}")
     return place
@@ -156,15 +176,6 @@ def _quoted_word(found: re.Match[str]) -> str:
     if word[0] == '"' or word in ("true", "false", "null"):
         return word
     return json.dumps(word.strip("'"))
-
-
-def _place(item: Any, ids: bool) -> int:
-    """Return the column of an item of a spec: its number, or its name where columns are called C1, C2 ..."""
-    name = item.get("id", item.get("name")) if isinstance(item, dict) else item
-    digits = str(name) if ids else str(name).removeprefix("C")
-    if not digits.isdigit() or (not ids and digits == str(name)):
-        raise UnsupportedCase(f"the column {name} of a spec", hint='name columns by number, with "ids": true')
-    return int(digits) - 1
 
 
 def _coded(ctx: Context, column: Tensor, entries: list[str], methods: set[str], imputed: float | None) -> Tensor:
