@@ -25,9 +25,13 @@ HEAD = "f = function(matrix[double] X, integer h) return (matrix[double] Y, matr
         ("a = X * X\nY = matrix(a, rows=h, cols=1)\nb = a\nZ = matrix(b, rows=1, cols=h)",
          "a = X * X\nY = matrix(a, rows=h, cols=1)\nZ = matrix(a, rows=1, cols=h)"),
         ("rows = h\nY = matrix(X, rows=rows, cols=1)\nZ = Y + rows", "Y = matrix(X, rows=h, cols=1)\nZ = Y + h"),
+        ('a = matrix(as.matrix(weights["w"]), rows=2, cols=3)\nb = matrix(as.matrix(weights["w"]), rows=2, cols=3)\n'
+         'c = matrix(as.matrix(weights["w"]), rows=3, cols=2)\nY = X %*% a + b\nZ = X %*% c',
+         'a = matrix(as.matrix(weights["w"]), rows=2, cols=3)\nc = matrix(as.matrix(weights["w"]), rows=3, cols=2)\n'
+         'Y = X %*% a + a\nZ = X %*% c'),
     ],
     ids=["a result", "a parameter", "several results", "two results are one", "behind a loop", "reshapes",
-         "named arguments"],
+         "named arguments", "one weight for two"],
 )
 def test_an_alias_goes(body: str, expected: str) -> None:
     (function,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()

@@ -1,4 +1,4 @@
-"""Statements ``a = b`` that only give a value another name: one name is enough."""
+"""Statements ``a = b`` that only give a value another name, and weights that are taken again: one name is enough."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import renamed
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.script import Script, with_functions
+from onnx_systemds.operators.rendering.weight_loads import is_load
 
 
 def without_aliases(script: Script) -> Script:
@@ -22,11 +23,26 @@ def without_aliases_in(function: tree.Function) -> tree.Function:
     The result of a function keeps its name, and what it was called before gets it. What is a parameter or another
     result, and what changes later, as in a loop, is copied as it was.
     """
+    function = _loaded_once(function)
     names = _needless(function)
     if not names:
         return function
     body = tuple(renamed(statement, names) for statement in function.body)
     return replace(function, body=tuple(it for it in body if not isinstance(it, tree.Assign) or it.target != it.value))
+
+
+def _loaded_once(function: tree.Function) -> tree.Function:
+    """The function in which a weight that is in the list for several constants is taken from it once."""
+    loads = [statement for statement in function.body if isinstance(statement, tree.Assign) and is_load(statement)
+             and isinstance(statement.target, tree.Name) and statement.comments == tree.NO_COMMENTS]
+    names: dict[tree.Expression, tree.Expression] = {}
+    for statement in loads:
+        names.setdefault(statement.value, statement.target)
+    if len(names) == len(loads):
+        return function
+    again = {id(statement): replace(statement, value=names[statement.value]) for statement in loads
+             if names[statement.value] is not statement.target}
+    return replace(function, body=tuple(again.get(id(statement), statement) for statement in function.body))
 
 
 def _needless(function: tree.Function) -> dict[str, str]:
