@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
+from onnx_systemds.exporting.graph.images import planes
 from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.exporting.values import ListValue
 from onnx_systemds.inference.dims import Dim
@@ -27,7 +28,14 @@ _PARTS = (("col", "column"), ("row", "row"))
 _POOLS = {"ReduceMax": ("MaxPool", -math.inf), "ReduceMean": ("AveragePool", 0.0)}
 
 
-def _reduced(ctx: Context, target: Matrix, op: str, axis: int) -> Matrix:
+def reduced(ctx: Context, target: Matrix, op: str, axis: int) -> Matrix:
+    """Return the aggregate of each row (axis 1) or column (0); a tensor of more axes keeps them, with a size of 1."""
+    image = planes(target.tensor, target.rows, target.cols) if axis == 1 else None
+    if image is not None and ctx.g.visible(image):
+        return Matrix(ctx.g.reduce(op, ctx.g.floating(image), (2, 3)), target.rows, 1)
+    if axis == 1 and target.tensor.rank > 2 and target.tensor.dims[0] == target.rows:
+        x = ctx.g.floating(target.tensor)
+        return Matrix(ctx.g.reduce(op, x, range(1, x.rank)), target.rows, 1)
     return (_pooled(ctx, op, target) if axis == 0 else None) or ctx.matrix(ctx.g.reduce(op, ctx.flat(target), (axis,)))
 
 
@@ -177,7 +185,7 @@ def _register(name: str, meaning: str, aggregate: Callable[[Context, Matrix], Ma
 
 for _axis, (_prefix, _part) in enumerate(_PARTS):
     for _suffix, (_op, _what) in _REDUCTIONS.items():
-        _register(f"{_prefix}{_suffix}", f"The {_what} of each {_part}.", partial(_reduced, op=_op, axis=_axis))
+        _register(f"{_prefix}{_suffix}", f"The {_what} of each {_part}.", partial(reduced, op=_op, axis=_axis))
     _register(f"{_prefix}Vars", f"The sample variance of each {_part}.", partial(_variances, axis=_axis))
     _register(f"{_prefix}Sds", f"The sample standard deviation of each {_part}.", partial(_deviations, axis=_axis))
 for _name, _what, _largest in (("rowIndexMax", "largest", True), ("rowIndexMin", "smallest", False)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.aggregates import reduced
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.products import product
 from onnx_systemds.exporting.graph.images import planes
@@ -17,7 +18,8 @@ def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
     a, b = ctx.as_matrix(left), ctx.as_matrix(right)
     if isinstance(a.cols, int) and isinstance(b.rows, int) and a.cols != b.rows:
         raise UnsupportedCase(f"the product of {a} and {b}: inner sizes differ")
-    return _convolution(ctx, a, b) or _of_channels(ctx, a, b) or ctx.matrix(product(ctx.g, ctx.flat(a), ctx.flat(b)))
+    return _convolution(ctx, a, b) or _of_channels(ctx, a, b) or _sums_of_channels(ctx, a, b) or ctx.matrix(
+        product(ctx.g, ctx.flat(a), ctx.flat(b)))
 
 
 def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | None:
@@ -30,6 +32,14 @@ def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | Non
     kernels = ctx.viewed(filters, (filters.rows, found.shape[0], *found.window))
     dims = (1, filters.rows, *found.extents)
     return Matrix(ctx.g.node("Conv", [image, kernels], dims, **found.attributes()), filters.rows, columns.cols)
+
+
+def _sums_of_channels(ctx: Context, channels: Matrix, ones: Matrix) -> Matrix | None:
+    """Return the product of the channels of an image and a column of ones."""
+    if ones.cols != 1 or planes(channels.tensor, channels.rows, channels.cols) is None:
+        return None
+    filling = ctx.g.filling(ones.tensor)
+    return reduced(ctx, channels, "ReduceSum", 1) if filling is ctx.g.number(1.0) else None
 
 
 def _of_channels(ctx: Context, filters: Matrix, channels: Matrix) -> Matrix | None:

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from onnx_systemds.exporting.builtins.aggregates import reduced
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.builtins.linear import matrix_product
@@ -90,13 +91,13 @@ def added_rows_removed(ctx: Context, Z: Matrix, count: Value, rows: Value) -> Va
 @template_function("row_sums")
 def row_sums(ctx: Context, X: Matrix) -> Value:
     """The row sums."""
-    return ctx.matrix(ctx.g.reduce("ReduceSum", ctx.flat(X), (1,)))
+    return reduced(ctx, X, "ReduceSum", 1)
 
 
 @template_function("row_means")
 def row_means(ctx: Context, X: Matrix) -> Value:
     """The row means."""
-    return ctx.matrix(ctx.g.reduce("ReduceMean", ctx.flat(X), (1,)))
+    return reduced(ctx, X, "ReduceMean", 1)
 
 
 @template_function("scaled_rows")

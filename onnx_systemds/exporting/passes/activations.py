@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Node, Tensor, first_found, made_by, pairs, source_of
-from onnx_systemds.exporting.passes.fusing import Fusing, is_number, number_of, only_axis
+from onnx_systemds.exporting.passes.fusing import Fusing, is_number, kept_axes, number_of
 
 _HARD_SWISH_SINCE = 14
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
@@ -27,11 +27,11 @@ class _Part(NamedTuple):
     factor: float
 
 
-def unlowered(scores: Tensor, axis: int) -> Tensor:
-    """Return what is lowered by its maximum along an axis, which no Softmax sees; else the scores themselves."""
+def unlowered(scores: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return what is lowered by its maximum along axes, which no Softmax sees; else the scores themselves."""
     lowered = made_by(scores, "Sub")
     highest = None if lowered is None else made_by(lowered.operand(1), "ReduceMax")
-    if lowered is None or highest is None or highest.inputs[0] is not lowered.inputs[0] or only_axis(highest) != axis:
+    if lowered is None or highest is None or highest.inputs[0] is not lowered.inputs[0] or kept_axes(highest) != axes:
         return scores
     return lowered.operand()
 
@@ -43,25 +43,26 @@ def log_softmax(fusing: Fusing, node: Node) -> bool:
 
 
 def normalized_logarithm(fusing: Fusing, node: Node) -> bool:
-    """``S - log(sum(exp(S)))`` along an axis, also of what is lowered by its maximum."""
-    scores, total = node.operand(0), node.operand(1)
-    powers = fusing.single(total, "Log", "ReduceSum", "Exp")
-    axis = only_axis(fusing.single(total, "Log", "ReduceSum"))
-    if powers is None or powers.inputs[0] is not scores or axis is None:
-        return False
-    return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
+    """``S - log(sum(exp(S)))`` along axes, also of what is lowered by its maximum."""
+    return _normalized(fusing, node, node.operand(0), node.operand(1))
 
 
 def lowered_by_logarithm(fusing: Fusing, node: Node) -> bool:
     """``S + (-log(sum(exp(S))))``."""
     for scores, other in pairs(node):
         turned = fusing.single(other, "Neg")
-        total = None if turned is None else turned.inputs[0]
-        powers, summed = fusing.single(total, "Log", "ReduceSum", "Exp"), fusing.single(total, "Log", "ReduceSum")
-        axis = only_axis(summed) if scores.dims == node.outputs[0].dims else None
-        if powers is not None and powers.inputs[0] is scores and axis is not None:
-            return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
+        if turned is not None and _normalized(fusing, node, scores, turned.operand()):
+            return True
     return False
+
+
+def _normalized(fusing: Fusing, node: Node, scores: Tensor, total: Tensor) -> bool:
+    """Make a node a LogSoftmax of scores if `total` is the logarithm of the sum of their powers."""
+    powers = fusing.single(total, "Log", "ReduceSum", "Exp")
+    axes = kept_axes(fusing.single(total, "Log", "ReduceSum"))
+    if powers is None or powers.inputs[0] is not scores or not axes or scores.dims != node.outputs[0].dims:
+        return False
+    return fusing.become_along(node, "LogSoftmax", unlowered(scores, axes), axes)
 
 
 def softplus(fusing: Fusing, node: Node) -> bool:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from onnx_systemds.exporting.graph.nodes import Attribute, Node, Scope, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.inference.dims import Dims
+from onnx_systemds.inference.dims import Dims, product
 
 
 class Fusing:
@@ -47,7 +47,16 @@ class Fusing:
         target = self.builder.target(whole, node.outputs[0].dims)
         if target.constant is None:
             return False
+        self.uses[whole] = 1
         return self.become(node, "Reshape", [self.inserted(node, op, inputs, whole, attributes), target])
+
+    def become_along(self, node: Node, op: str, x: Tensor, axes: tuple[int, ...]) -> bool:
+        """Make `node` what `op` gives along axes (`kept_axes`) of a tensor with the dims of the result."""
+        if len(axes) == 1:
+            return self.become(node, op, [x], axis=axes[0])
+        rows = (x.dims[0], product(x.dims[1:]))
+        view = self.viewed(x, rows, node)
+        return view is not None and self.become_reshaped(node, op, [view], Tensor(x.kind, rows), {"axis": 1})
 
     def insert(self, place: Node, node: Node) -> None:
         """Put a new node before another one."""
@@ -103,6 +112,15 @@ def reduced_axes(node: Node | None) -> tuple[int, ...] | None:
     if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
         axes = tuple(node.inputs[1].constant.ravel().tolist())
     return tuple(int(axis) % node.operand().rank for axis in axes) if isinstance(axes, tuple) else None
+
+
+def kept_axes(node: Node | None) -> tuple[int, ...]:
+    """Return the axes along which a Reduce node works, which it keeps: one, or all behind the first; else none."""
+    axes = reduced_axes(node)
+    if node is None or axes is None or node.attributes.get("keepdims") != 1:
+        return ()
+    axes = tuple(sorted(axes))
+    return axes if len(axes) == 1 or axes == tuple(range(1, node.operand().rank)) else ()
 
 
 def only_axis(node: Node | None) -> int | None:

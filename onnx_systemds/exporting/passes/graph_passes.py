@@ -24,8 +24,9 @@ from onnx_systemds.exporting.passes import (
     simplifications,
     single_numbers,
     stacks,
+    views,
 )
-from onnx_systemds.exporting.passes.fusing import Fusing, Rule, only_axis
+from onnx_systemds.exporting.passes.fusing import Fusing, Rule, kept_axes, only_axis
 from onnx_systemds.exporting.passes.plugin_joins import joined
 
 
@@ -97,6 +98,11 @@ def reshaped(fusing: Fusing, node: Node) -> bool:
     before = made_by(node.inputs[0], "Reshape")
     if before is None or before.scope is not fusing.scope:
         return False
+    made = before.operand().node
+    if before.operand().dims == node.outputs[0].dims and made is not None and len(made.outputs) == 1:
+        is_own = fusing.single(node.inputs[0], "Reshape", made.op) is made and not made.subgraphs()
+        if is_own:
+            return fusing.become(node, made.op, made.inputs, **made.attributes)
     target = fusing.builder.target(before.operand(), node.outputs[0].dims)
     return target.constant is not None and fusing.become(node, "Reshape", [before.operand(), target])
 
@@ -150,20 +156,20 @@ def texts(fusing: Fusing, node: Node) -> bool:
 
 
 def softmax(fusing: Fusing, node: Node) -> bool:
-    """``E / sum(E)`` along an axis, with ``E = exp(S)`` or ``E = exp(S - max(S))``."""
+    """``E / sum(E)`` along axes, with ``E = exp(S)`` or ``E = exp(S - max(S))``."""
     powers, total = node.operand(0), node.operand(1)
     summed = fusing.single(total, "ReduceSum")
-    axis = only_axis(summed)
-    if summed is None or summed.inputs[0] is not powers or fusing.uses[powers] != 2 or axis is None:
+    axes = kept_axes(summed)
+    if summed is None or summed.inputs[0] is not powers or fusing.uses[powers] != 2 or not axes:
         return False
     scores = _exponents(fusing, powers, node)
     if scores is None:
         return False
-    source = activations.unlowered(scores, axis)
+    source = activations.unlowered(scores, axes)
     lowered = scores.node if source is not scores else None
     if lowered is not None and fusing.uses[scores] == fusing.uses[lowered.operand(1)] == 1:
         fusing.uses[source] -= 1  # once for both
-    return fusing.become(node, "Softmax", [source], axis=axis)
+    return fusing.become_along(node, "Softmax", source, axes)
 
 
 def softmax_of_product(fusing: Fusing, node: Node) -> bool:
@@ -178,7 +184,7 @@ def softmax_of_product(fusing: Fusing, node: Node) -> bool:
     if (made.operand() if view is None else view.inputs[0]) is not powers or fusing.uses[powers] != 2:
         return False
     raised = made_by(powers, "Exp")
-    source = powers if raised is None else activations.unlowered(raised.operand(), axis)
+    source = powers if raised is None else activations.unlowered(raised.operand(), (axis,))
     is_by_rows = axis == powers.rank - 1 and made.operand().dims[-1] == powers.dims[-1]
     is_by_rows = is_by_rows and product.dims == (*powers.dims[:-1], made.outputs[0].dims[-1]) == node.outputs[0].dims
     if raised is None or source is raised.inputs[0] or not is_by_rows:
@@ -233,15 +239,16 @@ def transposed_softmax(fusing: Fusing, node: Node) -> bool:
 
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "Add": (gemm, convolution_joins.shifted, idioms.batch_normalization, idioms.normalized_shifted,
-            idioms.missing_filled, simplifications.based, activations.rectified, activations.lowered_by_logarithm),
+    "Add": (gemm, views.offset_of_view, convolution_joins.shifted, idioms.batch_normalization,
+            idioms.normalized_shifted, idioms.missing_filled, simplifications.based, activations.rectified,
+            activations.lowered_by_logarithm),
     "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid),
     "Clip": (activations.hard_sigmoid,),
     "Relu": (simplifications.clipped_at_zero,),
     "Mul": (convolution_joins.scaled, activations.hard_swish, idioms.gelu, idioms.normalized_scaled,
             simplifications.moved_back, extreme_factors.scaled_product),
-    "Div": (single_numbers.inverse, convolution_joins.divided, activations.hard_swish, softmax, softmax_of_product,
-            idioms.layer_normalization, idioms.unit_rows, activations.hyperbolic_tangent,
+    "Div": (single_numbers.inverse, views.mean, convolution_joins.divided, activations.hard_swish, softmax,
+            softmax_of_product, idioms.layer_normalization, idioms.unit_rows, activations.hyperbolic_tangent,
             extreme_factors.scaled_product),
     "MatMul": (extreme_factors.product_of_scaled,),
     "Log": (activations.log_softmax, activations.softplus, activations.log_cosh),
@@ -252,7 +259,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "ArgMax": (arg_extremes.arg_extreme_of_mask,),
     "Concat": (convolution_joins.grouped, stacks.stacked, stacks.joined_parts),
     "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged,
-                single_numbers.reshaped_before),
+                single_numbers.reshaped_before, views.unviewed),
     "Slice": (chosen, simplifications.counted_back, single_numbers.cell),
     "Softmax": (simplifications.classified,),
     "Min": (simplifications.clipped,),
