@@ -10,7 +10,7 @@ from pathlib import Path
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import counted, escaped, shown_path
 from onnx_systemds.files import is_stream
-from onnx_systemds.inference.dims import Dims, product, text
+from onnx_systemds.inference.dims import Dims, lone_symbol, product, text
 from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -129,7 +129,11 @@ def _described(names: Sequence[str], ports: Sequence[Port], sizes: Iterable[str]
     for name, port in zip(names, ports):
         yield name, ("" if name == port.name else f"({escaped(port.name)}) ") + described(port)
     for name, size in zip(names[len(ports) :], sizes):
-        yield name, f"the size {symbol_words(size)}, an integer"
+        words = symbol_words(size)
+        axes = [f"axis {axis} of {it}" for it, port in zip(names, ports) for axis, dim in enumerate(port.dims or ())
+                if lone_symbol(dim) == size]
+        plain = f"({words}) " if axes and name != words else ""
+        yield name, f"{plain}the size {'of ' + axes[0] if axes else words}, an integer"
 
 
 def _dims_text(port: Port) -> str:
@@ -146,7 +150,8 @@ def _layout(port: Port) -> str:
     columns = _product_text(port.dims[1:])
     if len(port.dims) == 2 or columns is None:
         return "" if kind == "matrix" else ", a frame"
-    return f", {text(port.dims[0], symbol_words)} rows, {columns} columns (the last axis fastest)"
+    rows = text(port.dims[0], symbol_words)
+    return f", {rows} row{'s' * (rows != '1')}, {columns} column{'s' * (columns != '1')} (the last axis fastest)"
 
 
 def _product_text(dims: Dims) -> str | None:

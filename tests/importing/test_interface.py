@@ -38,8 +38,8 @@ def test_interface(sized: Script) -> None:
     assert interface_lines(sized.interface) == [
         "takes x_1    (x.1) float [batch, 3, h, w], batch rows, 3 * h * w columns (the last axis fastest)",
         "      names  string [batch, 2], a frame",
-        "      h      the size h, an integer",
-        "      w      the size w, an integer",
+        "      h      the size of axis 2 of x_1, an integer",
+        "      w      the size of axis 3 of x_1, an integer",
         "gives y      float [batch, 3, h, w], batch rows, 3 * h * w columns (the last axis fastest)",
         "      z      float [h], a matrix of one column",
     ]
