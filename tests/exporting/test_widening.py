@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.exporting.export import export_script
-from tests.exporting.export_harness import ExportCase, check_export, model_of
+from tests.exporting.export_harness import ExportCase, check_export, model_of, run_model
 from tests.exporting.test_idioms import operators
 
 X = np.array([[1.0, 2, 3], [100, 65536, 1000003], [7, 16777215, 12345]])
@@ -70,6 +70,20 @@ def test_what_is_rounded_even_so_is_told() -> None:
     for body in (f"{HASH}Y = h %% 97", "Y = X == 16777216", "Y = X * 1e12", "Y = X * 2654435761", "Y = X < 0.1"):
         assert notes_of(body) == []
     assert notes_of(f"{HASH}Y = h", "float64") == notes_of("Y = X == 123456789", "float64") == []
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    ("Y = X %% 100 + X %/% 10000", [2053, 1901, 2054]),
+    ("Y = (X == 20261128) + (X > X[1, 1])", [0, 0, 2]),
+    ("Y = X - 20260000", [1127, -1259699, 1128]),
+    ("S = order(target=X)\nY = S[2:3, ] - S[1:2, ]", [1260826, 1]),
+    ("Y = unique(X) - 20000000", [-999699, 261127, 261128]),
+])
+def test_matrices_of_integers_may_be_large(body: str, expected: list[float]) -> None:
+    """Dates, keys and seconds: an input of 64-bit integers holds them, so they are not rounded on their way in."""
+    model = export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "int[3,1]"})
+    found = run_model(model, {"X": np.array([[20261127], [19000301], [20261128]])})["Y"]
+    assert found.ravel().tolist() == expected
 
 
 def test_sums_of_no_elements() -> None:

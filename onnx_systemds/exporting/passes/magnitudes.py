@@ -1,7 +1,7 @@
 """How large the numbers of a finished graph may be, and whether they are whole: `magnitudes`.
 
 The bounds follow from constants and operators alone. What nothing is known of (inputs, weights in files, what a loop
-passes on) counts as whole and as large as `unknown`.
+passes on) counts as whole and as large as `unknown`, matrices of integers as up to 2^53.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Magnitude:
 
 _Rule = Callable[[Node, Sequence[Magnitude]], Magnitude]
 _LARGEST_WHOLE = 2.0**63
+_LARGEST_EXACT = 2.0**53
 
 
 def magnitudes(scope: Scope, outputs: Iterable[Tensor], unknown: float) -> Mapping[Tensor, Magnitude]:
@@ -78,8 +79,13 @@ class _Magnitudes:
             return Magnitude(1.0)
         if tensor not in self.known:
             known = tensor.constant
-            self.known[tensor] = Magnitude(self.unknown) if known is None else _of_constant(known)
+            self.known[tensor] = self.of_unknown(tensor) if known is None else _of_constant(known)
         return self.known[tensor]
+
+    def of_unknown(self, tensor: Tensor) -> Magnitude:
+        """Return that of an input, or of what is as good as one; a matrix of integers may hold dates and keys."""
+        is_given = tensor.kind == INT and tensor.node is None and tensor.rank > 0
+        return Magnitude(_LARGEST_EXACT if is_given else self.unknown)
 
     def result(self, node: Node, tensor: Tensor) -> Magnitude:
         rule = RULES.get(node.op)
@@ -166,10 +172,11 @@ def _matrix_product(node: Node, given: Sequence[Magnitude]) -> Magnitude:
     return Magnitude(found + sum(each.largest for each in given[2:]), all(each.whole for each in given))
 
 
-_MOVES = ("Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice",
-          "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze")
+MOVES = ("Cast", "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
+         "Slice", "Squeeze", "Tile", "TopK", "Transpose", "Unique", "Unsqueeze")
+"""What gives the numbers that it takes, or some of them."""
 RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys((*_MOVES, "Abs", "Neg", "ReduceMax", "ReduceMin", "Relu"), lambda _, given: given[0]),
+    **dict.fromkeys((*MOVES, "Abs", "Neg", "ReduceMax", "ReduceMin", "Relu"), lambda _, given: given[0]),
     **dict.fromkeys(("Concat", "Max", "Min", "Pad", "ScatterElements", "ScatterND", "Where"), _any_of),
     **dict.fromkeys(("Ceil", "Floor", "Round"), lambda _, given: Magnitude(given[0].largest)),
     **dict.fromkeys(("ReduceSum", "CumSum"), _added_up),

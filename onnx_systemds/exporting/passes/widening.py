@@ -16,7 +16,14 @@ from onnx import TensorProto
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by
 from onnx_systemds.exporting.passes.dataflow import Edge, all_nodes, edges_of, fed_back, reached
-from onnx_systemds.exporting.passes.magnitudes import RULES, Magnitude, magnitudes, remainder_divisor, whole_quotient
+from onnx_systemds.exporting.passes.magnitudes import (
+    MOVES,
+    RULES,
+    Magnitude,
+    magnitudes,
+    remainder_divisor,
+    whole_quotient,
+)
 from onnx_systemds.exporting.passes.retyping import Retyping
 
 _EXACT = 2.0**24
@@ -25,7 +32,8 @@ _LARGEST = 2.0**53
 _GROWING = frozenset(("Add", "Cast", "CumSum", "Gemm", "MatMul", "Mul", "Pow", "ReduceSum", "Sub"))
 """What may give a larger number than it takes; the others choose one, or make it smaller."""
 _ROUNDING = frozenset(("Ceil", "Floor", "Mod", "Round"))
-_COMPARING = frozenset(("ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK"))
+_COMPARING = frozenset(("ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK",
+                        "Unique"))
 _OF_ANY_FLOAT = frozenset((*_COMPARING, "Cast", "IsInf", "IsNaN"))
 """What takes float64 as well, and has results of other kinds."""
 
@@ -37,6 +45,7 @@ def widen(builder: GraphBuilder) -> None:
     outputs = [tensor for _, tensor in builder.outputs]
     nodes = list(all_nodes(builder.main, outputs))
     edges = [edge for node in nodes if node.op in RULES or node.subgraphs() for edge in edges_of(node)]
+    moves = [edge for node in nodes if node.op in (*MOVES, "Concat") for edge in edges_of(node)]
     sizes = magnitudes(builder.main, outputs, _EXACT - 1)
     wide: set[Tensor] = set()
     _demand(edges, _beyond(nodes, edges, magnitudes(builder.main, outputs, 1.0)), filter(_rounds, nodes), wide)
@@ -45,11 +54,12 @@ def widen(builder: GraphBuilder) -> None:
     before = -1
     while before != len(wide):
         before = len(wide)
-        touched = reached(edges, wide | words, (FLOAT,))
+        touched, moved = (reached(every, wide | words, (FLOAT,)) for every in (edges, moves))
         compared = (node for node in nodes if node.op in _COMPARING
-                    or (node.op in ("Add", "Sub") and any(tensor in wide for tensor in node.inputs)))
+                    or (node.op in ("Add", "Sub") and any(tensor in moved for tensor in node.inputs)))
         _demand(edges, touched, compared, wide)
-    builder.notes += _notes(builder, nodes, {tensor for tensor in touched if _is_beyond(tensor, sizes)})
+    in_float = [node for node in nodes if not any(tensor in wide for tensor in node.inputs)]
+    builder.notes += _notes(builder, in_float, {tensor for tensor in touched if _is_beyond(tensor, sizes)})
     if wide:
         wide.update(_carried(nodes, wide))
         _retype(builder, wide)
