@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import pairwise
@@ -24,6 +25,11 @@ def left_operands(node: Any) -> tuple[Any, list[tree.Binary]]:
     return node, chain[::-1]
 
 
+def same_objects(nodes: Sequence[tree.Node], others: Sequence[tree.Node]) -> bool:
+    """Whether two sequences hold the same objects; comparing trees would be slow."""
+    return len(nodes) == len(others) and all(map(operator.is_, nodes, others))
+
+
 def rewritten(node: Part, change: Change, whole: Change | None = None) -> Part:
     """The tree with each node replaced by what ``change`` gives for it, from the leaves up.
 
@@ -36,7 +42,7 @@ def rewritten(node: Part, change: Change, whole: Change | None = None) -> Part:
 def _rewritten(node: Any, change: Change, whole: Change | None) -> Any:
     if isinstance(node, tuple):
         items = tuple(_rewritten(item, change, whole) for item in node)
-        return node if all(new is old for new, old in zip(items, node)) else items
+        return node if same_objects(items, node) else items
     chain: list[tree.Binary] = []
     result = whole and whole(node)
     while result is None and isinstance(node, tree.Binary):

@@ -10,7 +10,6 @@ Columns that have names come with them, with a count of distinct texts and with 
 from __future__ import annotations
 
 import io
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from onnx_systemds.engine.metadata_files import write_metadata
 from onnx_systemds.engine.sequence_files import SequenceFormat
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.files import part_files
@@ -63,7 +63,7 @@ def write_frame(target: Path, strings: Sequence[str] | Texts, names: Sequence[st
             stream.write(_FORMAT.record_head(start, (start + 1,), len(block)))
             stream.write(block)
     mtd = {"data_type": "frame", "schema": "STRING," * cols, "rows": rows, "cols": cols, "format": "binary"}
-    target.with_name(target.name + ".mtd").write_text(json.dumps(mtd) + "\n", encoding="utf-8")
+    write_metadata(target, mtd)
 
 
 def _column(texts: Sequence[str], name: str) -> bytes:

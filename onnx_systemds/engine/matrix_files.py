@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from onnx_systemds.engine.frame_files import write_frame
+from onnx_systemds.engine.metadata_files import metadata_path, write_metadata
 from onnx_systemds.engine.sequence_files import SequenceFormat
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.files import part_files
@@ -115,7 +116,7 @@ def write_list(
             if weight.release is not None:
                 weight.release()
         mtd = {"data_type": "list", "value_type": "unknown", "rows": len(weights), "cols": 1}
-        _write_json(staging / f"{name}.mtd", mtd | {"format": "binary"})
+        write_metadata(staging / name, mtd | {"format": "binary"})
         _replace(staging, Path(directory) / name)
 
 
@@ -187,7 +188,7 @@ def _described(path: Path) -> _Sizes:
     """Return what ``path.mtd`` says. Raises InvalidModel, OSError."""
     path = Path(path)
     try:
-        description = json.loads(_mtd_of(path).read_text(encoding="utf-8"))
+        description = json.loads(metadata_path(path).read_text(encoding="utf-8"))
         rows, cols = int(description["rows"]), int(description["cols"])
         height, width = (int(description.get(f"{axis}_in_block", BLOCK_SIZE)) for axis in ("rows", "cols"))
         found = _Sizes(rows, cols, height, width, int(description.get("nnz", -1)))
@@ -221,7 +222,7 @@ def _write_file(target: Path, array: Array, block_size: int, threads: int, progr
     rows, cols = array.shape
     mtd = {"data_type": "matrix", "value_type": "double", "rows": rows, "cols": cols, "nnz": nonzeros}
     mtd |= {"rows_in_block": block_size, "cols_in_block": block_size, "format": "binary"}
-    _write_json(_mtd_of(target), mtd)
+    write_metadata(target, mtd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +314,7 @@ def _staging(path: Path) -> Iterator[Path]:
 
 def _replace(staging: Path, path: Path) -> None:
     """Move the finished ``staging/name`` and its ``.mtd`` to `path`; the old ones go into `staging`."""
-    mtd = _mtd_of(path)
+    mtd = metadata_path(path)
     # Checksums that Hadoop left beside older files would make it refuse the new ones.
     stale = [path.with_name(f".{old.name}.crc") for old in (path, mtd)]
     for number, old in enumerate([mtd, path, *stale]):
@@ -321,11 +322,3 @@ def _replace(staging: Path, path: Path) -> None:
             old.rename(staging / f"old-{number}")
     (staging / path.name).rename(path)
     (staging / mtd.name).rename(mtd)
-
-
-def _mtd_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.mtd")
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ import numpy as np
 
 from onnx_systemds.array_files import read_array_file
 from onnx_systemds.engine.frame_files import NotedFrame, noted, read_frame
+from onnx_systemds.engine.metadata_files import metadata_path
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.exporting.stored_matrices import StoredMatrix, stored_array, stored_blocks
@@ -97,7 +98,7 @@ def _opened(path: Path) -> Any:
 
 def _description(path: Path) -> dict[str, Any] | None:
     """Return the content of ``<path>.mtd`` if there is one."""
-    beside = path.with_name(f"{path.name}.mtd")
+    beside = metadata_path(path)
     if not beside.is_file():
         return None
     try:

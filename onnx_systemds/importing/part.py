@@ -29,12 +29,12 @@ def part_of(model: Model, starts: Sequence[str] = (), ends: Sequence[str] = ()) 
     _check_names(graph, starts, ends)
     wanted = list(dict.fromkeys(ends or [info.name for info in graph.outputs]))
     nodes = _without(graph.nodes, set(starts))
-    kept = [nodes[position] for position in sorted(needed_positions(nodes, wanted))]
-    read = {name for node in kept for name in names_read(node)} | set(wanted)
+    needed = [nodes[position] for position in sorted(needed_positions(nodes, wanted))]
+    read = {name for node in needed for name in names_read(node)} | set(wanted)
     unneeded = [name for name in starts if name not in read]
     if unneeded:
         raise InvalidModel(f"{quoted_list(wanted)} does not depend on {quoted_list(unneeded)}")
-    if not kept:
+    if not needed:
         of = f" of {quoted_list(starts)}" if starts else ""
         raise InvalidModel(f"no node computes {quoted_list(wanted)}{of}")
     inputs = [info for info in graph.inputs if info.name in read]
@@ -45,7 +45,7 @@ def part_of(model: Model, starts: Sequence[str] = (), ends: Sequence[str] = ()) 
     outputs = tuple(infos.get(name, ValueInfo(name, None)) for name in wanted)
     weights = {name: array for name, array in graph.initializers.items() if name in read}
     return replace(model, graph=replace(
-        graph, inputs=tuple(inputs), outputs=outputs, nodes=tuple(kept), initializers=weights
+        graph, inputs=tuple(inputs), outputs=outputs, nodes=tuple(needed), initializers=weights
     ))
 
 
@@ -64,7 +64,7 @@ def _check_names(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -> No
 def _without(nodes: Sequence[Node], given: set[str]) -> list[Node]:
     """The nodes without those that compute these values. Raises InvalidModel if such a node computes others as well."""
     read = {name for node in nodes for name in names_read(node)}
-    kept: list[Node] = []
+    remaining: list[Node] = []
     for node in nodes:
         own = given.intersection(node.outputs)
         others = [name for name in node.outputs if name and name not in own and name in read]
@@ -73,8 +73,8 @@ def _without(nodes: Sequence[Node], given: set[str]) -> list[Node]:
                 f"{quoted_list(sorted(own))} is computed together with {quoted_list(others)}: begin with all of them"
             )
         if not own:
-            kept.append(node)
-    return kept
+            remaining.append(node)
+    return remaining
 
 
 def _types_of(model: Model, names: Sequence[str]) -> dict[str, Type | None]:

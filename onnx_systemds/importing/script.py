@@ -12,6 +12,7 @@ from onnx_systemds.dml.line_breaks import wrapped
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.dml.printer import WIDTH, print_block, print_statement
+from onnx_systemds.dml.rewrite import same_objects
 from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
@@ -193,7 +194,7 @@ def _local(folder: str) -> str:
 
 def with_functions(script: Script, functions: tuple[tree.Function, ...]) -> Script:
     """The script with other functions; the same object if they are the same. `Script.general` stays."""
-    if all(new is old for new, old in zip(functions, script.functions)):
+    if same_objects(functions, script.functions):
         return script
     return replace(script, functions=functions, general=script.unspecialised)
 

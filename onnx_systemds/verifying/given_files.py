@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from onnx_systemds.engine.frame_files import NotedFrame, write_frame
 from onnx_systemds.engine.matrix_files import write_matrix
+from onnx_systemds.engine.metadata_files import metadata_path, write_metadata
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.exporting.values import scalar_text
@@ -59,27 +59,28 @@ def write_value(
 
 def is_described(path: Path) -> bool:
     """Whether a file has a description beside it, as those of the engine have."""
-    return _description(path).is_file()
+    return metadata_path(path).is_file()
 
 
 def copy_value(path: Path, source: Path) -> None:
     """Copy a file or folder of the engine with its description: what only the engine reads of it stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     (shutil.copytree if source.is_dir() else shutil.copyfile)(source, path)
-    shutil.copyfile(_description(source), _description(path))
+    shutil.copyfile(metadata_path(source), metadata_path(path))
 
 
 def _write_list(path: Path, items: list[tuple[str, Any]]) -> None:
     path.mkdir()
     for place, (name, item) in enumerate(items):
         write_value(path / f"{place}_{name}", item)
-    _describe(path, data_type="list", value_type="unknown", rows=len(items), cols=1, format="binary")
+    mtd = {"data_type": "list", "value_type": "unknown", "rows": len(items), "cols": 1}
+    write_metadata(path, mtd | {"format": "binary"})
 
 
 def _write_scalar(path: Path, scalar: Any, value_type: str) -> None:
     kind = value_type or {bool: "boolean", int: "int", float: "double"}.get(type(scalar), "string")
     path.write_text(f"{scalar_text(_SCALARS.get(kind, float)(scalar))}\n", encoding="utf-8")
-    _describe(path, data_type="scalar", value_type=kind, format="text")
+    write_metadata(path, {"data_type": "scalar", "value_type": kind, "format": "text"})
 
 
 def _write_csv(path: Path, lines: Iterable[Iterable[str]], names: Sequence[str] = ()) -> None:
@@ -94,12 +95,5 @@ def _write_csv(path: Path, lines: Iterable[Iterable[str]], names: Sequence[str] 
                              hint="give other texts by --inputs")
     path.write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
     rows = sum(not line[0].startswith("#Meta") for line in cells) - bool(names)
-    _describe(path, data_type="frame", format="csv", header=bool(names), sep=separator, rows=rows, cols=len(cells[-1]))
-
-
-def _describe(path: Path, **description: object) -> None:
-    _description(path).write_text(json.dumps(description) + "\n", encoding="utf-8")
-
-
-def _description(path: Path) -> Path:
-    return path.with_name(f"{path.name}.mtd")
+    mtd = {"data_type": "frame", "format": "csv", "header": bool(names), "sep": separator}
+    write_metadata(path, mtd | {"rows": rows, "cols": len(cells[-1])})

@@ -1,4 +1,4 @@
-"""Statements ``a = b`` that only give a value another name, and weights that are taken again: one name is enough."""
+"""Copy propagation: one name is enough for ``a = b``, and for weights that are taken again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without_aliases_in(function: tree.Function) -> tree.Function:
     result, and what changes later, as in a loop, is copied as it was.
     """
     function = _loaded_once(function)
-    names = _needless(function)
+    names = _substitutes(function)
     if not names:
         return function
     body = tuple(renamed(statement, names) for statement in function.body)
@@ -45,8 +45,8 @@ def _loaded_once(function: tree.Function) -> tree.Function:
     return replace(function, body=tuple(again.get(id(statement), statement) for statement in function.body))
 
 
-def _needless(function: tree.Function) -> dict[str, str]:
-    """The names that are not needed, and what stands for each."""
+def _substitutes(function: tree.Function) -> dict[str, str]:
+    """By redundant name the name that stands for it."""
     found = [(place, alias) for place, statement in enumerate(function.body) if (alias := _alias(statement))]
     if not found:
         return {}
@@ -59,16 +59,16 @@ def _needless(function: tree.Function) -> dict[str, str]:
     parameters = {parameter.name for parameter in function.parameters}
     results = {result.name for result in function.results}
     counted = {node.variable for node in tree.walk(*function.body) if isinstance(node, tree.For)}
-    needless: dict[str, str] = {}
+    substitutes: dict[str, str] = {}
     for place, (name, value) in found:
-        value = needless.get(value, value)
+        value = substitutes.get(value, value)
         if counts[name] > 1 or name in parameters or last.get(value, -1) >= place:
             continue
         if name not in results:
-            needless[name] = value
+            substitutes[name] = value
         elif value not in parameters | results | counted:
-            needless = {old: name if new == value else new for old, new in needless.items()} | {value: name}
-    return needless
+            substitutes = {old: name if new == value else new for old, new in substitutes.items()} | {value: name}
+    return substitutes
 
 
 def _alias(statement: tree.Statement) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import left_operands
+from onnx_systemds.dml.rewrite import left_operands, same_objects
 from onnx_systemds.dml.scopes import assigned, is_operation, matrix_parameters
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
@@ -45,7 +45,7 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
         if counts.wanted <= hidden:
             break
         hidden |= counts.wanted
-    if not hidden and _is_same(body, function.body):
+    if not hidden and same_objects(body, function.body):
         return function
     place = body.index(cut(NEVER)) + 1 if cut(NEVER) in body else 0
     first = [] if place else [cut(NEVER)]
@@ -130,7 +130,7 @@ class _Counts:
         inside, self.known = self.known, before
         otherwise = self.follow(statement.otherwise)
         self.known |= {name: value | self.known.get(name, _UNKNOWN) for name, value in inside.items()}
-        is_same = _is_same(body, statement.body) and _is_same(otherwise, statement.otherwise)
+        is_same = same_objects(body, statement.body) and same_objects(otherwise, statement.otherwise)
         return statement if is_same else replace(statement, body=body, otherwise=otherwise)
 
     def _loop(self, loop: tree.For | tree.While) -> list[tree.Statement]:
@@ -159,7 +159,7 @@ class _Counts:
         body = _with_hidden_ends(body, ends)
         starts = [name for name in carried if name in hidden]
         first = [_hide(starts, _lasting("before the loop", "in it"))] if starts else []
-        return [*first, loop if _is_same(body, loop.body) else replace(loop, body=body)]
+        return [*first, loop if same_objects(body, loop.body) else replace(loop, body=body)]
 
     def _results(self, call: tree.Call) -> list[Roots]:
         """The counts of the results of a function that the engine inlines; unknown for others."""
@@ -241,11 +241,6 @@ def _is_literal(target: tree.Indexed) -> bool:
     """Whether the compiler knows which part of a matrix is written; else it knows no count afterwards."""
     nodes = [node for span in (target.rows, target.columns) if span is not None for node in tree.walk(span)]
     return all(isinstance(node, (tree.Span, tree.IntLiteral)) for node in nodes)
-
-
-def _is_same(block: tree.Block, other: tree.Block) -> bool:
-    """Whether two blocks hold the same objects; comparing trees would be slow."""
-    return len(block) == len(other) and all(one is another for one, another in zip(block, other))
 
 
 def _is_own_complement(node: tree.Binary) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.operands import expression_of
-from onnx_systemds.dml.rewrite import call, rewritten
+from onnx_systemds.dml.rewrite import call, rewritten, same_objects
 from onnx_systemds.dml.scopes import assigns_variable, binaries_in, is_operation, mentioned, results
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.selection_products import SPARSE_ROWS
@@ -76,8 +76,7 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
 
     body = tuple(rewritten(statement, in_assignment) if _has_product(statement) else statement
                  for statement in _with_gathered_columns(function, named))
-    is_same = all(new is old for new, old in zip(body, function.body))
-    return function if is_same else replace(function, body=body)
+    return function if same_objects(body, function.body) else replace(function, body=body)
 
 
 def _has_product(statement: tree.Statement) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import rewritten, same_objects
 from onnx_systemds.dml.scopes import binaries_in, is_call, is_operation
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
@@ -33,7 +33,7 @@ def with_binary_products(script: Script) -> Script:
     if changed:
         first = functions[changed[0]]
         functions[changed[0]] = replace(first, comments=replace(first.comments, before=(*first.comments.before, _NOTE)))
-    elif all(new is old for new, old in zip(library, script.library)):
+    elif same_objects(library, script.library):
         return script
     return replace(script, functions=tuple(functions), library=library, general=script.unspecialised)
 
@@ -46,10 +46,12 @@ def with_binary_products_in(function: tree.Function, functions: Mapping[str, tre
     if not any(_is_nested(node) for statement in function.body for node in binaries_in(statement)):
         return function
     integers = {name for name, kind in kinds_of(function, functions).items() if kind == INTEGER}
-    kept = {id(node) for node in tree.walk(*_kept(function.body, functions))}
+    excluded = {id(node) for node in tree.walk(*_excluded(function.body, functions))}
 
     def change(node: tree.Node) -> tree.Node:
-        if not isinstance(node, tree.Binary) or not _is_nested(node) or id(node) in kept or not is_size(node, integers):
+        if not isinstance(node, tree.Binary) or not _is_nested(node):
+            return node
+        if id(node) in excluded or not is_size(node, integers):
             return node
         left, right = (tree.Binary("-", it, _NOTHING) if _is_product(it) else it for it in (node.left, node.right))
         return replace(node, left=left, right=right)
@@ -67,7 +69,7 @@ def _is_product(node: tree.Expression) -> bool:
     return is_operation(node, "*")
 
 
-def _kept(body: tree.Block, functions: Mapping[str, tree.Function]) -> Iterator[tree.Node]:
+def _excluded(body: tree.Block, functions: Mapping[str, tree.Function]) -> Iterator[tree.Node]:
     """What an ifelse is given, and the rows and columns that matrices get whose cells the compiler can count."""
     for node in tree.walk(*body):
         if is_call(node, "ifelse"):

@@ -31,7 +31,7 @@ from onnx_systemds.model.protos import dtype_of
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.onnx.casting import round_text
 from onnx_systemds.operators.onnx.elementwise import same_dims
-from onnx_systemds.operators.support.batch_rules import mixes_all
+from onnx_systemds.operators.support.batch_rules import mixes_all, mixes_other_inputs
 from onnx_systemds.operators.support.empty_outputs import empty
 from onnx_systemds.operators.support.integer_rules import computed, moved_beside_zeros, read
 from onnx_systemds.operators.support.movement import Moved, permuted
@@ -39,6 +39,7 @@ from onnx_systemds.operators.support.selection_products import is_finite
 from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("OneHot", "Shape", "Size")
+batch_rule("OneHot")(mixes_other_inputs)
 shape_rule("Trilu")(same_dims)
 batch_rule("ConstantOfShape", sizes=(0,), fills=True)(mixes_all)
 gradient("Shape", "Size", "ConstantOfShape", "EyeLike")(flat)
@@ -297,12 +298,6 @@ def one_hot_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The indices' dims with the depth as a new axis, dtype of the values."""
     dims, axis = node.dims("indices"), _one_hot_axis(node)
     return (node.tensor((*dims[:axis], _depth(node), *dims[axis:]), node.dtype("values")),)
-
-
-@batch_rule("OneHot")
-def _one_hot_mixes(node: NodeFacts, position: int, axis: int) -> bool:
-    """Each index becomes a vector."""
-    return position != 0
 
 
 @generator("OneHot", since=9)

@@ -337,13 +337,13 @@ class _Block:
 
 def _with_calls(body: tree.Block, blocks: Sequence[_Block], shapes: Mapping[str, Shape]) -> list[tree.Statement]:
     """The statements, with calls in the positions of the last ones of the instances."""
-    gone = {place for block in blocks for instance in (*block.repeat.instances, block.loads) for place in instance}
+    outlined = {place for block in blocks for instance in (*block.repeat.instances, block.loads) for place in instance}
     ends = {place: (block, number) for block in blocks for place, number in block.ends.items()}
     found: list[tree.Statement] = []
     for place, statement in enumerate(body):
         if place in ends:
             block, number = ends[place]
             found.append(block.call(number, shapes))
-        elif place not in gone:
+        elif place not in outlined:
             found.append(statement)
     return found

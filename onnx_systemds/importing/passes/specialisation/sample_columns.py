@@ -80,11 +80,11 @@ def with_sample_columns(
     rewriting = _Rewriting(products, sums, sizes, suffix, room)
     changed: list[tree.Block] = [rewriting.changed(statement, counts) for statement in body]
     read = set(results).union(*(reads(statement) for block in changed for statement in block))
-    gone = rewriting.gone()
+    unread = rewriting.unread_variables()
     written = [
         further
         for block, statement in zip(changed, body)
-        if gone.isdisjoint(assigned((statement,)))
+        if unread.isdisjoint(assigned((statement,)))
         for further in (*block, *rewriting.transposed_back(statement, read))
     ]
     return SampleColumns(tuple(map(rewriting.enlarged, written)), rewriting.bounds)
@@ -177,7 +177,7 @@ class _Rewriting:
             if name in self._known and name in read
         )
 
-    def gone(self) -> set[str]:
+    def unread_variables(self) -> set[str]:
         """The variables that nothing reads any longer."""
         return {self._sums[shifts].taps for shifts in self._summed}
 
