@@ -31,7 +31,7 @@ def is_varying(size: Dim) -> bool:
 
 def list_value(element: Value | None, items: Sequence[str] | None = None, *, optional: bool = False) -> Value:
     """A sequence or optional; ``element``: the common value of all items, None if unknown."""
-    inner = element_type(element)
+    inner = item_type(element)
     kind: Type = OptionalType(inner) if optional else SequenceType(inner)
     return Value("", None, type=kind, element=None if element is None else _plain(element),
                  items=None if items is None else tuple(items))
@@ -53,7 +53,7 @@ def _declared(type_: Type) -> Value | None:
     return Value(type_.dtype, dims)
 
 
-def element_type(element: Value | None) -> Type:
+def item_type(element: Value | None) -> Type:
     """The ONNX type of an item, as far as it is known."""
     if element is None:
         return TensorType("float", None)

@@ -13,7 +13,7 @@ from onnx import AttributeProto
 from onnx_systemds.errors import InvalidModel, NodePlace, Reasons, escaped, quoted, quoted_list
 from onnx_systemds.model import ir
 from onnx_systemds.model.node_scopes import scope_of
-from onnx_systemds.model.tensors import TensorReader, element_type
+from onnx_systemds.model.tensors import TensorReader, known_element_name
 from onnx_systemds.model.wiring import sort_nodes
 
 DEEPEST_GRAPH = 100
@@ -305,7 +305,7 @@ class Converter:
         return None
 
     def _element(self, number: int, label: str) -> str | None:
-        name = element_type(number)
+        name = known_element_name(number)
         if name is None and number != 0:
             self.reasons.add(InvalidModel(f"{label}: unknown element type {number}"))
         return name

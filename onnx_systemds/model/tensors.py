@@ -25,7 +25,7 @@ _LARGEST_DENSE = 2**31  # bytes that a sparse initializer may fill when written 
 _EXTERNAL_NUMBER_DIGITS = 18
 
 
-def element_type(number: int) -> str | None:
+def known_element_name(number: int) -> str | None:
     """Return the name of a TensorProto.DataType, None when it is undefined or unknown."""
     return _NAMES.get(number) if number else None
 
@@ -60,7 +60,7 @@ class TensorReader:
         Strings become dtype object holding str. Raises InvalidModel, which does not name the tensor.
         """
         number = tensor.data_type
-        kind = element_type(number)
+        kind = known_element_name(number)
         if kind is None:
             raise InvalidModel(f"unknown element type {number}")
         dims = tuple(tensor.dims)
