@@ -32,7 +32,7 @@ CASES = [
     ],
     Case("MatMul", 1, {"a": A, "b": B}, expected=np.matmul),
     *[Case("MatMul", 13, {"a": np.zeros(left, np.float32), "b": np.zeros(right, np.float32)}, note="sums of nothing",
-           expected=np.matmul) for left, right in [((1, 2, 0), (3, 0, 2)), ((2, 0), (0, 3)), ((0,), (0,)), ((2, 0), (0,))]],
+           expected=np.matmul) for left, right in [((1, 2, 0), (3, 0, 2)), ((0,), (0,)), ((2, 0), (0,))]],
     Case("MatMul", 13, {"a": random(2, 3, dtype="int32"), "b": random(3, 2, dtype="int32", seed=1)}),
     Case("MatMul", 13, {"a": np.full((1, 2), 2**20, np.int32), "b": np.full((2, 1), 2**11, np.int32)}, note="wraps",
          expected=lambda a, b: (a.astype(np.int64) @ b).astype(np.int32)),
