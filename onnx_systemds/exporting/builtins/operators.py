@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from operator import eq, ge, gt, le, lt, ne
-from typing import Any
-
-import numpy as np
 
 from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Matrix, Scalar, Tensor, Value
 from onnx_systemds.exporting.builtins.frames import compare_frames
+from onnx_systemds.exporting.builtins.scalar_operators import (
+    COMPARED,
+    LOGICAL,
+    compared_sizes,
+    known_result,
+    size_result,
+)
 from onnx_systemds.exporting.builtins.texts import (
     compare_printed,
     compare_texts,
@@ -26,26 +28,20 @@ from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import (
-    BOOLEAN,
-    DOUBLE,
     INTEGER,
     STRING,
     FrameValue,
-    known_integer,
     known_scalar,
-    scalar_text,
     unwrapped,
 )
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim, Dims
 
 _ARITHMETIC = {dml: onnx for onnx, dml in INFIX_OPERATORS.items()} | {"^": "Pow"}
-COMPARED = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _COMPARING = {dml: onnx for onnx, dml in COMPARISONS.items()}
 _WIDENED = frozenset(("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Abs", "Sign", "Floor", "Ceil", "Log"))
 _DEEPEST = 12
 _FLOAT32_STEPS = 2**24  # of float32 between a power of 2 and the next
-_LOGICAL = {"&": "And", "|": "Or"}
 
 
 def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
@@ -54,7 +50,7 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
     if isinstance(left, FrameValue) or isinstance(right, FrameValue):
         return compare_frames(ctx, operator, left, right)
     if isinstance(left, Scalar) and isinstance(right, Scalar):
-        found = _of_known(operator, left, right) or _of_sizes(operator, left, right)
+        found = known_result(operator, left, right) or size_result(operator, left, right)
         if found is not None:
             return _named(ctx, found)
         if STRING in (left.type, right.type):
@@ -91,8 +87,8 @@ def _operand(value: Value) -> Value:
 def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
     """Return an elementwise operator of DML of two tensors that broadcast as in ONNX."""
     g = ctx.g
-    if operator in _LOGICAL:
-        return g.binary(_LOGICAL[operator], g.truth(a), g.truth(b))
+    if operator in LOGICAL:
+        return g.binary(LOGICAL[operator], g.truth(a), g.truth(b))
     a, b = g.floating(a), g.floating(b)
     if operator in ("==", "!=") and g.dtype == "float32" and (_adds(a, b) or _adds(b, a)):
         a, b = _widened(ctx, a, _DEEPEST), _widened(ctx, b, _DEEPEST)
@@ -275,126 +271,3 @@ def mapped(ctx: Context, operation: Callable[[Tensor], Tensor], value: Value) ->
 
 
 # Scalars
-
-
-def _of_known(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
-    """Return the result for two known scalars."""
-    a, b = left.known, right.known
-    if a is None or b is None:
-        return None
-    if isinstance(a, str) or isinstance(b, str):
-        return _of_texts(operator, a, b)
-    if operator in _LOGICAL:
-        return known_scalar(bool(a) and bool(b) if operator == "&" else bool(a) or bool(b))
-    if operator in COMPARED:
-        return known_scalar(_compared(operator, a, b))
-    whole = not isinstance(a, float) and not isinstance(b, float)
-    if whole and operator == "%/%" and b == 0:
-        raise UnsupportedCase("an integer divided by 0 has no whole quotient",
-                              hint="make one of both a double, 7.0 %/% 0, for an infinity")
-    found = _calculated(operator, a if whole else float(a), b if whole else float(b))
-    if not whole or operator not in ("+", "-", "*", "%/%", "%%") or not math.isfinite(found):
-        return known_scalar(float(found))
-    return known_integer(int(found))
-
-
-def _of_texts(operator: str, a: Any, b: Any) -> Scalar:
-    if operator == "+":
-        joined = scalar_text(a) + scalar_text(b)
-        if len(joined) > limits.LONGEST_TEXT:
-            raise UnsupportedCase(f"a string of {len(joined)} characters, and {limits.LONGEST_TEXT} are possible")
-        return known_scalar(joined)
-    if operator in COMPARED:
-        return known_scalar(_compared(operator, scalar_text(a), scalar_text(b)))
-    raise UnsupportedCase(f"'{operator}' of strings")
-
-
-def _compared(operator: str, a: Any, b: Any) -> bool:
-    return bool(COMPARED[operator](a, b))
-
-
-def _calculated(operator: str, a: Any, b: Any) -> Any:
-    if operator == "+":
-        return a + b
-    if operator == "-":
-        return a - b
-    if operator == "*":
-        return a * b
-    if operator == "^":
-        with np.errstate(all="ignore"):
-            return float(np.power(np.float64(a), np.float64(b)))
-    if operator == "%%" and b == 0 and isinstance(a, int) and isinstance(b, int):
-        return 0
-    if b == 0 and (a == 0 or operator == "%%" or math.isnan(a)):
-        return math.nan
-    if b == 0:
-        return math.copysign(math.inf, a) * math.copysign(1.0, b)
-    if operator == "/":
-        return a / b
-    quotient = a / b
-    cut = quotient if not math.isfinite(quotient) else math.trunc(quotient)
-    return cut if operator == "%/%" else a - cut * b
-
-
-def _of_sizes(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
-    """Return the result for integers of which one at least is an expression over sizes."""
-    a, b = left.dim, right.dim
-    if a is None or b is None:
-        return None
-    kind = INTEGER if left.type == right.type == INTEGER else DOUBLE
-    found: Dim | None = None
-    if operator in ("+", "-", "*"):
-        found = {"+": a + b, "-": a - b, "*": a * b}[operator]
-    elif operator == "/" and (_sign_of(b) == 1 or _sign_of(-1 * b) == 1):  # 0 / 0 is NaN
-        kind, found = DOUBLE, dims.divide_exactly(a, b)
-    elif operator in ("%/%", "%%") and dims.is_non_negative(a) and dims.is_non_negative(b) and b != 0:
-        # n %% 0 of integers is 0
-        found = a // b if operator == "%/%" else dims.modulo(a, dims.maximum(b, 1))
-    elif operator in ("==", "!=", "<", "<=", ">", ">="):
-        known = compared_sizes(operator, a, b)
-        return None if known is None else Scalar(BOOLEAN, known)
-    return None if found is None else Scalar(kind, found)
-
-
-def compared_sizes(operator: str, a: Dim, b: Dim) -> bool | None:
-    """Return whether a comparison of sizes holds, None if only the run can tell; a named size is at least 1."""
-    low, high = _sign_of(a - b), _sign_of(b - a)
-    if a == b:
-        return operator in ("==", "<=", ">=")
-    if (low is not None and low > 0) or (high is not None and high > 0):
-        above = low is not None and low > 0
-        return {"==": False, "!=": True}.get(operator, above == (operator[0] == ">"))
-    if operator in (">=", "<") and low == 0:
-        return operator == ">="
-    if operator in ("<=", ">") and high == 0:
-        return operator == "<="
-    return None
-
-
-def direction(ctx: Context, start: Dim, stop: Dim) -> Dim:
-    """Return the step of the range ``start:stop``: 1, or -1 where it goes down; computed if only the run can tell."""
-    known = compared_sizes("<=", start, stop)
-    if known is not None:
-        return 1 if known else -1
-    g = ctx.g
-    rises = g.size_tensor(start) <= g.size_tensor(stop)
-    return g.integer_symbol(g.where(rises, g.constant([1]), g.constant([-1])), "step")
-
-
-def distance(start: Dim, stop: Dim, step: Dim) -> Dim:
-    """Return how many integers the range ``start:stop`` holds; `step` is its `direction`."""
-    there = stop - start
-    whole = step * there if isinstance(step, int) else dims.maximum(there, -1 * there)
-    return whole + 1
-
-
-def _sign_of(dim: Dim) -> int | None:
-    """Return 1 if a size is certainly positive, 0 if it is certainly not negative, None otherwise."""
-    if isinstance(dim, int):
-        return (dim > 0) - (dim < 0) if dim >= 0 else None
-    names = {name: dims.symbol(name) + (0 if dims.may_be_zero(dims.symbol(name)) else 1)
-             for name in dims.symbols(dim)}
-    shifted = dims.substitute(dim, names)
-    if dims.is_non_negative(shifted - 1):
-        return 1
-    return 0 if dims.is_non_negative(shifted) else None

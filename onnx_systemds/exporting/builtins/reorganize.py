@@ -10,9 +10,10 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.frames import check_fitting, join_frames
-from onnx_systemds.exporting.builtins.operators import COMPARED, binary, direction, distance, tensor_operator
+from onnx_systemds.exporting.builtins.operators import binary, tensor_operator
 from onnx_systemds.exporting.builtins.products import with_places_moved
 from onnx_systemds.exporting.builtins.registry import known_content
+from onnx_systemds.exporting.builtins.scalar_operators import COMPARED, direction, distance
 from onnx_systemds.exporting.graph.nodes import TEXT, WIDE
 from onnx_systemds.exporting.values import (
     STRING,

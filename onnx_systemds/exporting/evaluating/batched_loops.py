@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.operators import compared_sizes
+from onnx_systemds.exporting.builtins.scalar_operators import compared_sizes
 from onnx_systemds.exporting.evaluating.conditional_states import ConditionalStates, underlying
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.evaluating.writes import Writes, replaced_ranges

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
+from onnx_systemds.exporting.builtins.scalar_operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.values import Matrix
 from onnx_systemds.inference.dims import Dim

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.operators import compared_sizes
+from onnx_systemds.exporting.builtins.scalar_operators import compared_sizes
 from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.exporting.builtins.operators import compared_sizes
+from onnx_systemds.exporting.builtins.scalar_operators import compared_sizes
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_condition
 from onnx_systemds.exporting.evaluating.counted_loops import counted
