@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.dml.templates import library_text
-from tests.exporting.export_harness import ExportCase, check_export
+from tests.exporting.export_harness import ExportCase, check_export, model_of
 
 RNG = np.random.default_rng(5)
 FUNCTIONS = library_text("depthwise_taps") + library_text("depthwise_matrix")
@@ -55,3 +55,33 @@ def in_strips(name: str, size: int, start: int, numbers: str, **more) -> ExportC
 ], ids=str)
 def test_strips(case: ExportCase) -> None:
     check_export(case)
+
+
+DEPTHWISE = library_text("depthwise_filters")
+BLOCKS = np.kron(np.eye(4), RNG.normal(size=(2, 2 * 9)))  # 4 groups of 2 filters of 2 channels
+ALONE = np.vstack([np.hstack([np.zeros((1, 9 * c)), RNG.normal(size=(1, 9)), np.zeros((1, 9 * (7 - c)))]) for c in range(8)])
+
+
+def by_channels(name: str, made: str, filters: np.ndarray, count: int, **more) -> ExportCase:
+    """Images of 8 x 5 x 4 by filters of 3 x 3."""
+    body = (f"F = {made}\nY = conv2d(X, F, input_shape=[nrow(X), 8, 5, 4], filter_shape=[{count}, 8, 3, 3], "
+            "stride=[1, 1], padding=[1, 1])")
+    images = RNG.normal(size=(3, 160))
+    return ExportCase(name, body, {"X": images, "W": filters}, functions=DEPTHWISE, symbols={"X": ["N", 160]},
+                      sizes=[{"X": images[:1]}], dtypes=["float32"], **more)
+
+
+@pytest.mark.parametrize(("case", "groups"), [
+    (by_channels("depthwise", "depthwise_filters(W, 8)", RNG.normal(size=(8, 9)), 8, bound=["W"]), 8),
+    (by_channels("two filters a channel", "depthwise_filters(W, 8)", RNG.normal(size=(16, 9)), 16, bound=["W"]), 8),
+    (by_channels("filters that are computed", "depthwise_filters(W, 8)", RNG.normal(size=(8, 9)), 8), None),
+    (by_channels("known zeros", "W", ALONE, 8, bound=["W"]), 8),
+    (by_channels("blocks", "W", BLOCKS, 8, bound=["W"]), 4),
+    (by_channels("channels in another order", "W", ALONE[::-1].copy(), 8, bound=["W"]), None),
+    (by_channels("one number beside the blocks", "W", BLOCKS + np.eye(8, 72, 70), 8, bound=["W"]), None),
+], ids=str)
+def test_filters_of_few_channels(case: ExportCase, groups: int | None) -> None:
+    check_export(case)
+    nodes = [node for node in model_of(case, "float32").graph.node if node.op_type == "Conv"]
+    given = {attribute.name: attribute.i for attribute in nodes[0].attribute}
+    assert given.get("group") == groups

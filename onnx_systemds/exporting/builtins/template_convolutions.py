@@ -12,6 +12,8 @@ from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.graph.nodes import Convolution, Entries, Node, cut_of, made_by, source_of
 from onnx_systemds.inference.known_dims import as_ints
 
+_MOST_FILTERS = 1 << 23
+
 
 @template_function("depthwise_matrix")
 def depthwise_matrix(
@@ -41,6 +43,19 @@ def depthwise_matrix(
     convolution = Convolution(kernels, (channels, height, width), (len(y), len(x)), attributes)
     found.entries = Entries(rows, cols, weights, convolution)
     return ctx.matrix(found)
+
+
+@template_function("depthwise_filters")
+def depthwise_filters(ctx: Context, W: Matrix, channels: int) -> Value | None:
+    """The filters of a depthwise convolution among zeros; `conv2d` by them is a Conv in groups."""
+    known, sizes = W.tensor.constant, as_ints(W.dims)
+    if known is None or sizes is None or channels < 1 or sizes[0] % channels or known.size * channels > _MOST_FILTERS:
+        return None
+    filters, taps = sizes
+    whole = np.zeros((filters, channels, taps))
+    own = np.arange(filters)
+    whole[own, own // (filters // channels)] = known.reshape(sizes)
+    return ctx.matrix(ctx.g.constant(whole.reshape(filters, channels * taps), hint=W.tensor.hint))
 
 
 @template_function("joined_strips")
