@@ -30,10 +30,16 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<
 class Relation(Enum):
     """An assumed relation of two sizes: the DML comparison that breaks it, and the end of the message."""
 
-    EQUAL = "!=", "the script takes them to be equal (a 1 that is to broadcast is fixed by --dim)"
+    EQUAL = "!=", "the script takes them to be equal"
+    BROADCAST = "!=", "the script takes them to be equal (a 1 that is to broadcast is fixed by --dim)"
     OTHER = "==", "the script takes it to be another size (fix it by --dim)"
     AT_LEAST = "<", "the script takes it to be larger (fix the dims by --dim)"
     AT_MOST = ">", "the script takes it to be within"
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether the sizes are assumed to be equal."""
+        return self.value[0] == "!="
 
     def is_broken(self, left: int, right: int) -> bool:
         """Whether two sizes break the relation."""

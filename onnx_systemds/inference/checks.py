@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice, product
 
 from onnx_systemds.inference.assumptions import Assumption, Relation
-from onnx_systemds.inference.dims import Dim, lone_symbol, substitute, symbol, symbols
+from onnx_systemds.inference.dims import Dim, Dims, lone_symbol, substitute, symbol, symbols
+from onnx_systemds.inference.dims import product as number_of_elements
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.limits import OverBudget
 from onnx_systemds.model.walk import needed_positions
+
+_MOST_CANDIDATES = 64  # dims by equal sizes that are tried
 
 
 class Checks:
@@ -47,7 +51,7 @@ class Checks:
 
     def is_new(self, assumption: Assumption) -> bool:
         """Whether an assumption does not follow from those that were noted before."""
-        if assumption.relation is not Relation.EQUAL:
+        if not assumption.relation.is_equality:
             key = assumption.relation, assumption.left, assumption.right
             is_new = key not in self._others
             self._others.add(key)
@@ -66,11 +70,18 @@ class Checks:
 
     def replacements(self, is_available: Callable[[str], bool]) -> dict[str, Dim]:
         """For symbols that are unavailable, equal sizes that are available."""
-        sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
+        sizes = [size for assumption in self.at_start if assumption.relation.is_equality
                  for size in (assumption.left, assumption.right)]
         known = {self._root(size): size for size in sizes if all(map(is_available, symbols(size)))}
         names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not is_available(name)}
         return {name: known[root] for name, size in names.items() if (root := self._root(size)) in known}
+
+    def is_filled(self, dims: Dims, elements: Dim) -> bool:
+        """Whether dims have so many elements by the equal sizes that were noted before."""
+        equal = [[dim, *(size for size in self._same if self._root(size) == self._root(dim)), self._root(dim)]
+                 for dim in dims]
+        candidates = islice(product(*map(dict.fromkeys, equal)), _MOST_CANDIDATES)
+        return any(number_of_elements(candidate) == elements for candidate in candidates)
 
     def _root(self, size: Dim) -> Dim:
         while size in self._same:

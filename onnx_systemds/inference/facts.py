@@ -195,15 +195,17 @@ class NodeFacts:
         assert self.run_sizes is not None
         return self.run_sizes.call(function, arguments, f"{self._base_name}_{hint}", signed=signed)
 
-    def assume_equal(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
+    def assume_equal(
+        self, left: Dim, right: Dim, left_words: str, right_words: str, relation: Relation = Relation.EQUAL
+    ) -> None:
         """Assume that two sizes are equal; the script checks it if only the run knows.
 
-        Raises UnsupportedCase if they cannot be equal.
+        relation: BROADCAST where one may be a 1 that is repeated. Raises UnsupportedCase if they cannot be equal.
         """
         if certainly_differ(left, right):
             raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
         if left != right:
-            self.assume(left, Relation.EQUAL, right, left_words, right_words)
+            self.assume(left, relation, right, left_words, right_words)
 
     def assume_at_most(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
         """Assume that a size is at most another one, as `assume_equal`."""

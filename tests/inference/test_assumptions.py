@@ -199,6 +199,15 @@ def test_of_bounds_of_one_size_the_largest_is_checked() -> None:
     assert re.findall(r"if \((.*)\) {\s+stop", text) == ["nrow(a) == 0", "(H %/% 2) < 2"]
 
 
+def test_elements_of_axes_that_are_checked_are_not_counted() -> None:
+    pool = "MaxPool<kernel_shape = [2, 2], strides = [2, 2]>"
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[A, 4, H, W] a) => (float[A, 8, I, J] y) <float[4] scales = {{1, 1, 2, 2}}>
+        {{ b = {pool}(a) c = {pool}(b) d = Resize<mode = "nearest">(c, , scales) y = Concat<axis = 1>(b, d) }}""")
+    text = import_model(model).text
+    assert text.count("the script takes them to be equal") == 2 and "number of elements" not in text
+
+
 def test_quotients_of_a_size_less_one_are_followed() -> None:
     """As PyTorch writes the length of a slice with a step; of no elements ONNX's quotient would be another one."""
     model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 13]> g (float[2, A] a) => (float[2, B] y)

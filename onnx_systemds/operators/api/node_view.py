@@ -84,7 +84,8 @@ class NodeView(NodeFacts):
         if value.dims is None or value.is_list:
             return
         size, wanted = product(value.dims), view.rows * view.cols
-        if size != wanted and not (isinstance(size, int) and isinstance(wanted, int)):
+        is_known = isinstance(size, int) and isinstance(wanted, int)
+        if size != wanted and not is_known and not self._scope.sizes.checks.is_filled(value.dims, wanted):
             words = f"the number of elements of {quoted(self.name(given))}", "that of those which it takes"
             self._check(Assumption(size, wanted, Relation.EQUAL, *words, node_words(self.node)))
 

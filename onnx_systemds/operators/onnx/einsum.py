@@ -9,6 +9,7 @@ from functools import partial
 
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import Terms
 from onnx_systemds.inference.registry import generator, gradient, integer_rule, shape_rule
@@ -97,7 +98,8 @@ def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
     for label, position, axis in axes:
         size = node.dims(position)[axis]
         if size != 1:
-            node.assume_equal(equation.sizes[label], size, words[label], node.axis_words(position, axis))
+            other_words = node.axis_words(position, axis)
+            node.assume_equal(equation.sizes[label], size, words[label], other_words, Relation.BROADCAST)
     return (node.tensor([equation.sizes[label] for label in equation.result]),)
 
 

@@ -8,7 +8,7 @@ from math import ceil
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import plus
 from onnx_systemds.errors import UnsupportedCase, quoted
-from onnx_systemds.inference.assumptions import axis_words
+from onnx_systemds.inference.assumptions import Relation, axis_words
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
@@ -62,8 +62,8 @@ def matmul_dims(node: NodeFacts, factors: Mapping[int, Dims]) -> Dims:
     left, right = factors.values()
     if not left or not right:
         raise UnsupportedCase("a matrix product of a scalar")
-    words = [f"the inner axis of {quoted(node.node.inputs[position])}" for position in factors]
-    node.assume_equal(left[-1], right[-2:][0], *words)
+    left_words, right_words = (f"the inner axis of {quoted(node.node.inputs[position])}" for position in factors)
+    node.assume_equal(left[-1], right[-2:][0], left_words, right_words)
     batch = broadcast(node, {position: dims[:-2] for position, dims in factors.items()})
     return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
 
@@ -203,7 +203,7 @@ def assume_added(node: NodeFacts, dims: Dims, position: int) -> None:
     for back, dim in enumerate(reversed(node.dims(position)), 1):
         if dim != 1:
             words = axis_words(node.node.outputs[0], len(dims) - back)
-            node.assume_equal(dims[-back], dim, words, node.axis_words(position, -back))
+            node.assume_equal(dims[-back], dim, words, node.axis_words(position, -back), Relation.BROADCAST)
 
 
 @batch_rule("Gemm")

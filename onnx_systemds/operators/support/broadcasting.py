@@ -13,6 +13,7 @@ from functools import lru_cache
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.dml.operands import called, expression_of
+from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, Operation, maximum, minimum, product
 from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView, View, split_view
 from onnx_systemds.operators.api.layout import Form
@@ -80,7 +81,8 @@ def broadcast(node: NodeFacts, given: Mapping[int, Dims], *, by_operands: bool =
                     for other, sizes in given.items()
                     if len(sizes) >= -place and sizes[place] == result[place]
                 )
-                node.assume_equal(result[place], dim, words, node.axis_words(position, axis))
+                other_words = node.axis_words(position, axis)
+                node.assume_equal(result[place], dim, words, other_words, Relation.BROADCAST)
     return result
 
 
