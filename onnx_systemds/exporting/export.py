@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,10 +97,15 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
         model = write_model(graph, name, Provenance(script, function, folder), external)
         words.append(f"{len(model.graph.node)} nodes")
     if notes is not None:
-        context = evaluator.context
-        unasked = [f"nothing asks for the argument ${name}" for name in arguments or {} if name not in context.asked]
-        notes += [*script.warnings, *unasked, *context.dropped, *graph.notes]
+        notes += _notes(evaluator, script, arguments or {})
     return model
+
+
+def _notes(evaluator: Evaluator, script: tree.Script, arguments: Collection[str]) -> list[str]:
+    """Return what the model omits or rounds, and which arguments have no effect."""
+    context = evaluator.context
+    unasked = [f"nothing asks for the argument ${name}" for name in arguments if name not in context.asked]
+    return [*script.warnings, *unasked, *context.dropped, *evaluator.graph.notes]
 
 
 def _check_finished(evaluator: Evaluator, script: tree.Script) -> None:

@@ -99,16 +99,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     Raises TranspileError with all reasons if the model cannot be converted, ValueError for a wrong ``weights``,
     ``functions``, ``style``, ``omitted`` or ``function_name``.
     """
-    if weights not in WEIGHTS_MODES:
-        raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
-    if functions not in (None, *FUNCTIONS_MODES):
-        raise ValueError(f"functions is one of {', '.join(FUNCTIONS_MODES)}, not {functions!r}")
-    if style not in STYLES:
-        raise ValueError(f"style is one of {', '.join(STYLES)}, not {style!r}")
-    check_omitted(omitted)
+    _check_options(weights, functions, style, omitted, function_name)
     omitted = {*omitted, *LAYER_CHANGING_PASSES} if style == "nn" else omitted
-    if function_name is not None and legal_identifier(function_name) != function_name:
-        raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
     stages = stages or Stages()
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
@@ -120,6 +112,21 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         weights = "files" if weights == "auto" else weights  # short ones are trained on, too
     writing = Writing(weights, functions, style, specialised and style == "plain")
     return script_of(typed, function_name, writing, progress, stages)
+
+
+def _check_options(
+    weights: str, functions: str | None, style: str, omitted: Collection[str], function_name: str | None
+) -> None:
+    """Raise ValueError for options of `import_model` that there are not."""
+    if weights not in WEIGHTS_MODES:
+        raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
+    if functions not in (None, *FUNCTIONS_MODES):
+        raise ValueError(f"functions is one of {', '.join(FUNCTIONS_MODES)}, not {functions!r}")
+    if style not in STYLES:
+        raise ValueError(f"style is one of {', '.join(STYLES)}, not {style!r}")
+    check_omitted(omitted)
+    if function_name is not None and legal_identifier(function_name) != function_name:
+        raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ class Note:
     """
 
     rule: str
-    fired: bool
     op_type: str
     node: str
     words: str
+    fired: bool
 
 
 class Notes:
@@ -34,11 +34,11 @@ class Notes:
 
     def fired(self, rule: str, node: Node, words: str) -> None:
         """Note what a pass did."""
-        self._notes[Note(rule, True, node.op_type, node.label, words)] = None
+        self._notes[Note(rule, node.op_type, node.label, words, fired=True)] = None
 
     def left(self, rule: str, node: Node, reason: str) -> None:
         """Note why a pass did not fire."""
-        self._notes[Note(rule, False, node.op_type, node.label, reason)] = None
+        self._notes[Note(rule, node.op_type, node.label, reason, fired=False)] = None
 
     def all(self) -> tuple[Note, ...]:
         """The notes in their order."""

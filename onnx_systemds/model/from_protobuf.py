@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import onnx
 from onnx import AttributeProto
@@ -234,42 +234,27 @@ class Converter:
             return read(proto)
         label = f"attribute {quoted(name_of(proto.name))}"
 
-        def graph(part: onnx.GraphProto) -> ir.Graph:
-            value, free = self._graph(part, scope, depth + 1)
-            for name, user in free.items():
-                taken.setdefault(name, user or place)
-            return value
+        def value_of(part: onnx.GraphProto | onnx.TypeProto | onnx.SparseTensorProto | onnx.TensorProto) -> Any:
+            if isinstance(part, onnx.GraphProto):
+                value, free = self._graph(part, scope, depth + 1)
+                for name, user in free.items():
+                    taken.setdefault(name, user or place)
+                return value
+            if isinstance(part, onnx.TypeProto):
+                return self._type(part, f"{label} of {place}")
+            is_sparse = isinstance(part, onnx.SparseTensorProto)
+            return self._tensor(part, self.reader.sparse if is_sparse else self.reader.array, label, place)
 
-        def tensor(part: onnx.TensorProto) -> Any:
-            return self._tensor(part, self.reader.array, label, place)
-
-        def sparse(part: onnx.SparseTensorProto) -> Any:
-            return self._tensor(part, self.reader.sparse, label, place)
-
-        def type_of(part: onnx.TypeProto) -> Any:
-            return self._type(part, f"{label} of {place}")
-
-        readers: dict[int, tuple[str, str, Callable[[Any], Any]]] = {
-            AttributeProto.TENSOR: ("t", "", tensor),
-            AttributeProto.TENSORS: ("", "tensors", tensor),
-            AttributeProto.GRAPH: ("g", "", graph),
-            AttributeProto.GRAPHS: ("", "graphs", graph),
-            AttributeProto.SPARSE_TENSOR: ("sparse_tensor", "", sparse),
-            AttributeProto.SPARSE_TENSORS: ("", "sparse_tensors", sparse),
-            AttributeProto.TYPE_PROTO: ("tp", "", type_of),
-            AttributeProto.TYPE_PROTOS: ("", "type_protos", type_of),
-        }
-        if kind not in readers:
+        if kind in _PART_LISTS:
+            return tuple(map(value_of, getattr(proto, _PART_LISTS[kind])))
+        if kind not in _PART_FIELDS:
             self.reasons.add(InvalidModel(f"{label} has no known type ({kind})", place))
             return None
-        single, several, convert = readers[kind]
-        if several:
-            return tuple(convert(part) for part in getattr(proto, several))
-        if not proto.HasField(single):
+        if not proto.HasField(_PART_FIELDS[kind]):
             self.reasons.add(InvalidModel(f"{label} has no value", place))
             return None
-        value: ir.Attribute | None = convert(getattr(proto, single))
-        return value
+        found: ir.Attribute | None = value_of(getattr(proto, _PART_FIELDS[kind]))
+        return found
 
     def _value_infos(self, protos: Iterable[onnx.ValueInfoProto], label: str) -> tuple[ir.ValueInfo, ...]:
         found = []
@@ -355,6 +340,20 @@ def _text(value: bytes) -> str | bytes:
         return value
 
 
+_PART_FIELDS: dict[int, Literal["t", "g", "sparse_tensor", "tp"]] = {
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+}
+"""Fields of what is read by a `Converter`, by the type of the attribute."""
+_PART_LISTS: dict[int, str] = {
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
+    AttributeProto.TYPE_PROTOS: "type_protos",
+}
+"""The same for lists."""
 _PLAIN: dict[int, Callable[[AttributeProto], ir.Attribute]] = {
     AttributeProto.INT: lambda proto: proto.i,
     AttributeProto.FLOAT: lambda proto: proto.f,

@@ -195,7 +195,7 @@ def test_every_pass_is_in_a_list() -> None:
 
 
 def test_nodes_of_which_the_same_is_said_are_one_line() -> None:
-    notes = [Note("rule", fired, "Abs", name, "words") for name, fired in (("a", True), ("b", False), ("c", True))]
+    notes = [Note("rule", "Abs", name, "words", fired) for name, fired in (("a", True), ("b", False), ("c", True))]
     assert note_lines(notes) == [
         "passes that fired:", '  rule: Abs "a", "c": words', "passes that did not, and why:", '  rule: Abs "b": words',
     ]

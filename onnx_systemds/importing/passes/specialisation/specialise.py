@@ -72,12 +72,12 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
     inputs, outputs = (tuple(_sized(port, sizes) for port in ports) for ports in (script.inputs, script.outputs))
     reason = _refusal(script, inputs)
     if reason is not None:
-        note = Note("specialise", False, "function", script.function, reason)
+        note = Note("specialise", "function", script.function, reason, fired=False)
         return replace(script, notes=(*script.notes, note))
     work = _work(script, inputs, sizes, form)
     for apply in PASSES:
         work = apply(work)
-    notes = [Note(rule, False, "function", script.function, words) for rule, words in work.reasons.items()]
+    notes = [Note(rule, "function", script.function, words, fired=False) for rule, words in work.reasons.items()]
     result = _with_work(script, work)
     return replace(result, inputs=inputs, outputs=outputs, general=script, notes=(*script.notes, *notes))
 
