@@ -108,7 +108,7 @@ CONTROL = [
         operators=["Slice", "Reshape", "Greater", "Where", *["Slice", "Reshape", "Greater", "Add", "Max", "Where"] * 2, "Cast", "Mul"]),
     row("if with other sizes", "Y = X\nif (sum(X) > 0) { Y = X[1:2, ] }"),
     row("numbers that are printed as", 'o = sum(X) - sum(X)\nn = o / o\nY = X\nif (n == "NaN") { Y = Y + 1 }\nif (n != "NaN" | "NaN" == o) { Y = Y * 3 }\n'
-        'if ((1 - o) / o == "Infinity") { Y = Y + 2 }\nif ("-Infinity" != (1 - o) / o) { Y = -Y }'),
+        'if ((1 - o) / o == "Infinity") { Y = Y + 2 }\nif ("-Infinity" != (1 - o) / o) { Y = -Y }\nif ("" + (TRUE + TRUE) == "2.0") { Y = Y + 5 }'),
     row("nested if", "Y = X\nif (sum(X) > 0) { if (max(X) > 1) { Y = X * 2 } } else { Y = -X }"),
     row("unrolled", "Y = X\nfor (i in 1:3) { Y[, i] = Y[, i] * i }"),
     row("loop over rows", "Y = matrix(0, nrow(X), 4)\nfor (i in 1:nrow(X)) { Y[i, ] = X[i, ] * i }"),

@@ -37,7 +37,8 @@ def known_result(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
         return known_scalar(bool(a) and bool(b) if operator == "&" else bool(a) or bool(b))
     if operator in COMPARED:
         return known_scalar(_compared(operator, a, b))
-    whole = not isinstance(a, float) and not isinstance(b, float)
+    is_of_truths = isinstance(a, bool) and isinstance(b, bool)  # which the engine calculates with as doubles
+    whole = not is_of_truths and not isinstance(a, float) and not isinstance(b, float)
     if whole and operator == "%/%" and b == 0:
         raise UnsupportedCase("an integer divided by 0 has no whole quotient",
                               hint="make one of both a double, 7.0 %/% 0, for an infinity")
