@@ -24,8 +24,8 @@ MODELS = {
         { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
     "hard-swish, not multiplied": """g (float[2] X) => (float[2] c) <float three = {3}, float zero = {0}, float six = {6}>
         { a = Add(X, three) c = Clip(a, zero, six) }""",
-    "needless-casts": """g (float[2] X) => (float[2] Y) { a = Cast <to = 1> (X) Y = Abs(a) }""",
-    "needless-casts, one of the graph's": """g (float[2] X) => (float[2] Y) { Y = Cast <to = 1> (X) }""",
+    "cast-elimination": """g (float[2] X) => (float[2] Y) { a = Cast <to = 1> (X) Y = Abs(a) }""",
+    "cast-elimination, one of the graph's": """g (float[2] X) => (float[2] Y) { Y = Cast <to = 1> (X) }""",
     "transpose-sinking": """g (float[2, 3] X) => (float[2, 3] Y)
         { a = Transpose <perm = [1, 0]> (X) b = Abs(a) Y = Transpose <perm = [1, 0]> (b) }""",
     "transpose-sinking, not be fewer": """g (float[2, 3] X, float[3, 2] Z) => (float[2, 3] Y)
@@ -114,9 +114,9 @@ MODELS = {
         { Y, D = Scan <num_scan_inputs = 1, scan_input_directions = [1], body = b (float[4, 3] x, float[3] r) => (float[4, 3] y, float[4] d)
             { y = Identity(x) s = Sub(x, r) d = ReduceSumSquare <axes = [1], keepdims = 0> (s) }>
           (X, R) }""",
-    "own-places": """g (float[N, 2] X) => (float[N, 1, 2] Y) <int64 zero = {0}, int64 one = {1}, int64[1] a = {1}>
+    "identity-gathers": """g (float[N, 2] X) => (float[N, 1, 2] Y) <int64 zero = {0}, int64 one = {1}, int64[1] a = {1}>
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
-    "own-places, not all places": """g (float[N, 2] X) => (float[M, 1, 2] Y) <int64 zero = {0}, int64 two = {2}, int64[1] a = {1}>
+    "identity-gathers, not all places": """g (float[N, 2] X) => (float[M, 1, 2] Y) <int64 zero = {0}, int64 two = {2}, int64[1] a = {1}>
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, two) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
     "ramps": """g (float[N, 2] X) => (bool[N] Y) <int64 zero = {0}, int64 one = {1}>
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) Y = Less(r, zero) }""",
@@ -177,7 +177,7 @@ def test_a_pass_can_be_omitted(rule: str) -> None:
 
 
 def test_a_pass_that_is_needed_cannot_be_omitted() -> None:
-    with pytest.raises(ValueError, match='no pass "definitions" to omit; there are constants-to-initializers, needless-casts, '):
+    with pytest.raises(ValueError, match='no pass "definitions" to omit; there are constants-to-initializers, cast-elimination, '):
         import_model(onnx.parser.parse_model(HEADER + MODELS["definitions"]), omitted=["definitions"])
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from onnx_systemds.errors import quoted_list
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.passes.cast_elimination import eliminate_casts
 from onnx_systemds.inference.passes.constant_folding import fold_constants
 from onnx_systemds.inference.passes.constants_to_initializers import constants_to_initializers
 from onnx_systemds.inference.passes.continuations import continue_in_branches
@@ -30,11 +31,10 @@ from onnx_systemds.inference.passes.elementwise_sinking import sink_elementwise
 from onnx_systemds.inference.passes.function_inlining import inline_function
 from onnx_systemds.inference.passes.gelu import join_gelu
 from onnx_systemds.inference.passes.hard_swish import join_hard_swish
+from onnx_systemds.inference.passes.identity_gathers import replace_identity_gather
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.layer_normalization import join_layer_normalization
-from onnx_systemds.inference.passes.needless_casts import drop_needless_casts
-from onnx_systemds.inference.passes.own_places import take_own_places
 from onnx_systemds.inference.passes.product_folding import fold_into_products
 from onnx_systemds.inference.passes.ramp_uses import use_ramps
 from onnx_systemds.inference.passes.ramps import follow_ramps
@@ -59,7 +59,7 @@ RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], "t
 
 GRAPH_PASSES: tuple[GraphPass, ...] = (
     constants_to_initializers,
-    drop_needless_casts,
+    eliminate_casts,
     sink_transposes,
     join_hard_swish,
     join_gelu,
@@ -89,7 +89,7 @@ SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
     transpose_in_product,
     drop_requantization,
     sink_elementwise,
-    take_own_places,
+    replace_identity_gather,
     count_range,
     use_ramps,
 )

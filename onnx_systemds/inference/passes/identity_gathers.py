@@ -18,11 +18,11 @@ from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
 from onnx_systemds.inference.ramps import ramp_of
 from onnx_systemds.model.ir import Node
 
-RULE = "own-places"
+RULE = "identity-gathers"
 NEEDS = ("Gather", "GatherND")
 
 
-def take_own_places(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def replace_identity_gather(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
     """The nodes that give the axes of size 1; None where elements are chosen."""
     node = facts.node
     if node.domain or node.op_type not in NEEDS or not all(facts.has(place) for place in (0, 1)):

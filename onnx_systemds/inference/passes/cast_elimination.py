@@ -19,11 +19,11 @@ from onnx_systemds.model.ir import Graph, Node, TensorType
 from onnx_systemds.model.protos import dtype_of, element_name
 from onnx_systemds.model.walk import names_captured_by
 
-RULE = "needless-casts"
+RULE = "cast-elimination"
 NEEDS = ("Cast",)
 
 
-def drop_needless_casts(graph: Graph, notes: Notes) -> Graph:
+def eliminate_casts(graph: Graph, notes: Notes) -> Graph:
     """The graph without Casts that change nothing."""
     types = {given.name: given.type.dtype for given in graph.inputs if isinstance(given.type, TensorType)}
     types |= {name: dtype_of(array) for name, array in graph.initializers.items()}
