@@ -56,7 +56,7 @@ def check(proto: Any, query: tuple[int, ...], key: tuple[int, ...], dims: list[A
 )
 def test_transposed_factor(perm: list[int], query: tuple[int, ...], key: tuple[int, ...], scaled: bool) -> None:
     text = check(model(perm, list(key), scaled), query, key)
-    assert "products_of_" in text
+    assert "batch_matmul_transposed = function(matrix[double] X, matrix[double] Y)" in text
     assert " %*% t(Y[" in text
 
 
@@ -81,7 +81,8 @@ def test_lengths_of_the_run() -> None:
 
 def test_without_simplification() -> None:
     text = import_model(model([0, 1, 3, 2], ["q0", "q1", "s", 5], False), simplified=False).text
-    assert "products_of_" not in text
+    assert "batch_matmul = function(" in text
+    assert "batch_matmul_transposed" not in text
 
 
 X = (np.random.default_rng(1).normal(size=(2, 3, 6, 8)) * 3).astype(np.float32)

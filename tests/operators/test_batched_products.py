@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from onnx_systemds.dml.library import library_functions
+from onnx_systemds import import_model
+from onnx_systemds.dml.library import function_of, library_functions
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.engine import shared_session
+from onnx_systemds.operators.support.products import is_looped_product, looped_product
 from tests.command_line import run_dml
 
 FUNCTIONS = ("batch_matmul", "batch_matmul_transposed")
@@ -62,6 +65,34 @@ def test_products_in_turn_by_eights_and_in_threads(
     prepared = shared_session().prepare(library(function) + "\n" + call, ["X", "Y"], ["Z"])
     (given,) = prepared({"X": x.reshape(-1, inner), "Y": second.reshape(-1, second.shape[2])}).values()
     np.testing.assert_allclose(given.reshape(count, rows, columns), x @ y, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("count", "rows", "inner", "columns"), [(3, 2, 4, 5), (24, 2, 4, 5), (8, 1, 3, 1), (2, 512, 33, 512), (8, 33, 1, 2)]
+)
+def test_products_of_known_sizes(function: str, count: int, rows: int, inner: int, columns: int) -> None:
+    random = np.random.default_rng(5)
+    is_transposed = function.endswith("_transposed")
+    x, y = random.normal(size=(count, rows, inner)), random.normal(size=(count, inner, columns))
+    x[0, 0, 0], y[-1, 0, 0] = np.inf, np.nan
+    second = y.transpose(0, 2, 1) if is_transposed else y
+    text = looped_product("products", count, (rows, inner, columns), transposed=is_transposed)
+    assert is_looped_product(function_of(text)) is not is_transposed
+    call = 'X = read("./X")\nY = read("./Y")\nZ = products(X, Y)\nwrite(Z, "./Z")\n'
+    prepared = shared_session().prepare(f"{text}\n{call}", ["X", "Y"], ["Z"])
+    (given,) = prepared({"X": x.reshape(-1, inner), "Y": second.reshape(-1, second.shape[2])}).values()
+    np.testing.assert_allclose(given.reshape(count, rows, columns), x @ y, rtol=1e-12, atol=1e-12)
+
+
+def test_layers_of_the_same_sizes_share_their_products() -> None:
+    """Its sizes are in the function, so that the compiler knows them wherever it is called."""
+    nodes = [helper.make_node("MatMul", ["x", "y"], ["once"]), helper.make_node("MatMul", ["once", "y"], ["z"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [40, 6, 6]) for name in "xyz"]
+    model = helper.make_model(helper.make_graph(nodes, "g", ports[:2], ports[2:]),
+                              opset_imports=[helper.make_opsetid("", 17)])
+    script = import_model(model)
+    assert [function.name for function in (*script.library, *script.functions)] == ["batch_matmul", "gen_g"]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -14,6 +14,7 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
 from onnx_systemds.importing.passes.specialisation.division_sinking import with_sunk_divisions
+from onnx_systemds.operators.support.products import looped_product
 from tests.plain_engine import score_plainly
 
 RANDOM = np.random.default_rng(23)
@@ -34,11 +35,13 @@ both = function(matrix[double] A, matrix[double] B) return (matrix[double] C) {
 """
 EXP = "e = exp(X - rowMaxs(X))"
 SOFTMAX = f"{EXP}\np = e / rowSums(e)\n"
+OTHERS += f"{looped_product('loop', 2, (2, 5, 3))}\n"
+OTHERS += looped_product("other_loop", 2, (2, 5, 3)).replace("%*% Q", "%*% (Q + i)")
 
 
 def rewritten_body(body: str) -> str:
-    """The statements of a function of X (4 x 5), V (5 x 3), W (5 x 5), B (6 x 5) and a number a."""
-    given = {"X": (4, 5), "V": (5, 3), "W": (5, 5), "B": (6, 5), "a": math.nan}
+    """The statements of a function of X (4 x 5), V (5 x 3), W (5 x 5), B (6 x 5), U (10 x 3) and a number a."""
+    given = {"X": (4, 5), "V": (5, 3), "W": (5, 5), "B": (6, 5), "U": (10, 3), "a": math.nan}
     parameters = ", ".join(f"{'matrix[double]' if isinstance(size, tuple) else 'double'} {name}"
                            for name, size in given.items())
     script = parse_script(f"f = function({parameters}) return (matrix[double] Y) {{\n{body}\n}}{OTHERS}")
@@ -52,6 +55,7 @@ def rewritten_body(body: str) -> str:
         ("p %*% V + a", "e %*% V / rowSums(e) + a"),
         ("V %*% (p %*% V)", "V %*% (e %*% V / rowSums(e))"),
         ("pairs(p, B)", "pairs(e, B) / rowSums(e)"),
+        ("loop(p, U)", "loop(e, U) / rowSums(e)"),
     ],
 )
 def test_narrower_products(product: str, expected: str) -> None:
@@ -69,6 +73,7 @@ def test_narrower_products(product: str, expected: str) -> None:
         f"{SOFTMAX}Y = backwards(p, B)",
         f"{SOFTMAX}Y = part(p, V)",
         f"{SOFTMAX}Y = both(p, B)",
+        f"{SOFTMAX}Y = other_loop(p, U)",
         f"{SOFTMAX}if (a > 0) {{\n  Y = p %*% V\n}}",
         f"{SOFTMAX}p = p + 1\nY = p %*% V",
         f"{SOFTMAX}e = e + 1\nY = p %*% V",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.library import function_of
+from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.dml.templates import render_operator
 from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.operators.api import NodeView, View
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
+_TAKEN, _SMALL = 8, 32  # pairs in a turn of a loop, and rows of such: a turn takes longer than a small product
+_FUNCTIONS = {False: "batch_matmul", True: "batch_matmul_transposed"}
+"""Names of functions, by whether the second matrices are transposed; those of the library for sizes of the run."""
+_THREADED = 2**24  # multiplications: fewer are sooner done than threads are started
 # sizes of products that the engine ends in an error (product-of-few-rows), with two processors
 _ROWS, _INNER, _COLS = range(3, 16), range(2049, 10923), range(2, 15)
 
@@ -47,13 +55,65 @@ def batch_product(
     if isinstance(count, int) and 1 < count <= MOST_WRITTEN_OUT:
         lengths = (None if adds_rows else rows, cols if transposed else inner)
         text = f"{_written_out(node, count, lengths, transposed=transposed)}({x}, {y})"
+    elif not adds_rows and (known := _known_sizes(count, sizes)) is not None:
+        text = f"{_looped(node, *known, transposed=transposed)}({x}, {y})"
     else:
-        text = node.call("batch_matmul_transposed" if transposed else "batch_matmul", x, y, node.dim(count))
+        text = node.call(_FUNCTIONS[transposed], x, y, node.dim(count))
     if adds_rows:
         text = node.call("added_rows_removed", text, node.dim(count), node.dim(rows))
     if all_known((count, rows, cols)):
         return text
     return node.reshape(text, View(count * rows, cols))
+
+
+def _known_sizes(count: Dim, sizes: tuple[Dim, Dim, Dim]) -> tuple[int, tuple[int, int, int]] | None:
+    """Both, if they are numbers of several products that are not empty."""
+    rows, inner, cols = sizes
+    if not (isinstance(count, int) and isinstance(rows, int) and isinstance(inner, int) and isinstance(cols, int)):
+        return None
+    return (count, (rows, inner, cols)) if count > 1 and rows and inner and cols else None
+
+
+def _looped(node: NodeView, count: int, sizes: tuple[int, int, int], *, transposed: bool) -> str:
+    """The name of a function of its own with a loop."""
+    hint = _FUNCTIONS[transposed]
+    return node.own_function(
+        hint, f"{hint} {count} {sizes}", lambda name: looped_product(name, count, sizes, transposed=transposed)
+    )
+
+
+def looped_product(name: str, count: int, sizes: tuple[int, int, int], *, transposed: bool = False) -> str:
+    """The text of a function with a loop over products whose sizes are known; the arguments are those of
+    `batch_product`."""
+    rows, inner, cols = sizes
+    is_threaded = count * rows * inner * cols >= _THREADED
+    taken = _TAKEN if rows <= _SMALL and count % _TAKEN == 0 and not is_threaded else 1
+    factors = [[f"{at * size + 1}:{(at + 1) * size}" for at in range(taken)]
+               for size in (rows, cols if transposed else inner)]
+    names = {"count": count, "rows": rows, "inner": inner, "cols": cols, "spans": list(zip(*factors))}
+    return render_operator("batch_product_loop", name=name, is_threaded=is_threaded, transposed=transposed, **names)
+
+
+def is_looped_product(function: tree.Function) -> bool:
+    """Whether a function is one of `looped_product`, the second matrices of which are not transposed."""
+    shapes = [_shape(statement) for statement in (*function.body[:2], *function.body[-1:])]
+    if len(shapes) < 3 or None in shapes:
+        return False
+    (left, right, (height, cols)) = (shape for shape in shapes if shape is not None)
+    inner = left[0] * left[1] // height
+    count = right[0] * right[1] // (inner * cols or 1)
+    text = looped_product(function.name, count, (height // (count or 1), inner, cols)) if count and inner else ""
+    return bool(text) and function == function_of(text)
+
+
+def _shape(statement: tree.Statement) -> tuple[int, int] | None:
+    """The rows and columns that a statement gives a matrix, as numbers."""
+    value = statement.value if isinstance(statement, tree.Assign) else None
+    if not is_call(value, "matrix"):
+        return None
+    numbers = [argument.value for argument in value.arguments[1:]]
+    rows, cols = (item.value if isinstance(item, tree.IntLiteral) else 0 for item in numbers)
+    return (rows, cols) if rows and cols else None
 
 
 def _written_out(node: NodeView, count: int, lengths: tuple[Dim | None, Dim], *, transposed: bool) -> str:
@@ -62,9 +122,9 @@ def _written_out(node: NodeView, count: int, lengths: tuple[Dim | None, Dim], *,
     left, right = (_spans(name, count, size, before) for name, size in zip("XY", lengths))
     spans = list(zip(left, right))
     names: dict[str, object] = {"count": count, "transposed": transposed, "before": before, "spans": spans}
+    hint = _FUNCTIONS[transposed]
     return node.own_function(
-        f"products_of_{count}", f"{count} {left[0]} {right[0]} {transposed}",
-        lambda name: node.render("batch_product", name=name, **names)[0],
+        hint, f"{hint} {count} {left[0]} {right[0]}", lambda name: render_operator("batch_product", name=name, **names)
     )
 
 

@@ -23,6 +23,7 @@ from onnx_systemds.dml.scopes import (
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, statements_with_sizes
 from onnx_systemds.importing.passes.specialisation.products import ROW_AGGREGATES
+from onnx_systemds.operators.support.products import is_looped_product
 
 _BATCHED = "batch_matmul"  # whose rows are those of its first operand
 _ROW_SUMS = {"rowSums", ROW_AGGREGATES["rowSums"]}
@@ -107,8 +108,10 @@ def _first_factor(node: tree.Binary | tree.Call, functions: Mapping[str, tree.Fu
 
 def _is_batched(function: tree.Function | None) -> bool:
     """Whether a function is a batched product: rows of its first parameter times rows of its second, stacked."""
-    if function is None or len(function.parameters) != 2 or len(function.body) != 1:
+    if function is None or len(function.parameters) != 2:
         return False
+    if len(function.body) != 1:
+        return is_looped_product(function)
     (statement,), (first, second) = function.body, (parameter.name for parameter in function.parameters)
     joined = statement.value if isinstance(statement, tree.Assign) else None
     if not is_call(joined, "rbind"):
