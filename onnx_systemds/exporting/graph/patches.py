@@ -18,7 +18,8 @@ from onnx_systemds.exporting.graph.nodes import Array, Node, Tensor
 from onnx_systemds.inference.known_dims import all_known, as_int, as_ints
 
 _LARGEST = 1 << 24
-_OUTSIDE = -1
+OUTSIDE = -1
+"""The position of what is no element of an image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ def patches_of(x: Tensor) -> Patches | None:
         followed = _followed(image, chain[begin:])
         if followed is None:
             return None
-        found = _windows(image, shape, *followed)
+        found = windows(image, shape, *followed)
         if found is not None:
             return found
     return None
@@ -98,7 +99,7 @@ def _followed(image: Tensor, chain: list[Node]) -> tuple[Array, float | None] | 
             number = 0.0 if len(contents) < 2 or contents[1] is None else float(contents[1].item())
             if padding not in (None, number) or node.attributes:
                 return None
-            padding, contents[1:] = number, [np.array(_OUTSIDE)]
+            padding, contents[1:] = number, [np.array(OUTSIDE)]
         rule = moved(node.op)
         assert rule is not None
         places = np.asarray(rule(places, *contents, **node.attributes))
@@ -107,7 +108,7 @@ def _followed(image: Tensor, chain: list[Node]) -> tuple[Array, float | None] | 
     return places, padding
 
 
-def _windows(image: Tensor, shape: tuple[int, int, int], places: Array, padding: float | None) -> Patches | None:
+def windows(image: Tensor, shape: tuple[int, int, int], places: Array, padding: float | None) -> Patches | None:
     """Return the windows that `places` (rows x windows) are."""
     channels, height, width = shape
     if places.ndim != 2 or places.shape[0] % channels or places.shape[1] < 2:
@@ -185,4 +186,4 @@ def _agree(split: Array, shape: tuple[int, int, int], down: _Axis, across: _Axis
     x = across.places(wide, columns)[None, None, :, None, :]
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
     channel = np.arange(channels).reshape(channels, 1, 1, 1, 1)
-    return np.array_equal(split, np.where(inside, (channel * height + y) * width + x, _OUTSIDE))
+    return np.array_equal(split, np.where(inside, (channel * height + y) * width + x, OUTSIDE))

@@ -21,6 +21,7 @@ from onnx_systemds.exporting.passes import (
     convolution_joins,
     extreme_factors,
     idioms,
+    moved_windows,
     simplifications,
     single_numbers,
     stacks,
@@ -260,11 +261,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Concat": (convolution_joins.grouped, stacks.stacked, stacks.joined_parts),
     "Reshape": (reshaped, simplifications.pooled, simplifications.without_axes, stacks.exchanged,
                 single_numbers.reshaped_before, views.unviewed),
-    "Slice": (chosen, simplifications.counted_back, single_numbers.cell),
+    "Slice": (moved_windows.convolved_lines, chosen, simplifications.counted_back, single_numbers.cell),
     "Softmax": (simplifications.classified,),
     "Min": (simplifications.clipped,),
     "Max": (simplifications.clipped, activations.leaky_relu),
     "ReduceSum": (simplifications.summed,),
-    **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (convolution_joins.padded,)),
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (convolution_joins.padded, moved_windows.bordered)),
 }
 """By the last node of their patterns."""

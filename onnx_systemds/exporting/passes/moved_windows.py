@@ -1,0 +1,173 @@
+"""Images whose elements a script moves by itself: a border of joined zeros, and a convolution of shifted lines.
+
+What only moves elements is followed from its source on, with positions in place of numbers, and the outcome is compared
+with what a border, or the windows of a convolution, would give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnx_systemds.exporting.graph.folding import moved
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, source_of
+from onnx_systemds.exporting.graph.patches import OUTSIDE, windows
+from onnx_systemds.exporting.passes.fusing import Fusing
+from onnx_systemds.inference.known_dims import as_ints
+
+_LARGEST = 1 << 24
+_MOST_MOVES = 64
+
+
+@dataclass
+class _Following:
+    """The positions that elements come from in the only tensor that is no move, and the number of all others."""
+
+    source: Tensor | None = None
+    padding: float | None = None
+    joins: bool = False
+    known: dict[Tensor, Array] = field(default_factory=dict)
+
+    def places(self, x: Tensor) -> Array | None:
+        """Return where the elements of a tensor come from, None where they are no moved ones."""
+        sizes = as_ints(x.dims)
+        if sizes is None or math.prod(sizes) > _LARGEST or len(self.known) > _MOST_MOVES:
+            return None
+        if x not in self.known:
+            found = self._made(x, sizes)
+            if found is None or found.shape != sizes:
+                return None
+            self.known[x] = found
+        return self.known[x]
+
+    def _made(self, x: Tensor, sizes: tuple[int, ...]) -> Array | None:
+        filling = _filling(x)
+        if filling is not None:
+            if self.padding not in (None, filling):
+                return None
+            self.padding = filling
+            return np.full(sizes, OUTSIDE, np.int32)
+        node = x.node
+        if node is not None and node.op == "Concat":
+            self.joins = True
+            parts = [None if part is None else self.places(part) for part in node.inputs]
+            own = [part for part in parts if part is not None]
+            return np.concatenate(own, axis=node.integer("axis")) if len(own) == len(parts) else None
+        rule = None if node is None or node.op == "Pad" else moved(node.op)
+        contents = [] if node is None else [None if each is None else each.constant for each in node.inputs[1:]]
+        if node is not None and rule is not None and all(content is not None for content in contents):
+            before = self.places(node.operand())
+            return None if before is None else np.asarray(rule(before, *contents, **node.attributes))
+        if self.source not in (None, x) or x.kind != FLOAT:
+            return None
+        self.source = x
+        return np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
+
+
+def _filling(x: Tensor) -> float | None:
+    """Return the number that a known tensor holds everywhere, None for others."""
+    repeated = source_of(x, "Expand")
+    known = x.constant if repeated is None else repeated.constant
+    if known is None or x.kind != FLOAT or not known.size or not (known == known.flat[0]).all():
+        return None
+    return float(known.flat[0])
+
+
+def bordered(fusing: Fusing, node: Node) -> bool:
+    """A Conv or pooling of one image in a border of joined numbers, which it makes itself."""
+    image, window = node.operand(), node.attributes.get("kernel_shape")
+    pads = node.attributes.get("pads", (0,) * 4)
+    if image.rank != 4 or image.dims[0] != 1 or not isinstance(window, tuple) or not isinstance(pads, tuple):
+        return False
+    if source_of(image, "Reshape", "Concat") is None or (node.op == "AveragePool" and any(pads)):
+        return False
+    following = _Following()
+    places = following.places(image)
+    source, outside = following.source, -math.inf if node.op == "MaxPool" else 0.0
+    if places is None or source is None or not following.joins or following.padding != outside:
+        return False
+    inside = np.argwhere(places[0, 0] >= 0)
+    if not len(inside):
+        return False
+    low, high = inside.min(axis=0), inside.max(axis=0) + 1
+    size = (places.shape[1], *(high - low).tolist())
+    after = np.array(places.shape[2:]) - high
+    whole = np.arange(math.prod(size)).reshape(size)
+    framed = np.pad(whole, ((0, 0), *zip(low, after)), constant_values=OUTSIDE)
+    if math.prod(source.dims) != math.prod(size) or not np.array_equal(places[0], framed):
+        return False
+    wider = [int(own) + int(more) for own, more in zip(pads, (*low, *after))]
+    if node.op != "Conv" and any(pad >= int(extent) for pad, extent in zip(wider, window * 2)):
+        return False
+    view = fusing.viewed(source, (1, *size), node)
+    attributes = {**node.attributes, "pads": tuple(wider)}
+    if node.op == "AveragePool":
+        attributes["count_include_pad"] = 1
+    return view is not None and fusing.become(node, node.op, [view, *node.inputs[1:]], **attributes)
+
+
+def convolved_lines(fusing: Fusing, node: Node) -> bool:
+    """Columns of a product of known filters and moved elements of an image that are the windows of a convolution."""
+    joined = source_of(node.inputs[0], "Reshape")
+    if joined is None or fusing.builder.dtype != "float32" or source_of(joined, "Concat") is None:
+        return False
+    chosen = _Following()
+    places = chosen.places(node.outputs[0])
+    product = None if chosen.source is None else chosen.source.node
+    if places is None or product is None or product.op not in ("Gemm", "MatMul") or product.attributes:
+        return False
+    columns = _columns(places, product.outputs[0])
+    filters, stack = product.operand(0), product.operand(1)
+    if columns is None or (filters.constant is None and filters.stored is None) or filters.rank != 2:
+        return False
+    following = _Following()
+    rows = following.places(stack)
+    image = following.source
+    if rows is None or image is None or following.padding not in (None, 0.0) or stack.rank != 2:
+        return False
+    read = rows[:, columns]
+    tried = (windows(image, shape, read, following.padding) for shape in _image_shapes(image, rows))
+    found = next((each for each in tried if each is not None), None)
+    view = None if found is None else fusing.viewed(image, (1, *found.shape), node)
+    if found is None or view is None:
+        return False
+    count = filters.dims[0]
+    inputs = [view, fusing.builder.reshape(filters, (count, found.shape[0], *found.window))]
+    if len(product.inputs) == 3:
+        bias = product.operand(2)
+        if bias.dims != (count, 1) or (bias.constant is None and bias.stored is None):
+            return False
+        inputs.append(fusing.builder.reshape(bias, (count,)))
+    made = Tensor(FLOAT, (1, count, *found.extents))
+    return fusing.become_reshaped(node, "Conv", inputs, made, found.attributes())
+
+
+def _columns(places: Array, product: Tensor) -> Array | None:
+    """Return which columns of a product, the same of each row, stand one after the other at these places."""
+    sizes = as_ints(product.dims)
+    if sizes is None or len(sizes) != 2 or not places.size or places.size % sizes[0] or (places < 0).any():
+        return None
+    by_row = places.reshape(sizes[0], -1)
+    columns: Array = by_row[0]
+    expected = np.arange(sizes[0])[:, None] * sizes[1] + columns
+    return columns if columns.max() < sizes[1] and np.array_equal(by_row, expected) else None
+
+
+def _image_shapes(image: Tensor, rows: Array) -> Iterator[tuple[int, int, int]]:
+    """Yield the channels, height and width that an image may have of which each channel stands in as many rows."""
+    sizes, whole = as_ints(image.dims), np.flatnonzero((rows >= 0).all(axis=0))
+    if not sizes or not len(whole):
+        return
+    column, total = rows[:, whole[len(whole) // 2]], math.prod(sizes)
+    for channels in range(min(len(column), total), 0, -1):
+        if len(column) % channels or total % channels:
+            continue
+        plane, by_channel = total // channels, column.reshape(channels, -1)
+        if (np.diff(by_channel, axis=0) == plane).all() and by_channel[0].max() < plane:
+            lines = (by_channel[0] - by_channel[0, 0]).tolist()
+            widths = dict.fromkeys([sizes[-1], *lines])
+            yield from ((channels, plane // width, width) for width in widths if width > 1 and plane % width == 0)
+            return
