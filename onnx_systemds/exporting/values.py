@@ -180,7 +180,7 @@ def known_scalar(value: bool | int | float | str) -> Scalar:
 def known_integer(number: int) -> Scalar:
     """Return a known integer. Raises UnsupportedCase beyond 2^53."""
     if abs(number) > limits.LARGEST_INTEGER:
-        raise UnsupportedCase(f"the integer {number}, and no double holds all integers beyond 2^53",
+        raise UnsupportedCase(f"the integer {number} is beyond 2^53, from where on doubles do not hold each integer",
                               hint="calculate with doubles: as.double(n)")
     return known_scalar(number)
 

@@ -35,8 +35,8 @@ REFUSED = [
     ("", "L = list(X)\nfor (i in 1:40) { L = append(L, L) }\nY = as.matrix(L[1])", "a list of"),
     ("", DEEP.format(opening="if (sum(Y) < 9) {", closing="}" * 32), "32 branches and loops around each other"),
     ("", DEEP.format(opening="for (i in 1:as.integer(sum(Y))) {", closing="}" * 32), "32 branches and loops around each other"),
-    ("", "k = 3\nfor (i in 1:40) { k = k * k }\nY = X * k", "no double holds all integers beyond 2^53"),
-    ("", "Y = X * as.integer(1e300)", "no double holds all integers beyond 2^53"),
+    ("", "k = 3\nfor (i in 1:40) { k = k * k }\nY = X * k", "is beyond 2^53, from where on doubles"),
+    ("", "Y = X * as.integer(1e300)", "is beyond 2^53, from where on doubles"),
     ("", "Y = X * ((-2 %/% 0) %% 3)", "an integer divided by 0 has no whole quotient"),
 ]
 

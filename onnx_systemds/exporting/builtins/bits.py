@@ -25,7 +25,7 @@ def _register(name: str, op: str, operation: Callable[[int, int], int], meaning:
         if known is not None:
             return known_scalar(operation(*map(_known_word, known)))
         if ctx.g.opset < _BITWISE_SINCE:
-            raise UnsupportedCase(f"{op} is no operator of opset {ctx.g.opset}", hint=f"opset {_BITWISE_SINCE} has it")
+            raise UnsupportedCase(f"{op} is no operator of opset {ctx.g.opset}", hint=f"give --opset {_BITWISE_SINCE}")
         return elementwise(ctx, lambda x, y: ctx.g.floating(ctx.g.binary(op, _word(ctx, x), _word(ctx, y))), a, b)
 
 

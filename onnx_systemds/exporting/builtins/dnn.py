@@ -94,7 +94,7 @@ class _Windows(NamedTuple):
         if any(pad >= window for window, pad in zip(found.size, found.pads)):
             window, pads = (" x ".join(map(str, each)) for each in (found.size, found.pads))
             raise UnsupportedCase(f"a window of {window} with a padding of {pads}, in which nothing else may lie",
-                                  hint="let the padding be smaller than the window, as runtimes want it")
+                                  hint="make the padding smaller than the window: runtimes refuse others")
         return found
 
     @property
@@ -189,7 +189,7 @@ def max_pool_backward(
     g = ctx.g
     if overlap and g.opset < SCATTER_SINCE:
         raise UnsupportedCase(f"the gradient of pooling by windows that overlap in opset {g.opset}",
-                              hint=f"opset {SCATTER_SINCE} has it")
+                              hint=f"give --opset {SCATTER_SINCE}")
     dims = (x.rows, input_shape[1], *windows.extents(input_shape))
     kinds = [(FLOAT, dims), (INT, dims)]
     _, places = g.nodes("MaxPool", [image(ctx, x, input_shape)], kinds, **windows.attributes)

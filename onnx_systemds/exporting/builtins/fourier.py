@@ -61,7 +61,8 @@ def _transposed(ctx: Context, parts: _Pair) -> _Pair:
 
 def _power_of_two(size: Dim) -> int:
     if not isinstance(size, int) or size < 1 or size & (size - 1):
-        raise UnsupportedCase(f"the Fourier transform along {size} elements", hint="their number is a known power of 2")
+        raise UnsupportedCase(f"the Fourier transform along {size} elements",
+                              hint="their number must be known, and a power of 2")
     return size
 
 

@@ -69,7 +69,7 @@ def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
     """Return the sum of the rows for each place."""
     opset = ctx.g.opset
     if opset < SCATTER_SINCE:
-        raise UnsupportedCase(f"sums of groups in opset {opset}", hint=f"opset {SCATTER_SINCE} has them")
+        raise UnsupportedCase(f"sums of groups in opset {opset}", hint=f"give --opset {SCATTER_SINCE}")
     return added_up(ctx.g, rows, places, count)
 
 
@@ -77,7 +77,7 @@ def _extremes(ctx: Context, rows: Tensor, places: Tensor, sizes: Tensor, fn: str
     """Return the smallest or largest rows for each place, 0 where there are none."""
     g = ctx.g
     if g.opset < _EXTREMES_SINCE:
-        raise UnsupportedCase(f"the {fn} of groups in opset {g.opset}", hint=f"opset {_EXTREMES_SINCE} has it")
+        raise UnsupportedCase(f"the {fn} of groups in opset {g.opset}", hint=f"give --opset {_EXTREMES_SINCE}")
     found = added_up(g, rows, places, sizes.dims[0], fn, math.inf if fn == "min" else -math.inf)
     return g.where(sizes > 0.0, found, 0.0)
 
@@ -102,7 +102,8 @@ def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
     if dir == "c":
         return ctx.matrix(g.transpose(_distinct_in_rows(ctx, g.transpose(ctx.flat(x), (1, 0))), (1, 0)))
     if dir != "rc":
-        raise UnsupportedCase(f"the distinct elements in the direction {dir}", hint="r, c and rc are known")
+        raise UnsupportedCase(f"the distinct elements in the direction {dir}",
+                              hint="it is r (rows), c (columns) or rc (both)")
     if x.is_stacked:
         return ctx.matrix(_distinct_rows(ctx, ctx.flat(x)))
     numbers, undefined = _distinct(ctx, ctx.column(x))

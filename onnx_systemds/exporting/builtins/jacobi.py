@@ -178,7 +178,7 @@ def _rotated_columns(ctx: Context, function: str, *dims: Dim) -> int:
     sizes = as_ints(dims)
     if sizes is None:
         raise UnsupportedCase(f"{function} of a matrix of which only the run knows the size",
-                              hint="give its input known sizes")
+                              hint="give its sizes: --input NAME=double[8,8]")
     size = min(sizes)
     if size > LARGEST:
         raise UnsupportedCase(f"{function} of {size} columns, and {LARGEST} are possible", hint="bind its results")

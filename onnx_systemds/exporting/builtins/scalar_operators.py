@@ -41,7 +41,7 @@ def known_result(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     whole = not is_of_truths and not isinstance(a, float) and not isinstance(b, float)
     if whole and operator == "%/%" and b == 0:
         raise UnsupportedCase("an integer divided by 0 has no whole quotient",
-                              hint="make one of both a double, 7.0 %/% 0, for an infinity")
+                              hint="with a double, 7.0 %/% 0, the result is infinite")
     found = _calculated(operator, a if whole else float(a), b if whole else float(b))
     if not whole or operator not in ("+", "-", "*", "%/%", "%%") or not math.isfinite(found):
         return known_scalar(float(found))

@@ -64,8 +64,8 @@ def printed_text(ctx: Context, value: Scalar) -> Tensor:
     if isinstance(value.known, float):
         return text(ctx, scalar_text(value.known))
     if value.type == DOUBLE:
-        reason = "a double that only the run knows is made part of a string, and ONNX writes doubles otherwise"
-        raise UnsupportedCase(reason, hint="write the number itself")
+        reason = "a double that only the run knows becomes part of a string, and ONNX writes doubles in another form"
+        raise UnsupportedCase(reason, hint="write the number as an output of its own")
     found = ctx.tensor(value)
     return ctx.g.where(found, text(ctx, "TRUE"), text(ctx, "FALSE")) if found.kind == BOOL else ctx.g.cast(found, TEXT)
 

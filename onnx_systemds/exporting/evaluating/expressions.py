@@ -19,7 +19,7 @@ from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, 
 
 _ARITHMETIC = ("+", "-", "*", "/", "^", "%%", "%/%")
 _WHOLE = re.compile(r"[-+]?[0-9]+")
-_AS_NUMBER = "as.integer makes a number of a truth"
+_AS_NUMBER = "write as.integer(..) around the boolean: it is 1 for TRUE and 0 for FALSE"
 
 
 def literal(

@@ -50,7 +50,7 @@ class Template:
             return True
         if self.items is not None:
             if not isinstance(value, ListValue) or len(value.items) != len(self.items):
-                raise UnsupportedCase(f"{self.name} is a list whose length the run decides",
+                raise UnsupportedCase(f"{self.name} is a list whose length only the run knows",
                                       hint="a matrix may grow: M = rbind(M, row)")
             return max([item.widen(own) for item, own in zip(self.items, value.items)], default=False)
         if self.dims is not None:
@@ -187,14 +187,16 @@ def _general(name: str, value: Value) -> Template:
         return Template(name, items=items, names=value.names)
     if isinstance(value, Scalar):
         return Template(name, type=value.type)
-    raise UnsupportedCase(f"{name} is {value}, which only the run can choose")
+    raise UnsupportedCase(f"{name} is {value}: a model cannot choose one by a condition that only the run knows",
+                              hint="assign it outside of the if or the loop")
 
 
 def _cells(name: str, value: Matrix | FrameValue) -> str:
     """Return the kind of the cells of a frame, nothing for a matrix."""
     kinds = {part.kind for part in value.parts} if isinstance(value, FrameValue) else {""}
     if len(kinds) > 1:
-        raise UnsupportedCase(f"{name} is {value}, which only the run can choose")
+        raise UnsupportedCase(f"{name} is {value}: a model cannot choose one by a condition that only the run knows",
+                              hint="assign it outside of the if or the loop")
     return kinds.pop()
 
 

@@ -66,7 +66,8 @@ class GraphBuilder:
         self.narrow = dtype if dtype in NARROW_DTYPES else None
         self.opset = DEFAULT_OPSET if opset is None else opset
         if not OLDEST_OPSET <= self.opset <= NEWEST_OPSET:
-            raise TranspileError(f"models of opset {opset} cannot be written", hint=f"{OLDEST_OPSET} to {NEWEST_OPSET}")
+            raise TranspileError(f"models of opset {opset} cannot be written",
+                                 hint=f"it is one from {OLDEST_OPSET} to {NEWEST_OPSET}")
         self.place = ""
         self.inputs: list[Tensor] = []
         self.outputs: list[tuple[str, Tensor]] = []
@@ -268,8 +269,8 @@ class GraphBuilder:
             return self.node("Div", [self.node("Sub", [left, remainder], (1,), INT), right], (1,), INT)
         source = self._source(atom.name)
         if source is None:
-            hint = "give this size as a number, or name it by an input that has it alone"
-            raise UnsupportedCase(f"the size {atom.name} is nowhere the size of an input by itself", hint=hint)
+            hint = "give this size as a number, or have an input with an axis of this size alone"
+            raise UnsupportedCase(f"the size {atom.name} is no axis of any input, and cannot be computed", hint=hint)
         return self._read_size(*source)
 
     def _read_size(self, tensor: Tensor, axis: int | None) -> Tensor:
