@@ -18,7 +18,7 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.templates import library_text
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Value
-from onnx_systemds.exporting.builtins.registry import Builtin
+from onnx_systemds.exporting.builtins.registry import Builtin, Function
 from onnx_systemds.exporting.poison_values import Poisoned
 
 LIBRARY: dict[tuple[str, str], Builtin] = {}
@@ -28,27 +28,25 @@ TEMPLATES: dict[str, tuple[Builtin, Callable[[tree.Function], bool]]] = {}
 _COPY = re.compile(r"_[0-9]+$")
 
 
-def library_function(script: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def library_function(script: str, name: str) -> Callable[[Function], Function]:
     """Register a function as what exports the function `name` of a script of SystemDS."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Function) -> Function:
         LIBRARY[(f"scripts/{script}", name)] = _builtin(name, function)
         return function
 
     return register
 
 
-def template_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def template_function(name: str) -> Callable[[Function], Function]:
     """Register a function as the exporter of a function of ``templates/library``, which converted models contain."""
     return layer_function(name, _is_template)
 
 
-def layer_function(
-    name: str, is_layer: Callable[[tree.Function], bool]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def layer_function(name: str, is_layer: Callable[[tree.Function], bool]) -> Callable[[Function], Function]:
     """Register a function as what exports those of this name for which `is_layer` holds."""
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Function) -> Function:
         TEMPLATES[name] = _builtin(name, function), is_layer
         return function
 

@@ -71,7 +71,7 @@ def trace(ctx: Context, target: Matrix) -> Value:
 
 
 @builtin("diag")
-def diagonal(ctx: Context, target: Matrix) -> Value:
+def diagonal(ctx: Context, target: Matrix) -> Matrix:
     """The diagonal of a matrix as a column, or the diagonal matrix of a column."""
     g, x = ctx.g, ctx.flat(target)
     rows, cols = target.dims

@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from onnx_systemds.dml.tokens import DOTTED_WORDS
 from onnx_systemds.errors import TranspileError, UnsupportedCase, escaped, quoted
@@ -108,19 +108,18 @@ BUILTINS: dict[str, Builtin] = {}
 REFUSED: dict[str, tuple[str, str]] = {}
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 _PLACES = Places(__file__)
 _OPTIONAL = {Matrix | None: Matrix, ListValue | None: ListValue}
 
 
-def builtin(
-    *names: str, override: bool = False, meaning: str = ""
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def builtin(*names: str, override: bool = False, meaning: str = "") -> Callable[[Function], Function]:
     """Register a function as the exporter of builtins. Raises ValueError if a name has one already.
 
     override: whether it replaces one of ours. meaning: what the model computes; by default the docstring.
     """
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Function) -> Function:
         function.__doc__ = meaning or function.__doc__
         parameters = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
         for name in names:
