@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeGuard, TypeVar, cast
+from typing import NamedTuple, TypeGuard, TypeVar
 
 from onnx_systemds.dml import syntax as tree
 
@@ -132,9 +132,12 @@ def is_reshape(node: object) -> TypeGuard[tree.Call]:
 
 def operand_of(node: object, *functions: str) -> tree.Expression | None:
     """The first operand of calls of these functions in each other; None for anything else."""
+    found: tree.Expression | None = None
     for function in functions:
-        node = node.arguments[0].value if is_call(node, function) and node.arguments else None
-    return cast("tree.Expression | None", node)
+        if not is_call(node, function) or not node.arguments:
+            return None
+        node = found = node.arguments[0].value
+    return found
 
 
 def is_operation(node: object, *operators: str) -> TypeGuard[tree.Binary]:
