@@ -40,7 +40,7 @@ class ExpressionParser(TokenReader):
         self.depth -= 1
         return left
 
-    def whole_expression(self, purpose: str = "") -> tree.Expression:
+    def whole_expression(self, purpose: str) -> tree.Expression:
         """Parse an expression that stands alone, so that parentheses around all of it mean nothing."""
         start, index = self.token, self.index
         found = self.expression(purpose=purpose)

@@ -44,7 +44,7 @@ _LARGEST_WEIGHTS = onnx.checker.MAXIMUM_PROTOBUF - (100 << 20)
 
 
 def write_model(
-    builder: Operators, name: str, origin: Provenance, external: ExternalData | None = None
+    builder: Operators, name: str, origin: Provenance, external: ExternalData | None
 ) -> onnx.ModelProto:
     """Return the model of the outputs of `builder`; weights may go into `external`, and only the file is whole then.
 

@@ -58,7 +58,7 @@ class MainFunction:
     unchecked: tuple[Assumption, ...]
 
 
-def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> MainFunction:
+def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None) -> MainFunction:
     """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
     scope = Scope(graph, parts, graph.values)
     parameters = input_parameters(scope)

@@ -139,7 +139,7 @@ def scalar_argument(dtype: str, number: str) -> str:
     return f"as.integer({number})" if dtype in DML_INTEGERS else number
 
 
-def as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
+def as_declared(value: Value, text: str, *, is_inner: bool) -> str:
     """DML that converts a scalar to its declared type; a matrix stays as it is."""
     if value.dims != ():
         return text

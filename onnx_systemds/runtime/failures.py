@@ -59,7 +59,7 @@ def failed_node(
     script: Script,
     program: Program,
     sizes: Mapping[str, int],
-    rerun: Callable[[str], object] | None = None,
+    rerun: Callable[[str], object] | None,
 ) -> FailedNode | None:
     """The node that caused an error of the engine; None if there is none, or if it cannot be determined."""
     tracked = read_back(program.text, program.functions, program.statements)

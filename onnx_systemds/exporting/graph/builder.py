@@ -183,7 +183,7 @@ class GraphBuilder:
             if name is not None:
                 self.bind_size(name, tensor, axis)
 
-    def size_symbol(self, base: str = "rows") -> Dim:
+    def size_symbol(self, base: str) -> Dim:
         """Return a new size that only the run decides; bind the tensor with it by `bind_dims`."""
         self._fresh += 1
         return symbol(f"{RUN_SIZE_PREFIX}{base}_{self._fresh}")

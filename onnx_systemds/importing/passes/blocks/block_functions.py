@@ -55,7 +55,7 @@ MOST_LINES = 4 / 5
 """Of the functions that nodes became, with blocks, for blocks to be worth it."""
 
 
-def with_blocks(script: Script, *, always: bool = False) -> Script:
+def with_blocks(script: Script, *, always: bool) -> Script:
     """The script whose repeated blocks are functions; as it is, if that is not a fifth shorter (and not ``always``)."""
     found = _with_blocks(script)
     if found is None or not (always or _is_a_fifth_shorter(found, script)):

@@ -46,7 +46,7 @@ def _words_before_number(names: Sequence[str]) -> tuple[str, ...]:
     return found if is_numbered and found[:1] and found[0] not in _NUMBERED else ()
 
 
-def common_name(names: Sequence[str], op_type: str = "") -> str:
+def common_name(names: Sequence[str], op_type: str) -> str:
     """What is called ``add_3`` in one instance and ``add_9`` in another: add.
 
     A value that its model calls by a mere number is called by its operator, ``op_type``. LayerNormalization becomes
