@@ -86,6 +86,19 @@ def test_matrices_of_integers_may_be_large(body: str, expected: list[float]) -> 
     assert found.ravel().tolist() == expected
 
 
+@pytest.mark.parametrize(("body", "expected"), [
+    ("Y = X + k %% 86400", 80124),
+    ("Y = X\nif (k %% 2 == 1) Y = Y * 5", 5),
+    ("Y = X + as.integer(k / 7) %% 10", 1),
+    ("Y = X + floor((k / 86400 - floor(k / 86400)) * 86400 + 0.5)", 80124),
+    ("Y = bitwAnd(X + k, 255)", 124),
+])
+def test_integers_may_be_large(body: str, expected: float) -> None:
+    model = export_script(f"f = function(matrix[double] X, int k) return (matrix[double] Y) {{\n{body}\n}}\n", "f",
+                          inputs={"X": "double[1,1]", "k": "int"})
+    assert run_model(model, {"X": np.ones((1, 1)), "k": np.array(1700000123)})["Y"].tolist() == [[expected]]
+
+
 def test_sums_of_no_elements() -> None:
     model = export_script('X = read("X")\nY = rowSums(X > 1)\nwrite(Y, "Y")\n', inputs={"X": "double[0,3]"})
     assert operators(model) == ["Greater", "Cast", "ReduceSum"]

@@ -1,7 +1,7 @@
 """How large the numbers of a finished graph may be, and whether they are whole: `magnitudes`.
 
 The bounds follow from constants and operators alone. What nothing is known of (inputs, weights in files, what a loop
-passes on) counts as whole and as large as `unknown`, matrices of integers as up to 2^53.
+passes on) counts as whole and as large as `unknown`, integers as up to 2^53.
 """
 
 from __future__ import annotations
@@ -35,9 +35,14 @@ _LARGEST_WHOLE = 2.0**63
 _LARGEST_EXACT = 2.0**53
 
 
-def magnitudes(scope: Scope, outputs: Iterable[Tensor], unknown: float) -> Mapping[Tensor, Magnitude]:
-    """Return the magnitudes of all numbers that `outputs` need, those of the bodies of loops included."""
-    found = _Magnitudes(unknown)
+def magnitudes(
+    scope: Scope, outputs: Iterable[Tensor], unknown: float, integers: float = _LARGEST_EXACT
+) -> Mapping[Tensor, Magnitude]:
+    """Return the magnitudes of all numbers that `outputs` need, those of the bodies of loops included.
+
+    integers: how large those of inputs may be that are integers.
+    """
+    found = _Magnitudes(unknown, integers)
     found.visit(scope, outputs)
     return found.known
 
@@ -45,8 +50,9 @@ def magnitudes(scope: Scope, outputs: Iterable[Tensor], unknown: float) -> Mappi
 class _Magnitudes:
     """Walks the nodes in their order; a body first as it begins, then with what it passes on, too."""
 
-    def __init__(self, unknown: float) -> None:
+    def __init__(self, unknown: float, integers: float) -> None:
         self.unknown = unknown
+        self.integers = integers
         self.known: dict[Tensor, Magnitude] = {}
 
     def visit(self, scope: Scope, outputs: Iterable[Tensor]) -> None:
@@ -83,15 +89,16 @@ class _Magnitudes:
         return self.known[tensor]
 
     def of_unknown(self, tensor: Tensor) -> Magnitude:
-        """Return that of an input, or of what is as good as one; a matrix of integers may hold dates and keys."""
-        is_given = tensor.kind == INT and tensor.node is None and tensor.rank > 0
-        return Magnitude(_LARGEST_EXACT if is_given else self.unknown)
+        """Return that of an input, or of what is as good as one; integers may be dates and keys."""
+        is_given = tensor.kind == INT and tensor.node is None
+        return Magnitude(self.integers if is_given else self.unknown)
 
     def result(self, node: Node, tensor: Tensor) -> Magnitude:
         rule = RULES.get(node.op)
         if rule is None:
             return Magnitude(self.unknown, whole=tensor.kind == INT)
-        return rule(node, [self.of(given) for given in node.inputs])
+        found = rule(node, [self.of(given) for given in node.inputs])
+        return Magnitude(found.largest) if tensor.kind == INT else found
 
 
 def _of_constant(content: Array) -> Magnitude:

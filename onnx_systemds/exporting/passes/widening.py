@@ -50,7 +50,7 @@ def widen(builder: GraphBuilder) -> None:
     wide: set[Tensor] = set()
     _demand(edges, _beyond(nodes, edges, magnitudes(builder.main, outputs, 1.0)), filter(_rounds, nodes), wide)
     _demand(edges, _beyond(nodes, edges, sizes), filter(_divides_whole, nodes), wide)
-    words = {node.outputs[0] for node in nodes if node.op == "Cast" and _is_beyond(node.outputs[0], sizes)}
+    words = _words(nodes, sizes)
     before = -1
     while before != len(wide):
         before = len(wide)
@@ -59,6 +59,9 @@ def widen(builder: GraphBuilder) -> None:
                     or (node.op in ("Add", "Sub") and any(tensor in moved for tensor in node.inputs)))
         _demand(edges, touched, compared, wide)
     in_float = [node for node in nodes if not any(tensor in wide for tensor in node.inputs)]
+    if any(tensor.kind == INT for tensor in builder.inputs):
+        sizes = magnitudes(builder.main, outputs, _EXACT - 1, _EXACT - 1)  # that an input may be large is no news
+        touched = reached(edges, wide | _words(nodes, sizes), (FLOAT,))
     builder.notes += _notes(builder, in_float, {tensor for tensor in touched if _is_beyond(tensor, sizes)})
     if wide:
         wide.update(_carried(nodes, wide))
@@ -81,6 +84,11 @@ def _divides_whole(node: Node) -> bool:
 def _is_beyond(tensor: Tensor, sizes: Mapping[Tensor, Magnitude]) -> bool:
     found = sizes.get(tensor)
     return tensor.kind == FLOAT and found is not None and found.whole and found.largest > _EXACT
+
+
+def _words(nodes: Iterable[Node], sizes: Mapping[Tensor, Magnitude]) -> set[Tensor]:
+    """Return the floats beyond 2^24 that integers are cast to."""
+    return {node.outputs[0] for node in nodes if node.op == "Cast" and _is_beyond(node.outputs[0], sizes)}
 
 
 def _beyond(nodes: Iterable[Node], edges: Sequence[Edge], sizes: Mapping[Tensor, Magnitude]) -> set[Tensor]:
