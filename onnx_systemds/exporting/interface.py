@@ -222,7 +222,8 @@ class Interface:
         if data_type == "scalar":
             return self.input(name, scalar_type=value_type)
         if data_type not in ("matrix", "frame", ""):
-            raise UnsupportedCase(f"a {data_type} that is read must be bound to a value")
+            raise UnsupportedCase(f"a {data_type} that is read must be bound to a value",
+                                  hint=f"bind it: --weight {path}={path}, or another file")
         sizes = [symbol(f"{name}_{part}") if dim is None else dim for dim, part in zip(dims, ("rows", "cols"))]
         return self.input(name, dims=sizes, frame=data_type == "frame")
 

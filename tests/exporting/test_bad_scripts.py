@@ -189,6 +189,7 @@ WHOLE = [
     (f"{READ}Y = X\n{WRITE}", "--weight X=bad.csv", "", "bad.csv"),
     (f"{READ}Y = X\n{WRITE}", "--weight X=w.csv --input X=[2,2]", "1:5", "X is bound to a value, and declared as an input"),
     (f'{READ}W = read("W")\nY = X %*% W\n{WRITE}', "--weight W=w.csv --input X=[N,3]", "3:7", "inner sizes differ"),
+    (f'{READ}w = read("m/w", data_type="list")\nY = X * as.scalar(w[1])\n{WRITE}', "", "2:5", "hint: bind it: --weight m/w=m/w"),
     (f"{READ}Y = X * $k\n{WRITE}", "--arg k=abc", "2:7", "a string where a number is needed"),
     (f"{READ}Y = X\n{WRITE}", "--opset 5", "", "models of opset 5 cannot be written"),
 ]
