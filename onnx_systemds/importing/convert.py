@@ -30,6 +30,7 @@ from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.loop_functions import with_loop_functions
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
+from onnx_systemds.importing.passes.plain_expressions import with_plain_expressions
 from onnx_systemds.importing.passes.probed_sizes import without_probed_sizes
 from onnx_systemds.importing.passes.products_of_sizes import with_binary_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
@@ -240,7 +241,7 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     script = without_probed_sizes(with_call_cuts(with_binary_products(script)))
     script = with_checked_sizes(script)
     if writing.specialised:
-        script = with_single_uses(script)
+        script = with_plain_expressions(with_single_uses(script))
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))
