@@ -53,7 +53,7 @@ def results(
             _check_partial(batching, chain, block)
     for (state, start), block in zip(initial.items(), blocks):
         if block is not None:
-            batching.keep(state, start, block)
+            batching.add_block_state(state, start, block)
     found = []
     conditional = ConditionalStates(graph, batching, initial, ends)
     for (state, start), end, writes, block in zip(initial.items(), ends, made, blocks):
@@ -88,9 +88,9 @@ def of_all_rows(
         if len(made) != 1 or made[0].cols != Range(0, state.dims[1]):
             raise UnsupportedCase("the iterations of this loop do not write ranges of whole rows")
         writes.append((len(found) - 1, (made[0].part, made[0].rows, state.dims[0])))
-    for (place, _), whole in zip(writes, all_rows(graph, batching.scope, batching.trip, batching.trips,
+    for (position, _), whole in zip(writes, all_rows(graph, batching.scope, batching.trip, batching.trips,
                                                   [write for _, write in writes])):
-        found[place] = whole
+        found[position] = whole
     return found
 
 
@@ -234,8 +234,8 @@ def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Ten
         return node.integer("axis"), [part for part in node.inputs[1:] if part is not None]
     if node is None or node.op != "If":
         return None
-    place, bodies = list(node.outputs).index(underlying(end)), node.subgraphs()
-    found = [_joined(graph, state, body.outputs[place]) for body in bodies]
+    position, bodies = list(node.outputs).index(underlying(end)), node.subgraphs()
+    found = [_joined(graph, state, body.outputs[position]) for body in bodies]
     both = [each for each in found if each is not None]
     if len(both) < len(bodies) or both[0][0] != both[1][0]:
         return None
@@ -255,10 +255,10 @@ def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial:
     node = end.node
     if node is None or node.op != "If" or state.rank != 2:
         return None
-    place, (then, otherwise) = list(node.outputs).index(end), node.subgraphs()
+    position, (then, otherwise) = list(node.outputs).index(end), node.subgraphs()
     for wanted, body, other in ((True, then, otherwise), (False, otherwise, then)):
-        joined = made_by(underlying(body.outputs[place]), "Concat")
-        if joined is None or underlying(joined.operand()) is not state or underlying(other.outputs[place]) is not state:
+        joined, unchanged = made_by(underlying(body.outputs[position]), "Concat"), other.outputs[position]
+        if joined is None or underlying(joined.operand()) is not state or underlying(unchanged) is not state:
             continue
         axis, part = joined.integer("axis"), joined.operand(1)
         if len(joined.inputs) > 2 or part.dims[axis] != 1:
@@ -298,19 +298,19 @@ class Collected:
         self.blocks: dict[int, tuple[Replacement, Block]] = {}
         if may_not_run(batching.trips):
             return
-        for place, (state, end) in enumerate(zip(states, ends)):
+        for position, (state, end) in enumerate(zip(states, ends)):
             writes = replaced_ranges(end, state) or []
             with suppress(UnsupportedCase):
                 if len(writes) == 1 and all(map(graph.computable, writes[0].part.dims)):
-                    self.blocks[place] = writes[0], _common_block(batching, writes)
+                    self.blocks[position] = writes[0], _common_block(batching, writes)
         while True:
-            kept = [end for place, end in enumerate(ends) if place not in self.blocks]
-            used = captured(SubGraph(batching.scope, (), (condition, *kept, *self.parts())))
-            read = [place for place in self.blocks if states[place] in used]
+            others = [end for position, end in enumerate(ends) if position not in self.blocks]
+            used = captured(SubGraph(batching.scope, (), (condition, *others, *self.parts())))
+            read = [position for position in self.blocks if states[position] in used]
             if not read:
                 return
-            for place in read:
-                del self.blocks[place]
+            for position in read:
+                del self.blocks[position]
 
     def parts(self) -> list[Tensor]:
         """Return the part that an iteration writes into each of them."""
@@ -321,6 +321,6 @@ class Collected:
         return [(part.kind, (self.batching.trips, *part.dims)) for part in self.parts()]
 
     def matrices(self, made: Sequence[Tensor], initial: Sequence[Tensor]) -> dict[int, Tensor]:
-        """Return the states after the loop, by their place, from what it has collected."""
-        return {place: _with_blocks(self.graph, self.batching, initial[place], write, block, Batched(tensor))
-                for (place, (write, block)), tensor in zip(self.blocks.items(), made)}
+        """Return the states after the loop, by their position, from what it has collected."""
+        return {position: _with_blocks(self.graph, self.batching, initial[position], write, block, Batched(tensor))
+                for (position, (write, block)), tensor in zip(self.blocks.items(), made)}

@@ -109,8 +109,8 @@ class LoopWriter:
             try:
                 if isinstance(self.statement, tree.For):
                     trip = graph.integer_symbol(counter, self.statement.variable, RUN_SIZE_PREFIX)
-                    place = self.start + self.step * trip
-                    variables[self.statement.variable] = integer(place)
+                    value = self.start + self.step * trip
+                    variables[self.statement.variable] = integer(value)
                 live = self.live
                 execute(evaluator, self.statement.body, lambda: live)
                 ends = evaluator.frame.variables
@@ -184,10 +184,11 @@ class LoopWriter:
             tensors = merging.tensors_of(forms, context, attempt.ends)
         initial = merging.tensors_of(forms, context, before)
         collected = self._collected(attempt, tensors)
-        carried = [place for place in range(len(tensors)) if collected is None or place not in collected.blocks]
+        blocks = {} if collected is None else collected.blocks
+        carried = [position for position in range(len(tensors)) if position not in blocks]
         with graph.subgraph(attempt.scope):
             parts = [] if collected is None else collected.parts()
-            outputs = graph.own([attempt.condition, *(tensors[place] for place in carried), *parts])
+            outputs = graph.own([attempt.condition, *(tensors[position] for position in carried), *parts])
         trips = None
         if self.trips is not None:
             count = maximum(self.trips, 0) if may_be_zero(self.trips) else self.trips
@@ -195,18 +196,18 @@ class LoopWriter:
         going = graph.constant(True)
         if isinstance(self.statement, tree.While):
             going = graph.reshape(context.truth(evaluator.value(self.statement.condition)), ())
-        states = [attempt.states[place] for place in carried]
+        states = [attempt.states[position] for position in carried]
         body = SubGraph(attempt.scope, (attempt.counter, attempt.going, *states), tuple(outputs))
         every = [kind for form in forms.values() for kind in form.outside(graph).outputs(graph)]
-        kinds = [every[place] for place in carried] + ([] if collected is None else collected.kinds())
-        taken = [trips, going, *(initial[place] for place in carried)]
+        kinds = [every[position] for position in carried] + ([] if collected is None else collected.kinds())
+        taken = [trips, going, *(initial[position] for position in carried)]
         made = graph.nodes("Loop", taken, kinds, body=body) if kinds else ()
         for tensor in made[: len(carried)]:
             graph.bind_dims(tensor)
         ends = dict(zip(carried, made))
         if collected is not None:
             ends |= collected.matrices(made[len(carried) :], initial)
-        self._assign(forms, merging.values_of(forms, context, [ends[place] for place in sorted(ends)]))
+        self._assign(forms, merging.values_of(forms, context, [ends[position] for position in sorted(ends)]))
 
     def _collected(self, attempt: _Attempt, ends: list[Tensor]) -> Collected | None:
         """Return which states of a for loop are written block by block."""

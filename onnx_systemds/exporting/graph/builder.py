@@ -91,8 +91,9 @@ class GraphBuilder:
 
     def output(self, name: str, tensor: Tensor) -> None:
         """Make a tensor an output of the model, in the place of an earlier one of its name."""
-        place = next((place for place, (other, _) in enumerate(self.outputs) if other == name), len(self.outputs))
-        self.outputs[place : place + 1] = [(name, tensor)]
+        names = [other for other, _ in self.outputs]
+        position = names.index(name) if name in names else len(names)
+        self.outputs[position : position + 1] = [(name, tensor)]
 
     def constant(self, content: Any, kind: str | None = None, hint: str = "") -> Tensor:
         """Return the tensor that holds `content`, always the same one for equal contents, whose first `hint` stays."""

@@ -248,9 +248,9 @@ class Node:
     place: str = ""
     scope: Scope | None = None
 
-    def operand(self, place: int = 0) -> Tensor:
+    def operand(self, position: int = 0) -> Tensor:
         """Return an input that the operator is never without."""
-        found = self.inputs[place]
+        found = self.inputs[position]
         assert found is not None
         return found
 

@@ -73,13 +73,13 @@ class Batching:
         trip = lone_symbol(graph.integer_symbol(counter))
         assert trip is not None
         self.trip = trip
-        self.kept: dict[Tensor, tuple[Tensor, Block]] = {}
+        self.block_states: dict[Tensor, tuple[Tensor, Block]] = {}
         self.largest = LARGEST_BATCH
         self.conditions: dict[Scope, tuple[tuple[Tensor, bool], ...]] = {}  # of branches: which iterations take them
 
-    def keep(self, state: Tensor, initial: Tensor, block: Block) -> None:
+    def add_block_state(self, state: Tensor, initial: Tensor, block: Block) -> None:
         """Let the body read of `state`, which holds `initial` before the loop, the block that the iteration writes."""
-        self.kept[state] = initial, block
+        self.block_states[state] = initial, block
         self.largest = max(self.largest, estimated_elements(initial.dims))
 
     def of(self, tensor: Tensor) -> Batched:
@@ -122,9 +122,9 @@ class Batching:
             graph.place = before
             return
         may_fail = self.may_fail(node)
-        kept = self._kept(node)
-        inputs = [None if tensor is None else kept or self._of(tensor) if place == 0 else self._of(tensor)
-                  for place, tensor in enumerate(node.inputs)]
+        of_block = self._initial_of_block(node)
+        inputs = [None if tensor is None else of_block or self._of(tensor) if position == 0 else self._of(tensor)
+                  for position, tensor in enumerate(node.inputs)]
         if all(found is None or found.is_invariant for found in inputs) and not may_fail:
             self._make_once(node, inputs)
         else:
@@ -247,12 +247,12 @@ class Batching:
         if size > max(self.largest, *(estimated_elements(operand.dims) for operand in operands)):
             raise UnsupportedCase(f"the iterations of this loop make about {size} elements together")
 
-    def _kept(self, node: Node) -> Batched | None:
+    def _initial_of_block(self, node: Node) -> Batched | None:
         """Return what a state holds before the loop, for a node that reads of it just what its iteration writes."""
         state = node.inputs[0] if node.op == "Slice" else None
-        if state is None or state not in self.kept:
+        if state is None or state not in self.block_states:
             return None
-        initial, block = self.kept[state]
+        initial, block = self.block_states[state]
         if self.block(node) != block:
             raise UnsupportedCase("an iteration of this loop reads what another one writes")
         return Batched(initial, is_invariant=True)

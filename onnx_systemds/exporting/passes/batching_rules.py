@@ -109,10 +109,11 @@ def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
     axes = reduced_axes(node)
     if axes is None:
         raise UnsupportedCase(f"{node.op} over computed axes")
-    place, dims = first.axis or 0, tuple(1 if axis in axes else dim for axis, dim in enumerate(source.dims))
-    others = [axis for axis in axes if axis != place]
-    if source.dims[place] == 1 and others:
-        reduced = Batched(graph.reduce(node.op, batching.in_place(first, source.dims, place), others), axis=place)
+    trip_axis, dims = first.axis or 0, tuple(1 if axis in axes else dim for axis, dim in enumerate(source.dims))
+    others = [axis for axis in axes if axis != trip_axis]
+    if source.dims[trip_axis] == 1 and others:
+        in_place = batching.in_place(first, source.dims, trip_axis)
+        reduced = Batched(graph.reduce(node.op, in_place, others), axis=trip_axis)
     else:
         stacked = batching.stacked(first, source.dims)
         reduced = Batched(graph.reduce(node.op, stacked, [axis + 1 for axis in axes]))
@@ -139,13 +140,13 @@ def _top(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> tu
 def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
     graph, trips, result, axis = batching.graph, batching.trips, node.outputs[0], node.integer("axis")
     pairs = [(tensor, found) for tensor, found in zip(node.inputs, inputs) if tensor is not None and found is not None]
-    place = next((found.axis for _, found in pairs if found.axis is not None), 0)
-    if result.dims[place] != 1 or axis == place:
+    trip_axis = next((found.axis for _, found in pairs if found.axis is not None), 0)
+    if result.dims[trip_axis] != 1 or axis == trip_axis:
         return Batched(graph.concat([batching.repeated(found, tensor.dims) for tensor, found in pairs], axis + 1))
-    parts = [batching.in_place(found, tensor.dims, place) if not found.is_invariant else
-             graph.expand(found.tensor, tuple(trips if i == place else dim for i, dim in enumerate(tensor.dims)))
+    parts = [batching.in_place(found, tensor.dims, trip_axis) if not found.is_invariant else
+             graph.expand(found.tensor, tuple(trips if i == trip_axis else dim for i, dim in enumerate(tensor.dims)))
              for tensor, found in pairs]
-    return Batched(graph.concat(parts, axis), axis=place)
+    return Batched(graph.concat(parts, axis), axis=trip_axis)
 
 
 def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:

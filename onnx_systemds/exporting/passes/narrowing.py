@@ -93,8 +93,8 @@ class _Narrowing(Retyping):
             return [False] * len(node.inputs), False
         schema = defs.get_schema(node.op, DOMAINS.get(domain, self.builder.opset), domain)
         allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
-        formal = [schema.inputs[min(place, len(schema.inputs) - 1)].type_str for place in range(len(node.inputs))]
-        results = [schema.outputs[min(place, len(schema.outputs) - 1)].type_str for place in range(len(node.outputs))]
+        formal = [schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i in range(len(node.inputs))]
+        results = [schema.outputs[min(i, len(schema.outputs) - 1)].type_str for i in range(len(node.outputs))]
         fixed = [type_ not in allowed for type_ in formal]
         floats = [(tensor, type_) for tensor, type_ in zip((*node.inputs, *node.outputs), (*formal, *results))
                   if tensor is not None and tensor.kind in _FLOATS and type_ in allowed]

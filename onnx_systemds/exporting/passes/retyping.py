@@ -70,8 +70,8 @@ class Retyping(ABC):
         fixed, kind = chosen
         node.inputs = tuple(
             tensor if tensor is None or tensor.kind not in self.kinds
-            else self._of_kind(tensor, FLOAT if fixed[place] else kind, node, scope, known)
-            for place, tensor in enumerate(node.inputs)
+            else self._of_kind(tensor, FLOAT if fixed[position] else kind, node, scope, known)
+            for position, tensor in enumerate(node.inputs)
         )
         results = node.outputs
         node.outputs = tuple(_in_kind(tensor, kind) if tensor.kind in self.kinds and tensor.kind != kind else tensor
