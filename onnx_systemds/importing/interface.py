@@ -47,7 +47,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """The main function of a main. parameters, results: their names in the script, in order; the inputs and outputs
+    """The main function of a script. parameters, results: their names in the script, in order; the inputs and outputs
     come first, then ``sizes`` and ``returned``, then the list of weights, which has ``weights`` items, if it has any.
     """
 

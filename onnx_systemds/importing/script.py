@@ -130,7 +130,8 @@ class Script:
         main = self.main
         parameters, results = (tuple(each.name for each in given) for given in (main.parameters, main.results))
         return Interface(
-            self.function, parameters, results, self.inputs, self.outputs, self.sizes, self.returned, len(self.weights)
+            self.function, parameters, results, self.inputs, self.outputs, self.sizes, self.returned,
+            weights=len(self.weights),
         )
 
     @property

@@ -173,18 +173,18 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         nodes.append(node if node.index == len(nodes) else replace(node, index=len(nodes)))
         makers.update((name, nodes[-1]) for name in node.outputs)
     return TypedGraph(
-        graph.name,
-        graph.doc_string,
-        tuple(given.name for given in graph.inputs),
-        tuple(output.name for output in graph.outputs),
-        tuple(nodes),
-        own,
-        values,
-        bodies,
-        sizes,
-        run_sizes,
-        assumptions,
-        graph,
+        name=graph.name,
+        doc_string=graph.doc_string,
+        inputs=tuple(given.name for given in graph.inputs),
+        outputs=tuple(output.name for output in graph.outputs),
+        nodes=tuple(nodes),
+        own=own,
+        values=values,
+        bodies=bodies,
+        sizes=sizes,
+        run_sizes=run_sizes,
+        assumptions=assumptions,
+        source=graph,
     )
 
 

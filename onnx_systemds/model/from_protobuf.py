@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
@@ -145,14 +145,7 @@ class Converter:
         if all(position == old for position, old in enumerate(order)):
             return tuple(nodes)
         self.trace.orders.append((proto, order))
-        moved = []
-        for position, old in enumerate(order):
-            node = nodes[old]
-            moved.append(ir.Node(
-                node.op_type, node.domain, node.inputs, node.outputs, node.attributes, node.name, node.doc_string,
-                position, node.version, node.overload, node.scope,
-            ))
-        return tuple(moved)
+        return tuple(replace(nodes[old], index=position) for position, old in enumerate(order))
 
     def _initializers(self, proto: onnx.GraphProto, label: str) -> dict[str, ir.Array]:
         found: dict[str, ir.Array] = {}

@@ -87,13 +87,13 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
             computed = _run_function(script, script.functions[function], copies, values)
     found = {name: np.asarray(output) for name, output in model_side.outputs.items()}
     return Report(
-        f"SystemDS, for the model on {model_side.judge}",
-        model_side.reasons,
-        "as given" if drawn is None else f"random, seed {seed}",
-        {name: described(content) for name, content in contents.items()},
-        chosen,
-        (),
-        _compared(found, computed, rtol, atol),
+        judge=f"SystemDS, for the model on {model_side.judge}",
+        reasons=model_side.reasons,
+        given="as given" if drawn is None else f"random, seed {seed}",
+        inputs={name: described(content) for name, content in contents.items()},
+        sizes=chosen,
+        required_constants=(),
+        outputs=_compared(found, computed, rtol, atol),
         seconds=stages.times(),
     )
 

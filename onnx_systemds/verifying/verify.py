@@ -105,15 +105,15 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
             nodes = _compared_nodes(engine, contents, ask, compare)
             words.append(f"{len(nodes)} values")
     return Report(
-        judged.judge,
-        judged.reasons,
-        "as given" if drawn is None else f"random, seed {seed}",
-        {name: described(content) for name, content in {**contents, **known}.items()},
-        sizes_chosen(drawn, dims),
-        engine.required_constants,
-        tuple(compare({name: found[name] for name in judged.outputs}, judged.outputs)),
-        tuple(nodes),
-        stages.times(),
+        judge=judged.judge,
+        reasons=judged.reasons,
+        given="as given" if drawn is None else f"random, seed {seed}",
+        inputs={name: described(content) for name, content in {**contents, **known}.items()},
+        sizes=sizes_chosen(drawn, dims),
+        required_constants=engine.required_constants,
+        outputs=tuple(compare({name: found[name] for name in judged.outputs}, judged.outputs)),
+        nodes=tuple(nodes),
+        seconds=stages.times(),
     )
 
 
