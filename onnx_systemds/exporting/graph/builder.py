@@ -287,8 +287,7 @@ class GraphBuilder:
     @contextmanager
     def function(self) -> Iterator[Unit]:
         """Put what is made meanwhile into a new function."""
-        certain = self.certain
-        unit = Unit(caller=(self.unit, self.scope), certain=certain)
+        unit = Unit(caller=(self.unit, self.scope), certain=self.certain)
         with self._at(unit, unit.scope):
             yield unit
 
