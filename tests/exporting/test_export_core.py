@@ -206,6 +206,7 @@ SELECTING = [
     row("sorted, or the places", "Z = order(target=X, by=2, index.return=sum(X) > 0, decreasing=sum(X) > 0)\nY = rowSums(Z) + ncol(Z)",
         sizes=[{"X": np.abs(numbers(3, 4))}, {"X": -np.abs(numbers(4, 4))}]),
     row("contains", "Y = X\nif (contains(target=X, pattern=NaN)) { Y = X * 2 }"),
+    row("columns by a table", 'Z = X\nZ[1, 2] = 0 / 0\nY = Z %*% table(matrix("3 1 2 4 3", rows=5, cols=1), seq(1, 5))', sizes=()),
     row("table", "Y = table(seq(1, nrow(X)), rowIndexMax(X), nrow(X), 4) %*% t(X)"),
     row("table of all elements", "Y = table(X, 1)", {"X": np.array([[2.0, 1], [2, 4]])}, {"X": ["N", "M"]},
         [{"X": np.array([[3.0], [1], [3]])}]),

@@ -72,6 +72,8 @@ def _table(ctx: Context, a: Matrix, b: Matrix, w: Value | None, sizes: tuple[Dim
     places = places_of(ctx, a)
     if in_turn:
         found = ctx.g.transpose(_weighted(ctx, places, height, weights), (1, 0))
+        if weights is None and places.constant is not None and _within(places, height):
+            found.column_choice = places
     else:
         found = _added_up(ctx, places, height, _weighted(ctx, chosen, width, weights), _is_finite(weights))
     if _is_large(found):

@@ -16,7 +16,7 @@ SCATTER_SINCE = 16
 
 def product(g: Operators, a: Tensor, b: Tensor) -> Tensor:
     """Return the product of two matrices."""
-    if a.row_choice is None:
+    if a.row_choice is None and b.column_choice is None:
         simpler = first_found(form(g, a, b) for form in (_sparse, _repeated, _with_offset))
         if simpler is not None:
             return simpler

@@ -34,12 +34,12 @@ class Tensor:
     from `passes.narrowing` on), int (int64), bool or text. constant: the content if it is known, floats always as
     float64. node: what computes it, None for inputs and constants. stored: the file of a weight whose content is read
     only when the model is written. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in each
-    row and 0 elsewhere, the positions of the 1 from 0 on. entries: of a sparse matrix. replaced: what it is another
-    matrix with.
+    row and 0 elsewhere, the positions of the 1 from 0 on. column_choice: the same by columns. entries: of a sparse
+    matrix. replaced: what it is another matrix with.
     """
 
-    __slots__ = ("constant", "counts", "dims", "entries", "graph", "hint", "kind", "node", "replaced", "row_choice",
-                 "stored")
+    __slots__ = ("column_choice", "constant", "counts", "dims", "entries", "graph", "hint", "kind", "node", "replaced",
+                 "row_choice", "stored")
 
     def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None, graph: Any = None) -> None:
         self.kind = kind
@@ -51,6 +51,7 @@ class Tensor:
         self.stored: StoredMatrix | None = None
         self.counts = False
         self.row_choice: Tensor | None = None
+        self.column_choice: Tensor | None = None
         self.entries: Entries | None = None
         self.replaced: Replacement | None = None
 

@@ -157,6 +157,8 @@ class Operators(GraphBuilder):
         """Return the product of two matrices or two stacks of them."""
         if a.row_choice is not None and b.rank == 2:
             return self.gather(b, a.row_choice, 0)
+        if b.column_choice is not None and a.rank == 2:
+            return self.gather(a, b.column_choice, 1)
         dims = (*broadcast(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1])
         return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
 
