@@ -176,6 +176,12 @@ def _operands(graph: Operators, op: str, end: Tensor, state: Tensor) -> list[Ten
         return _operands(graph, op, node.operand(), state)
     if node.op == "If":
         return _operands_of_branches(graph, op, end, state)
+    if op == "Add" and node.op == "Sub":
+        found = _operands(graph, op, node.operand(), state)
+        if found is None:
+            return None
+        with graph.subgraph(node.scope):
+            return [*found, -node.operand(1)]
     if node.op != op or len(node.inputs) != 2:
         return None
     for one, other in pairs(node):
