@@ -7,19 +7,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import joined_numbers
 from onnx_systemds.dml.reader import TokenReader
-from onnx_systemds.dml.tokens import (
-    ARGUMENT,
-    DOUBLE,
-    END,
-    INT,
-    LEVELS,
-    NAME,
-    OR,
-    STRING,
-    UNARY_LEVELS,
-    Token,
-    unescape,
-)
+from onnx_systemds.dml.tokens import ARGUMENT, DOUBLE, END, INT, LEVELS, NAME, OR, STRING, UNARY_LEVELS, Token, unescape
 
 ASSIGNS = ("=", "<-")
 _LITERALS = frozenset((INT, DOUBLE, STRING, ARGUMENT, "TRUE", "FALSE"))

@@ -14,15 +14,7 @@ from onnx_systemds.engine.frame_files import NotedFrame
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.weight_files import read_value
-from tests.exporting.export_harness import (
-    Array,
-    ExportCase,
-    assert_close,
-    check_export,
-    engine,
-    model_of,
-    run_model,
-)
+from tests.exporting.export_harness import Array, ExportCase, assert_close, check_export, engine, model_of, run_model
 from tests.invoking import invoke
 
 

@@ -16,24 +16,13 @@ from onnx_systemds.exporting.builtins.scalar_operators import (
     known_result,
     size_result,
 )
-from onnx_systemds.exporting.builtins.texts import (
-    compare_printed,
-    compare_texts,
-    join_texts,
-    printed_text,
-)
+from onnx_systemds.exporting.builtins.texts import compare_printed, compare_texts, join_texts, printed_text
 from onnx_systemds.exporting.builtins.truths import compared_truth
 from onnx_systemds.exporting.graph.images import planes
 from onnx_systemds.exporting.graph.nodes import WIDE, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.exporting.poison_values import intact
-from onnx_systemds.exporting.values import (
-    INTEGER,
-    STRING,
-    FrameValue,
-    known_scalar,
-    unwrapped,
-)
+from onnx_systemds.exporting.values import INTEGER, STRING, FrameValue, known_scalar, unwrapped
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim, Dims
 

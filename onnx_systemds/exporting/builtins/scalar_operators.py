@@ -11,14 +11,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import Context, Scalar
-from onnx_systemds.exporting.values import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    known_integer,
-    known_scalar,
-    scalar_text,
-)
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, known_integer, known_scalar, scalar_text
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim
 

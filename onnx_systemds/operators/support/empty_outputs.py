@@ -7,13 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from textwrap import indent
 
-from onnx_systemds.inference.dims import (
-    Dim,
-    depends_on_run,
-    may_be_zero,
-    symbol,
-    symbols,
-)
+from onnx_systemds.inference.dims import Dim, depends_on_run, may_be_zero, symbol, symbols
 from onnx_systemds.operators.api import Fragment, NodeView, View
 
 

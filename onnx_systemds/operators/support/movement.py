@@ -13,14 +13,7 @@ from typing import TypeVar
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import (
-    Dim,
-    Dims,
-    is_non_negative,
-    maximum,
-    minimum,
-    product,
-)
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product
 from onnx_systemds.operators.api import NodeView, View, split_view
 from onnx_systemds.operators.api.layout import along_axis, around
 from onnx_systemds.operators.support.selection_products import gather_rows_text

@@ -18,13 +18,7 @@ from onnx_systemds.dml.rewrite import call, renamed, reshaped
 from onnx_systemds.dml.scopes import assigned, binaries_in
 from onnx_systemds.importing.origins import CallOrigin, Origin, SharedOrigin
 from onnx_systemds.importing.parameters import MATRIX, UNKNOWN_LIST
-from onnx_systemds.importing.passes.block_cuts import (
-    cut,
-    cut_blocks,
-    is_cut,
-    is_loaded_cut,
-    with_never,
-)
+from onnx_systemds.importing.passes.block_cuts import cut, cut_blocks, is_cut, is_loaded_cut, with_never
 from onnx_systemds.importing.passes.blocks.block_names import (
     block_name,
     common_ending,
