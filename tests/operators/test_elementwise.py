@@ -181,6 +181,8 @@ CASES = [
       for opset in (1, 6) for count in (1, 2, 3)],
     *[Case(op, opset, {"a": X, "b": random(5, seed=2), "c": random(3, 1, 1, seed=3), "d": np.array(0.1, np.float32)})
       for op in ("Max", "Min", "Sum", "Mean") for opset in (8, 13)],
+    *[Case(op, 13, {"a": np.array([[1, np.nan, np.inf], [-np.inf, 0, -2]], np.float32), "b": np.float32(number)},
+           constants=("b",), note="one that changes nothing") for op, number in (("Max", -np.inf), ("Min", np.inf), ("Sum", 0))],
     *[Case(op, 13, {"a": X}, note="one input") for op in ("Max", "Min", "Sum", "Mean")],
     *[Case(op, 13, {f"x{number}": random(2, 3, seed=number) for number in range(120)}, note="many inputs")
       for op in ("Max", "Min", "Sum", "Mean")],

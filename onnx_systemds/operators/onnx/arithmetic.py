@@ -55,8 +55,9 @@ integer_rule("Sub")(computed(lambda node, s: Span(s[0].low - s[1].high, s[0].hig
 integer_rule("Mul")(computed(lambda node, s: span_of_products(s[0], s[1])))
 
 
-_NEUTRAL: Mapping[str, tuple[int, tuple[int, ...]]] = {
+_NEUTRAL: Mapping[str, tuple[float, tuple[int, ...]]] = {
     "+": (0, (1, 0)), "-": (0, (1,)), "*": (1, (1, 0)), "/": (1, (1,)),
+    "max": (-np.inf, (1, 0)), "min": (np.inf, (1, 0)),
 }
 """By operator: a number, and the positions at which it changes nothing: zeros have no sign in the engine."""
 
@@ -206,6 +207,9 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
 
 
 def _variadic(node: NodeView, builtin: str) -> Fragment:
+    unchanged = _unchanged(node, builtin) if node.input_count == 2 else None
+    if unchanged is not None:
+        return unchanged
     combined, given, before = _fold(node, builtin)
     return finish(node, combined, given, before=before)
 
