@@ -11,8 +11,9 @@ from onnx import ModelProto, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.dml.printer import print_statement
-from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, cut, is_never
+from onnx_systemds.importing.passes.block_cuts import BLOCK_CUT, LOADED_CUT, LOADS_CUT, cut, is_never
 from onnx_systemds.importing.passes.specialisation import specialise as specialisation
+from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.rendering.weight_loads import is_load
 from tests.plain_engine import calls_plainly
@@ -68,6 +69,12 @@ def test_what_a_statement_reads_first_is_loaded_together(monkeypatch: pytest.Mon
     body = import_model(model, weights="files").main.body
     assert [number for number, found in enumerate(body) if is_load(found)] == [1, 6, 7]
     assert [number for number, found in enumerate(body) if is_never(found)] == [2, 5, 8]
+
+
+def test_no_cut_follows_the_loads_at_once() -> None:
+    body = import_model(products(), weights="files", specialised=False).main.body
+    changed = with_loads_first((cut(BLOCK_CUT), *body))
+    assert [number for number, found in enumerate(changed) if is_never(found)] == [3] and changed[3] == cut(LOADED_CUT)
 
 
 def test_scripts_that_stay() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from itertools import dropwhile
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, assignment_counts, read_first
-from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, NEVER, cut
+from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, NEVER, cut, is_cut
 from onnx_systemds.operators.rendering.weight_loads import bytes_of, is_load
 
 LARGEST_EARLY = 64 << 20
@@ -44,7 +45,8 @@ def with_loads_first(body: tree.Block, most: float = math.inf) -> tree.Block:
     statements: list[tree.Statement] = [never]
     for part in parts:
         apart = [cut(LOADS_CUT)] if len(statements) > 1 else []
-        statements += [*apart, *part.loads, cut(LOADED_CUT), *part.others]
+        others = dropwhile(is_cut, part.others)  # the statements before a cut may all have been hoisted
+        statements += [*apart, *part.loads, cut(LOADED_CUT), *others]
     return tuple(statements)
 
 
