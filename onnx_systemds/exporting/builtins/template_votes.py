@@ -79,6 +79,5 @@ def _is(tensor: Tensor, content: Array) -> bool:
 def _row(tensor: Tensor, count: int) -> Array | None:
     """Return a known finite row as an array of rank 1."""
     known = tensor.constant
-    if known is None or known.shape != (1, count) or not np.isfinite(known).all():
-        return None
-    return known.ravel()
+    is_row = known is not None and (known.shape == (1, count) or known.size == count == 1)
+    return known.ravel() if known is not None and is_row and np.isfinite(known).all() else None
