@@ -97,10 +97,10 @@ def _unary(draw: Draw, schema: Any) -> Node:
     return Node({"X": draw.array(dtype, draw.shape())}, attributes, is_exact=True)
 
 
-def case(seed: int) -> Case:
-    """The case of a seed."""
+def case(seed: int, only: Sequence[str] = ()) -> Case:
+    """The case of a seed. only: of one of these operators."""
     rng = np.random.default_rng(seed)
-    known = identities()
+    known = [identity for identity in identities() if not only or identity[1] in only]
     identity = known[int(rng.integers(len(known)))]
     draw = _draw(identity, seed, rng)
     maker = _maker(identity)
