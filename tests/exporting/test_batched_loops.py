@@ -51,6 +51,8 @@ INDEPENDENT = [
     rows("a sum of some rows", "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { s = s + X[n,]\ns = s + n } }\nY = s"),
     rows("a sum of one thing or the other", "s = 1.5\nfor (n in 1:nrow(X)) { s = s + n\nif (as.scalar(X[n,1]) > 0) { s = s + n * 2 } else "
          "{ if (as.scalar(X[n,2]) > 0) { s = s + sum(X[n,]) } } }\nY = matrix(s, 1, 1)"),
+    rows("a counter", "k = 1\nm = nrow(X)\nY = matrix(0, 2 * nrow(X), 6)\nfor (n in 1:nrow(X)) { Y[k:(k+1),] = rbind(X[n,], X[m,] * k)\n"
+         "k = k + 2\nm = m - 1 }\nY[1,1] = k + 10 * m"),
     rows("a sum that is lowered", "s = matrix(1, 1, 6)\nk = 9.5\nfor (n in 1:nrow(X)) { k = k - sum(X[n,])\nk = k - n\n"
          "if (as.scalar(X[n,1]) > 0) { s = s + X[n,] } else { s = s - X[n,] * n } }\nY = s * k"),
     rows("a product of some rows", "s = matrix(2, 1, 6)\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { print(n) } else { s = s * X[n,] } }\nY = s"),

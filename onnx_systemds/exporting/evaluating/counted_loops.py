@@ -1,7 +1,8 @@
-"""Converts while loops that count to a bound into for loops: `counted`."""
+"""Loops that count: a while to a bound becomes a for loop (`counted`), other counters need no state (`counters`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from onnx_systemds.dml import scopes
@@ -45,6 +46,19 @@ def counted(loop: tree.While) -> Counted | None:
     beyond = 0 if operator in ("<=", ">=") else -1 if step > 0 else 1
     numbers = tree.LoopRange(_plus(variable, before), _plus(stop, before + beyond), _number(step))
     return Counted(tree.For(variable.name, numbers, body, position=loop.position), variable.name, stop, step)
+
+
+@scopes.once
+def counters(loop: tree.For) -> Mapping[str, int]:
+    """Return the variables that each iteration of a loop adds a number to, and does not set in another way."""
+    found: dict[str, int] = {}
+    for place, statement in enumerate(loop.body):
+        step = _step(statement)
+        if step is not None and scopes.assigns_variable(statement):
+            others = (*loop.body[:place], *loop.body[place + 1 :])
+            if statement.target.name not in (loop.variable, *scopes.assigned(others)):
+                found[statement.target.name] = step
+    return found
 
 
 def _step(statement: tree.Statement) -> int | None:

@@ -14,12 +14,13 @@ from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables
+from onnx_systemds.exporting.evaluating.counted_loops import counters
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.loop_ranges import Trips
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.passes.batching_rules import RULES
-from onnx_systemds.exporting.values import Matrix, Poison, Scalar, Value, integer
+from onnx_systemds.exporting.values import INTEGER, Matrix, Poison, Scalar, Value, integer
 from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, Dim, maximum, may_be_zero
 
 _MOST_ATTEMPTS = 12
@@ -52,9 +53,21 @@ class LoopWriter:
         self.variables = evaluator.frame.variables
         self.poisons: dict[str, Poison] = {}
         self.mode = mode
-        self.names = list(scopes.carried(statement, live))
+        self.counters = self._counters()
+        self.names = [name for name in scopes.carried(statement, live) if name not in self.counters]
         if isinstance(statement, tree.For) and self._may_stay(statement, live):
             self.names.append(statement.variable)
+
+    def _counters(self) -> dict[str, tuple[Dim, int]]:
+        """Return start and step of integers that follow from the number of the iteration."""
+        if not isinstance(self.statement, tree.For) or self.trips is None:
+            return {}
+        found: dict[str, tuple[Dim, int]] = {}
+        for name, step in counters(self.statement).items():
+            value = self.variables.get(name)
+            if isinstance(value, Scalar) and value.type == INTEGER and value.dim is not None:
+                found[name] = value.dim, step
+        return found
 
     def _may_stay(self, loop: tree.For, live: scopes.Names) -> bool:
         """Whether the loop variable keeps its earlier value if the loop never runs."""
@@ -111,6 +124,7 @@ class LoopWriter:
                     trip = graph.integer_symbol(counter, self.statement.variable, RUN_SIZE_PREFIX)
                     value = self.start + self.step * trip
                     variables[self.statement.variable] = integer(value)
+                    variables |= {name: integer(first + step * trip) for name, (first, step) in self.counters.items()}
                 live = self.live
                 execute(evaluator, self.statement.body, lambda: live)
                 ends = evaluator.frame.variables
@@ -219,6 +233,10 @@ class LoopWriter:
     def _assign(self, forms: Mapping[str, merging.Template], values: Variables) -> None:
         for name, value in values.items():
             self.evaluator.assign(name, value)
+        for name, (first, step) in self.counters.items():
+            assert self.trips is not None
+            count = self.trips if compared_sizes(">=", self.trips, 0) is True else maximum(self.trips, 0)
+            self.evaluator.assign(name, integer(first + step * count))
         if isinstance(self.statement, tree.For) and self.trips is not None and self.statement.variable not in forms:
             last = self.start + self.step * (self.trips - 1)
             self.variables[self.statement.variable] = Scalar("int", last)
