@@ -1,4 +1,4 @@
-"""Nodes whose inputs are all known become constants.
+"""Nodes whose inputs are all known become constants, as do products of integers with 0.
 
 Condition: the operator has a rule (`registry.fold`, beside its generator), which takes small results only, or views.
 Reason: the script computes nothing of it, and operators after it may need the content.
@@ -6,10 +6,15 @@ Reason: the script computes nothing of it, and operators after it may need the c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from onnx_systemds.inference.folding import MOST_ELEMENTS, is_small
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.registry import find, folds
 from onnx_systemds.inference.values import Value, constant_value
+from onnx_systemds.model.protos import numpy_dtype
 
 RULE = "constant-folding"
 
@@ -19,7 +24,7 @@ def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[V
     node, notes = facts.node, facts.context.notes
     given = [facts.values[name] for name in node.inputs if name]
     if not given or any(value.constant is None for value in given):
-        return None
+        return _times_zero(facts, given, outputs)
     rule = find(folds, node.identity, facts.version)
     if rule is None:
         notes.left(RULE, node, "its inputs are known, but there is no rule that folds the operator")
@@ -32,3 +37,21 @@ def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[V
         return None
     notes.fired(RULE, node, "its inputs are known")
     return tuple(output if array is None else constant_value(array) for array, output in zip(contents, outputs))
+
+
+def _times_zero(facts: InferenceFacts, given: Sequence[Value], outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
+    """Zeros of a few known dims for a product of integers, one of which is 0; exporters keep an input alive so."""
+    if facts.node.identity != ("", "Mul"):
+        return None
+    output = outputs[0]
+    dims = [dim for dim in output.dims or () if isinstance(dim, int)]
+    if output.dims is None or len(dims) < len(output.dims) or not is_small(output):
+        return None
+    if not output.dtype.startswith(("int", "uint")) or not any(map(_is_zero, given)):
+        return None
+    facts.context.notes.fired(RULE, facts.node, "a factor is 0")
+    return (constant_value(np.zeros(dims, numpy_dtype(output.dtype))),)
+
+
+def _is_zero(value: Value) -> bool:
+    return value.constant is not None and value.constant.size > 0 and not np.any(value.constant)
