@@ -130,3 +130,16 @@ def test_operators(mode: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> 
         (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(call.inputs))
         comparison = compare_tensors(name, call.results()["y"], expected)
         assert comparison.passed, (name, comparison)
+
+
+def test_labels_that_are_texts(place: Place) -> None:
+    attributes = f'coefficients = {np.eye(3, 4).ravel().tolist()}, classlabels_strings = ["low", "mid", "high"]'
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+        g (float[n,4] x) => (string[n] y) {{ y, z = ai.onnx.ml.LinearClassifier<{attributes}>(x) }}""")
+    (place.folder / "labels.dml").write_text(import_model(model).text, encoding="utf-8")
+    write_matrix(place.folder / "labelled", GIVEN["x"][:, :4], block_size=BLOCK)
+    (place.folder / "program.dml").write_text(
+        'source("labels.dml") as labels\nx = read("labelled")\nprint(toString(labels::gen_g(x), rows=99))\n', encoding="utf-8")
+    printed = place.run("program.dml", {}, "-exec", "spark").splitlines()
+    expected = [("low", "mid", "high")[best] for best in GIVEN["x"][:, :3].argmax(axis=1)]
+    assert [line for line in printed if line in ("low", "mid", "high")] == expected
