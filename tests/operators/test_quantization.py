@@ -228,3 +228,10 @@ def test_scales_whose_quotient_is_infinite_are_refused() -> None:
              "ys": scale(1e10), "yz": np.array(1, np.uint8)}
     with pytest.raises(TranspileError, match="a step that is no finite number"):
         import_model(case_model(Case("QLinearMatMul", 10, given, constants=["as", "bs", "ys"])))
+
+
+def test_a_known_number_is_that_of_fp32() -> None:
+    """The exponent of a quantised T5 is 2, to the power of which negative numbers have a result."""
+    contents = {"x": np.uint8([255]), "scale": scale(2 / 255)}
+    script = import_model(case_model(Case("DequantizeLinear", 13, contents, constants=["x", "scale"])))
+    assert "= matrix(2, rows=1, cols=1)" in print_statement(script.main)

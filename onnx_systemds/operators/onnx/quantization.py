@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name, integer_range
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
@@ -213,6 +216,22 @@ def dequantize_linear(node: NodeView) -> Fragment:
     if _may_overflow(node):
         scaled = applied(node, "round_to_float", scaled, *FLOAT_FORMATS["float"].rounding())
     return node.fragment(statements) + finish(node, scaled, given)
+
+
+@fold("DequantizeLinear", since=10)
+def _number_of_code(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
+    """A single number as FP32 has it: 255 * (2 / 255) is 2, to the power of which negative numbers have a result.
+
+    Larger weights stay integers.
+    """
+    x, size = node.constant("x"), node.constant("x_scale")
+    zero = node.constant("x_zero_point") if node.has("x_zero_point") else np.zeros(1)
+    is_plain = node.dtype("x") in INTEGER_DTYPES and node.dtype("x_scale") == outputs[0].dtype == "float"
+    if not is_plain or x is None or size is None or zero is None or not x.size == size.size == zero.size == 1:
+        return None
+    whole = (x.astype(np.float64).ravel() - zero.astype(np.float64).ravel()).astype(np.float32)
+    with np.errstate(over="ignore"):
+        return [(whole * size.ravel()).reshape(x.shape)]
 
 
 def _may_overflow(node: NodeView) -> bool:
