@@ -56,7 +56,7 @@ def check(proto: Any, query: tuple[int, ...], key: tuple[int, ...], dims: list[A
 )
 def test_transposed_factor(perm: list[int], query: tuple[int, ...], key: tuple[int, ...], scaled: bool) -> None:
     text = check(model(perm, list(key), scaled), query, key)
-    assert "batch_matmul_transposed = function(matrix[double] X, matrix[double] Y)" in text
+    assert "matrix_products_transposed = function(" in text
     assert " %*% t(Y[" in text
 
 

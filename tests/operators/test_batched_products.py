@@ -92,7 +92,7 @@ def test_layers_of_the_same_sizes_share_their_products() -> None:
     model = helper.make_model(helper.make_graph(nodes, "g", ports[:2], ports[2:]),
                               opset_imports=[helper.make_opsetid("", 17)])
     script = import_model(model)
-    assert [function.name for function in (*script.library, *script.functions)] == ["batch_matmul", "gen_g"]
+    assert [function.name for function in (*script.library, *script.functions)] == ["matrix_products", "gen_g"]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -13,8 +13,10 @@ from onnx_systemds.operators.api import NodeView, View
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
 _TAKEN, _SMALL = 8, 32  # pairs in a turn of a loop, and rows of such: a turn takes longer than a small product
-_FUNCTIONS = {False: "batch_matmul", True: "batch_matmul_transposed"}
-"""Names of functions, by whether the second matrices are transposed; those of the library for sizes of the run."""
+_LIBRARY = {False: "batch_matmul", True: "batch_matmul_transposed"}
+"""Functions for sizes that the run decides about, by whether the second matrices are transposed."""
+_OWN = {False: "matrix_products", True: "matrix_products_transposed"}
+"""Names of those for known sizes."""
 _THREADED = 2**24  # multiplications: fewer are sooner done than threads are started
 # sizes of products that the engine ends in an error (product-of-few-rows), with two processors
 _ROWS, _INNER, _COLS = range(3, 16), range(2049, 10923), range(2, 15)
@@ -58,7 +60,7 @@ def batch_product(
     elif not adds_rows and (known := _known_sizes(count, sizes)) is not None:
         text = f"{_looped(node, *known, transposed=transposed)}({x}, {y})"
     else:
-        text = node.call(_FUNCTIONS[transposed], x, y, node.dim(count))
+        text = node.call(_LIBRARY[transposed], x, y, node.dim(count))
     if adds_rows:
         text = node.call("added_rows_removed", text, node.dim(count), node.dim(rows))
     if all_known((count, rows, cols)):
@@ -76,7 +78,7 @@ def _known_sizes(count: Dim, sizes: tuple[Dim, Dim, Dim]) -> tuple[int, tuple[in
 
 def _looped(node: NodeView, count: int, sizes: tuple[int, int, int], *, transposed: bool) -> str:
     """The name of a function of its own with a loop."""
-    hint = _FUNCTIONS[transposed]
+    hint = _OWN[transposed]
     return node.own_function(
         hint, f"{hint} {count} {sizes}", lambda name: looped_product(name, count, sizes, transposed=transposed)
     )
@@ -122,7 +124,7 @@ def _written_out(node: NodeView, count: int, lengths: tuple[Dim | None, Dim], *,
     left, right = (_spans(name, count, size, before) for name, size in zip("XY", lengths))
     spans = list(zip(left, right))
     names: dict[str, object] = {"count": count, "transposed": transposed, "before": before, "spans": spans}
-    hint = _FUNCTIONS[transposed]
+    hint = _OWN[transposed]
     return node.own_function(
         hint, f"{hint} {count} {left[0]} {right[0]}", lambda name: render_operator("batch_product", name=name, **names)
     )
