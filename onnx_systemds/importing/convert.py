@@ -28,6 +28,7 @@ from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.loop_functions import with_loop_functions
+from onnx_systemds.importing.passes.merged_slices import with_merged_slices
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
 from onnx_systemds.importing.passes.plain_expressions import with_plain_expressions
@@ -237,6 +238,8 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     if writing.specialised:
         script = with_loop_functions(with_split_loads(script))
     script = without_aliases(with_single_shapes(with_shared_expressions(script)))
+    if writing.specialised:
+        script = with_merged_slices(script)
     script = with_named_sizes(with_named_products(script))
     script = without_probed_sizes(with_call_cuts(with_binary_products(script)))
     script = with_checked_sizes(script)
