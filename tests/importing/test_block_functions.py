@@ -52,16 +52,16 @@ def test_layers_are_one_function(batch: int | str) -> None:
     script = import_model(encoder(12, batch=batch))
     layer = next(function for function in script.functions if function.name == "encoder_layer")
     assert len(calls_of(script, "encoder_layer")) == 12
-    assert lines_of(script) <= (418 if batch == "batch" else 395)
+    assert lines_of(script) <= (328 if batch == "batch" else 310)
     assert layer.comments.before == ("# The nodes of encoder.layer.0 to encoder.layer.11, called 12 times.",)
     last = [it.name for it in layer.parameters][-4:]
     if batch == 2:  # as fast as it can be
         assert last == ["narrow_weight", "narrow_bias", "norm_weight", "norm_bias"]
     else:
         assert last == ["narrow_bias", "norm_weight", "norm_bias", "own_weights"]
-        assert "  narrow_weight = matrix(as.matrix(own_weights[7]), rows=16, cols=8)" in script.text.splitlines()
+        assert "  narrow_weight = matrix(as.matrix(own_weights[6]), rows=16, cols=8)" in script.text.splitlines()
         second = print_expression(calls_of(script, "encoder_layer")[1].arguments[-1].value)
-        assert second.startswith('list(as.matrix(weights["layer1AttentionQueryWeight"]), as.matrix(weights["layer1')
+        assert second.startswith('list(as.matrix(weights["layer1AttentionQueryWeightFused"]), as.matrix(weights["layer1')
         assert second.endswith('as.matrix(weights["layer1NarrowWeight"]))')
     assert [it.name for it in layer.results] == ["norm"]
     assert any(line.startswith("  Add = gelu(attention_norm %*% wide_weight + wide_bias)") for line in script.text.splitlines())
@@ -239,8 +239,8 @@ def test_comments_say_of_which_module_statements_are() -> None:
     lines = import_model(encoder(2), weights="inline").text.splitlines()
     comments = {line: lines[place + 1].split(" = ")[0] for place, line in enumerate(lines) if line.startswith("  # en")}
     assert [*comments.items()] == [
-        ("  # encoder.layer.0", "  layer_0_attention_query_weight"),
-        ("  # encoder.layer.1", "  layer_1_attention_query_weight"),
+        ("  # encoder.layer.0", "  layer_0_attention_query_weight_fused"),
+        ("  # encoder.layer.1", "  layer_1_attention_query_weight_fused"),
     ]
     assert lines[lines.index("  # pooler") + 1] == "  Y = tanh(layer_1_norm)"
 

@@ -46,7 +46,7 @@ def check(
 ) -> str:
     """Compare with onnxruntime, which does not optimise; the statements of the script, one on a line."""
     used = {name for made in nodes for name in made.input}
-    constants = [numpy_helper.from_array(np.asarray(value, np.int64 if name == "shape" else np.float32), name)
+    constants = [numpy_helper.from_array(np.asarray(value, np.int64 if name.startswith("shape") else np.float32), name)
                  for name, value in contents.items() if name in used]
     graph = helper.make_graph(
         nodes, "folded", [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 4, 6, 5])],

@@ -16,6 +16,10 @@ from onnx_systemds.verifying.verify import verify_model
 HEADER = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1, "local" : 1]>'
 QUANTIZED = """g (uint8[4, 4] X) => (uint8[4, 4] Y)
     <float a = {%s}, uint8 z = {3}, float b = {%s}> { y = DequantizeLinear(X, a, z) Y = QuantizeLinear(y, b, z) }"""
+HEADS = """g (float[1, 3, 2] X) => (float[1, 2, 3, 1] Y, float[a, b, c, 1] Z)
+    <int64[4] s = {1, 3, 2, -1}, float[2, 2] V = {1, 2, 3, 4}, float[2, 2] W = {5, 6, 7, 8}>
+    { a = MatMul(X, V) b = Reshape(a, s) Y = Transpose <perm = [0, 2, 1, 3]> (b)
+      c = MatMul(X, W) d = Reshape(c, s) Z = Transpose <perm = %s> (d) }"""
 MODELS = {
     "hard-swish": """g (float[2] X) => (float[2] Y) <float three = {3}, float zero = {0}, float six = {6}>
         { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
@@ -53,6 +57,8 @@ MODELS = {
         <float[2] s = {2, 3}, float[2, 1] W = {4, 5}> { n = LayerNormalization(X, s, s) Y = MatMul(n, W) }""",
     "product-folding, too narrow": """g (float[4, 2] X) => (float[4, 1] Y)
         <float[2] s = {1e30, 1e30}, float[2, 1] W = {1e30, 1e30}> { n = LayerNormalization(X, s) Y = MatMul(n, W) }""",
+    "horizontal-fusion": HEADS % "[0, 2, 1, 3]",
+    "horizontal-fusion, not read as heads": HEADS % "[2, 0, 1, 3]",
     "gelu": """g (float[2] X) => (float[2] Y) <float root = {1.41421354}, float one = {1}, float half = {0.5}>
         { d = Div(X, root) e = Erf(d) a = Add(e, one) m = Mul(X, a) Y = Mul(m, half) }""",
     "gelu, other nodes also read": """g (float[2] X) => (float[2] Y, float[2] e)

@@ -31,6 +31,7 @@ from onnx_systemds.inference.passes.elementwise_sinking import sink_elementwise
 from onnx_systemds.inference.passes.function_inlining import inline_function
 from onnx_systemds.inference.passes.gelu import join_gelu
 from onnx_systemds.inference.passes.hard_swish import join_hard_swish
+from onnx_systemds.inference.passes.horizontal_fusion import fuse_products
 from onnx_systemds.inference.passes.identity_gathers import replace_identity_gather
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
@@ -66,6 +67,7 @@ GRAPH_PASSES: tuple[GraphPass, ...] = (
     drop_row_normalization,
     join_layer_normalization,
     fold_into_convolutions,
+    fuse_products,
     fold_into_products,
     join_directions,
 )
@@ -119,7 +121,7 @@ OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_P
 
 
 LAYER_CHANGING_PASSES = frozenset(
-    name_of(apply) for apply in (fold_into_convolutions, fold_into_products, sink_elementwise)
+    name_of(apply) for apply in (fold_into_convolutions, fold_into_products, fuse_products, sink_elementwise)
 )
 """Those after which layers, or their weights, are others than those that were trained."""
 
