@@ -282,6 +282,17 @@ def test_what_was_found_along_another_axis_beside_its_last() -> None:
     }""", *({"x": random(2, 3), "c": np.array(chosen, bool)} for chosen in ([1, 1, 0], [0, 0, 0])))
 
 
+def test_the_last_of_an_axis_that_the_run_expands_beside_all_of_it() -> None:
+    check("""g (float[1,N,1] x, int64[3] shape) => (float[A,B,C] y) {
+        end = Constant <value_ints=[9223372036854775807]> ()
+        from = Constant <value_ints=[-1]> ()
+        one = Constant <value_ints=[1]> ()
+        all = Expand (x, shape)
+        last = Slice (all, from, end, one)
+        y = Sub (all, last)
+    }""", *({"x": random(1, count, 1), "shape": np.array([2, count, 2])} for count in (3, 1)))
+
+
 def test_a_remainder_by_the_size_that_is_sliced() -> None:
     """As torch.roll is exported."""
     check(ROLL, {"x": X}, {"x": X[:3]})

@@ -127,6 +127,8 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
     if step > 0:
         first, last = _clipped(start, size, 0, size), _clipped(end, size, 0, size)
         from_here, length = end - start, last - first
+        if last == size and first == sizes.maximum(0, start + size) != 0:  # the last ones, fewer where it has fewer
+            return first, (sizes.minimum(-1 * start, size) + step - 1) // step
     else:
         first, last = _clipped(start, size, 0, size - 1), _clipped(end, size, -1, size - 1)
         from_here, length = start - end, first - last
