@@ -1,7 +1,8 @@
-"""What must be computed as FP32 computes it: the data of decision trees.
+"""What must be computed as FP32 computes it: the data of decision trees, and exponents.
 
-A threshold is met or missed by the last bit, and thresholds are often numbers of the data. So every `float` value from
-which a tree's data are made is rounded to FP32 where it is computed. FP64 has more than twice the digits, so a sum,
+A threshold is met or missed by the last bit, and thresholds are often numbers of the data; negative numbers have powers
+only where the exponent is whole, as 30 * 0.1 is in FP32. So every `float` value from which a tree's data or an exponent
+are made is rounded to FP32 where it is computed. FP64 has more than twice the digits, so a sum,
 a product, a quotient or a root that is rounded twice is the same as one rounded once. Sub-graphs take part: what they
 are given, capture and give back.
 """
@@ -40,7 +41,7 @@ def values_in_single_precision(graph: TypedGraph) -> frozenset[tuple[int, str]]:
 
     Each is named by the ``id`` of the own values of its graph, and by its name there.
     """
-    stack = list(_data_of_trees(_Within(graph)))
+    stack = list(_judged(_Within(graph)))
     found: set[tuple[int, str]] = set()
     seen: set[tuple[int, str]] = set()
     producers: dict[int, dict[str, int]] = {}  # by graph: the position of the node that gives a value
@@ -80,6 +81,11 @@ class _Within:
     around: _Within | None = None
     position: int = -1
 
+    def is_positive(self, name: str) -> bool:
+        """Whether a value is known to have no negative elements."""
+        value = self.graph.own.get(name)
+        return value is not None and value.constant is not None and bool((value.constant >= 0).all())
+
     def given(self, name: str) -> list[tuple[_Within, str]]:
         """What an input of the graph is: a value outside, and in a loop what the turn before has made of it."""
         if self.around is None:
@@ -89,8 +95,12 @@ class _Within:
                 for where, value in ((self.around, outer), (self, after)) if value]
 
 
-def _data_of_trees(within: _Within) -> Iterator[tuple[_Within, str]]:
-    """The data of all trees of a graph and of those in it."""
-    yield from ((within, node.inputs[0]) for node in within.graph.nodes if node.identity in TREES and node.inputs)
+def _judged(within: _Within) -> Iterator[tuple[_Within, str]]:
+    """The data of all trees of a graph and of those in it, and exponents of what may be negative."""
+    for node in within.graph.nodes:
+        if node.identity in TREES and node.inputs:
+            yield within, node.inputs[0]
+        elif node.identity == ("", "Pow") and not within.is_positive(node.inputs[0]):
+            yield within, node.inputs[1]
     for (position, _), body in within.graph.bodies.items():
-        yield from _data_of_trees(_Within(body, within, position))
+        yield from _judged(_Within(body, within, position))

@@ -1,4 +1,4 @@
-"""Pow of bases that are zero, whatever the exponent is and whatever follows: the engine expects zeros of them."""
+"""Pow of zeros, of which the engine expects zeros, and of negative numbers, whatever the exponent is and whatever follows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
@@ -55,3 +55,17 @@ def test_a_base_of_zero_before_an_exponent_of_zeros() -> None:
         with ScoringFunction(import_model(model)) as function:
             for exponent in (ZEROS, FEW, MOST):
                 np.testing.assert_array_equal(function({"e": exponent})["y"], np.power(np.float32(base), exponent))
+
+
+@pytest.mark.parametrize("exponents", ["DequantizeLinear(q, s, z)", "Mul(s, t)"])
+def test_exponents_that_are_whole_in_fp32(exponents: str) -> None:
+    """30 * 0.1 is 3 in FP32 and 3.00000004 in FP64, of which negative numbers have no power."""
+    text = f"""g (float[n,3] x, float[1,3] t) => (float[n,3] y) {{ e = {exponents} y = Pow(x, e) }}"""
+    graph = parser.parse_graph(text)
+    known = {"q": np.uint8([31, 51, 201]), "s": np.float32(0.1), "z": np.uint8(1)}
+    graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in known.items())
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    base = np.float32([[-2, -1, 1.5], [2, 0, -1]])
+    with ScoringFunction(import_model(model)) as function:
+        found = function({"x": base, "t": np.float32([[30, 50, 200]])})["y"]
+    np.testing.assert_allclose(found, np.power(base, np.float32([3, 5, 20])), rtol=1e-6)
