@@ -45,7 +45,8 @@ def test_the_best_place_of_each_row(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(run_model(counted, {"X": ROWS})["Y"].ravel(), best(counts, largest=largest, last=last))
 
 
-@pytest.mark.parametrize("scores", ["log(X > 0)", "(X > 0) / 0", "rowSums(X) * (X > 0)", "1e200 * (1e200 * (X > 0))"])
+@pytest.mark.parametrize("scores", ["log(X > 0)", "(X > 0) / 0", "rowSums(X) * (X > 0)", "1e200 * (1e200 * (X > 0))",
+                                    "cbind(X > 0, X * matrix(\"0 0 0 0\", rows=1, cols=4))"])
 def test_what_may_be_missing_is_looked_for(scores: str) -> None:
     model = exported(f"{functions('row_arg_max')}\nY = row_arg_max({scores})", dims="N,4")
     assert "IsNaN" in operators(model)

@@ -108,6 +108,8 @@ class _Bounds:
             return math.inf
         read = node.inputs[:1] if node.op in _SINGLE else node.inputs[:3:2] if node.op == "Pad" else node.inputs
         operands = [self.of(each, depth + 1) for each in read]
+        if not all(map(math.isfinite, operands)):
+            return math.inf  # 0 times infinity is NaN
         if node.op in ("Add", "Sub"):
             return sum(operands)
         return math.prod(operands) if node.op == "Mul" else max(operands) * _summands(node)
