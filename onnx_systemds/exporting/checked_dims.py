@@ -49,6 +49,8 @@ def _checks(statement: tree.Statement) -> Iterator[tuple[tree.Expression, tree.E
     wrong = [*_either(statement.condition)]
     if _stops(statement.body):
         found = wrong
+    elif set(assigned(statement.body)):  # of what it checks maybe, before it does
+        found = []
     else:  # a check for all, and within it one with a message for each
         inner = [each for each in statement.body if isinstance(each, tree.If) and _stops(each.body)]
         found = [each.condition for each in inner if each.condition in wrong]

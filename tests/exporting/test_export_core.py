@@ -434,6 +434,7 @@ CHECKED = {
         [["X_rows", "X_cols"], ["1", "X_cols"]],
     "if (ncol(X) != 4 & ncol(B) != 4) { stop(\"one of them\") }": [["X_rows", "X_cols"], ["B_rows", "B_cols"]],
     "if (ncol(X) != 4 | ncol(B) != 4) { if (ncol(B) != 4) { stop(\"B\") } }": [["X_rows", "X_cols"], ["B_rows", "4"]],
+    "if (ncol(X) != 4 | ncol(B) != 4) { X = t(X) if (ncol(X) != 4) { stop(\"X\") } }": [["X_rows", "X_cols"], ["B_rows", "B_cols"]],
     "X = t(X) if (ncol(X) != 4) { stop(\"rows\") }": [["X_rows", "X_cols"], ["B_rows", "B_cols"]],
     "n = ncol(X) n = n + 1 if (ncol(B) != n) { stop(\"one more\") }": [["X_rows", "X_cols"], ["B_rows", "B_cols"]],
 }
