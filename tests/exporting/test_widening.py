@@ -28,6 +28,7 @@ CASES = [
         functions="digit = function(matrix[double] H) return (matrix[double] Y) { Y = (H * 3) %% 7 }"),
     row("products and sums", "Y = (X * X) %% 1000 + rowSums(X * 1001) %% 10 + cumsum(X * 1000003) %% 1000 + (X %*% t(X)) %% 1000"),
     row("a large offset", "Y = (X + 1000000007) %% 1000"),
+    row("a mean", f"{HASH}Y = floor(rowSums(h) / 3) %% 5 + floor(rowSums(X * 31) / 3) %% 10 + (rowSums(X * 1000003) / 3) %% 7"),
     row("a modulus by a difference", "h = X * 1000003\nY = h - floor(h / 1009) * 1009 + (X * 31 - floor(X * 31 / 1000) * 1000)"),
     row("a divisor beyond", "Y = (X * 3) %/% 16777215 + floor(X * 3 / 16777217)"),
     row("parts of a hash", f"{HASH}Y = floor(h / 4294967296 * 10) + floor(h * 0.001) %% 100"),

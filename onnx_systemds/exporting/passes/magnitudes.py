@@ -173,6 +173,11 @@ def _added_up(node: Node, given: Sequence[Magnitude]) -> Magnitude:
     return Magnitude(given[0].largest * count, given[0].whole)
 
 
+def sum_before_division(node: Node, given: Magnitude) -> Magnitude:
+    """Return the magnitude of the sum that a ReduceMean of such numbers divides."""
+    return _added_up(node, [given])
+
+
 def _matrix_product(node: Node, given: Sequence[Magnitude]) -> Magnitude:
     inner = node.operand().dims[0 if node.attributes.get("transA") else -1]
     found = given[0].largest * given[1].largest * estimated_elements((inner,))
@@ -187,6 +192,7 @@ RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(("Concat", "Max", "Min", "Pad", "ScatterElements", "ScatterND", "Where"), _any_of),
     **dict.fromkeys(("Ceil", "Floor", "Round"), lambda _, given: Magnitude(given[0].largest)),
     **dict.fromkeys(("ReduceSum", "CumSum"), _added_up),
+    "ReduceMean": lambda _, given: Magnitude(given[0].largest, whole=False),
     **dict.fromkeys(("MatMul", "Gemm"), _matrix_product),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"),
                     lambda _, given: Magnitude(2 * max(each.largest for each in given))),

@@ -22,6 +22,7 @@ from onnx_systemds.exporting.passes.magnitudes import (
     Magnitude,
     magnitudes,
     remainder_divisor,
+    sum_before_division,
     whole_quotient,
 )
 from onnx_systemds.exporting.passes.retyping import Retyping
@@ -95,8 +96,15 @@ def _beyond(nodes: Iterable[Node], edges: Sequence[Edge], sizes: Mapping[Tensor,
     """Return the floats in whose calculation an integer beyond 2^24 has a part."""
     found = {tensor for node in nodes for tensor in node.outputs
              if (node.op in _GROWING and _is_beyond(tensor, sizes))
-             or (node.op == "Div" and node.inputs[1] is not None and _is_beyond(node.inputs[1], sizes))}
+             or (node.op == "Div" and node.inputs[1] is not None and _is_beyond(node.inputs[1], sizes))
+             or (node.op == "ReduceMean" and _sums_beyond(node, sizes))}
     return reached(edges, found, (FLOAT,))
+
+
+def _sums_beyond(node: Node, sizes: Mapping[Tensor, Magnitude]) -> bool:
+    found = sizes.get(node.operand())
+    total = None if found is None else sum_before_division(node, found)
+    return total is not None and total.whole and total.largest > _EXACT
 
 
 def _demand(edges: Sequence[Edge], beyond: set[Tensor], starts: Iterable[Node], wide: set[Tensor]) -> None:
