@@ -79,6 +79,9 @@ def test_what_is_rounded_even_so_is_told() -> None:
     ("Y = X - 20260000", [1127, -1259699, 1128]),
     ("S = order(target=X)\nY = S[2:3, ] - S[1:2, ]", [1260826, 1]),
     ("Y = unique(X) - 20000000", [-999699, 261127, 261128]),
+    ("Y = max(X) - X", [1, 1260827, 0]),
+    ("Y = max(X, 20000000) - 20000000 + (-X + 20000000)", [0, 999699, 0]),
+    ("Y = ifelse(X > 20000000, X, 20261126) - 20261120", [7, 6, 8]),
 ])
 def test_matrices_of_integers_may_be_large(body: str, expected: list[float]) -> None:
     """Dates, keys and seconds: an input of 64-bit integers holds them, so they are not rounded on their way in."""

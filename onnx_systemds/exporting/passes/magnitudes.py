@@ -184,12 +184,15 @@ def _matrix_product(node: Node, given: Sequence[Magnitude]) -> Magnitude:
     return Magnitude(found + sum(each.largest for each in given[2:]), all(each.whole for each in given))
 
 
-MOVES = ("Cast", "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
+_MOVES = ("Cast", "Compress", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
          "Slice", "Squeeze", "Tile", "TopK", "Transpose", "Unique", "Unsqueeze")
-"""What gives the numbers that it takes, or some of them."""
+_CHOICES_OF_ONE = ("Abs", "Neg", "ReduceMax", "ReduceMin", "Relu")
+_CHOICES = ("Concat", "Max", "Min", "Pad", "ScatterElements", "ScatterND", "Where")
+KEEPING = (*_MOVES, *_CHOICES_OF_ONE, *_CHOICES, "Clip")
+"""What calculates nothing: its numbers are those that it takes, but for their sign."""
 RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys((*MOVES, "Abs", "Neg", "ReduceMax", "ReduceMin", "Relu"), lambda _, given: given[0]),
-    **dict.fromkeys(("Concat", "Max", "Min", "Pad", "ScatterElements", "ScatterND", "Where"), _any_of),
+    **dict.fromkeys((*_MOVES, *_CHOICES_OF_ONE), lambda _, given: given[0]),
+    **dict.fromkeys(_CHOICES, _any_of),
     **dict.fromkeys(("Ceil", "Floor", "Round"), lambda _, given: Magnitude(given[0].largest)),
     **dict.fromkeys(("ReduceSum", "CumSum"), _added_up),
     "ReduceMean": lambda _, given: Magnitude(given[0].largest, whole=False),

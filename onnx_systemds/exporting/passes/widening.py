@@ -17,7 +17,7 @@ from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by
 from onnx_systemds.exporting.passes.dataflow import Edge, all_nodes, edges_of, fed_back, reached
 from onnx_systemds.exporting.passes.magnitudes import (
-    MOVES,
+    KEEPING,
     RULES,
     Magnitude,
     magnitudes,
@@ -46,7 +46,7 @@ def widen(builder: GraphBuilder) -> None:
     outputs = [tensor for _, tensor in builder.outputs]
     nodes = list(all_nodes(builder.main, outputs))
     edges = [edge for node in nodes if node.op in RULES or node.subgraphs() for edge in edges_of(node)]
-    moves = [edge for node in nodes if node.op in (*MOVES, "Concat") for edge in edges_of(node)]
+    keeping = [edge for node in nodes if node.op in KEEPING for edge in edges_of(node)]
     sizes = magnitudes(builder.main, outputs, _EXACT - 1)
     wide: set[Tensor] = set()
     _demand(edges, _beyond(nodes, edges, magnitudes(builder.main, outputs, 1.0)), filter(_rounds, nodes), wide)
@@ -55,9 +55,9 @@ def widen(builder: GraphBuilder) -> None:
     before = -1
     while before != len(wide):
         before = len(wide)
-        touched, moved = (reached(every, wide | words, (FLOAT,)) for every in (edges, moves))
+        touched, kept = (reached(every, wide | words, (FLOAT,)) for every in (edges, keeping))
         compared = (node for node in nodes if node.op in _COMPARING
-                    or (node.op in ("Add", "Sub") and any(tensor in moved for tensor in node.inputs)))
+                    or (node.op in ("Add", "Sub") and any(tensor in kept for tensor in node.inputs)))
         _demand(edges, touched, compared, wide)
     in_float = [node for node in nodes if not any(tensor in wide for tensor in node.inputs)]
     if any(tensor.kind == INT for tensor in builder.inputs):
