@@ -73,7 +73,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     # sizes of the run are defined after their nodes
     undetermined = [name for name in unsolved if not dim.depends_on_run(dim.symbol(name))]
     first = parsed([*element_statements(scope, parameters), *symbols, *checks, *views])
-    statements: Sequence[tree.Statement] = [*first, *body.statements]
+    statements: Sequence[tree.Statement] = body.after(first)
     guards = guarding_calls([*library_functions(parts.imports), *body.functions.values()], statements)
     statements = with_never([*guard_statements(guards), *statements])
     if scope.uses_texts:
@@ -122,7 +122,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[D
     gives_numbers = returned or any(scope.value(output).dims == () for output in graph.outputs)
     kept = [NOT_INLINED] if gives_numbers else []
     first = parsed([*element_statements(scope, parameters), *symbols, *checks, *views, *kept])
-    statements: Sequence[tree.Statement] = with_never([*first, *body.statements])
+    statements: Sequence[tree.Statement] = with_never(body.after(first))
     outputs = body.results.parameters
     extends_texts = False
     if scope.uses_texts:

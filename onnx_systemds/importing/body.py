@@ -76,7 +76,7 @@ class Body:
         self.sizes = NodeSizes(scope)
         self.empty_results = EmptyResults(scope.graph)
         self.progress = progress
-        self.statements: list[tree.Statement] = []
+        self._statements: list[tree.Statement] = []
         self.functions: dict[str, tree.Function] = {}  # by name
         self.written: dict[str, tree.Block] = {}  # by the first output of each node what it became
         self._render_body = render_body
@@ -105,8 +105,13 @@ class Body:
             statements += _of_node(parsed(in_front), fragments[number].origin) if in_front else ()
             statements += fragments[number].statements
         statements += parsed([*constants.get(-1, ()), *deferred.get(-1, ()), *self.results.statements])
-        forms = [scope.forms.of(name) for name in graph.inputs]
-        self.statements = cut_blocks(statements, self.functions, [form[SCALAR] for form in forms if SCALAR in form])
+        self._statements = statements
+
+    def after(self, first: tree.Block) -> list[tree.Statement]:
+        """The statements after the first ones, with cuts between those that the engine would join wrongly."""
+        forms = [self.scope.forms.of(name) for name in self.scope.graph.inputs]
+        scalars = [form[SCALAR] for form in forms if SCALAR in form]
+        return [*first, *cut_blocks(self._statements, self.functions, scalars, first)]
 
     def _render_node(self, position: int) -> _Rendered | None:
         scope, graph = self.scope, self.scope.graph

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from onnx.parser import parse_model
 
+from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes import joined_operations as joined
-from onnx_systemds.importing.passes.block_cuts import cut_blocks
+from onnx_systemds.importing.passes.block_cuts import BLOCK_CUT, cut, cut_blocks
 
 JOINED = [
     ("m = x * z; y = x + m", joined.COMMON_FACTOR),
@@ -38,6 +40,7 @@ JOINED = [
     ("m = matrix(0, rows=1, cols=3); y = outer(x, m, \"==\") + 1", joined.FILLED_ROW),
     ("r = matrix(x, rows=1, cols=n); m = r * s; y = w * m", joined.COLUMN_FIRST),
     ("r = matrix(x > 3, rows=1, cols=n * k); q = r - 2; m = z * q; y = m * 3", joined.COLUMN_FIRST),
+    ("r = matrix(x, rows=1, cols=n); s = matrix(z, rows=1, cols=n); m = r * s; q = m * r; y = w * q", joined.COLUMN_FIRST),
     ("m = a %*% b; y = m[2, 3]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = m[2, ]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = x + m[, i]", joined.SLICED_PRODUCT),
@@ -92,6 +95,18 @@ def test_joined_statements_are_cut(text: str, reason: str) -> None:
 def test_others_are_left_alone(text: str) -> None:
     statements = parse_snippet(text)
     assert cut_blocks(statements) == list(statements)
+
+
+def test_rows_before_the_statements_and_before_cuts_are_known() -> None:
+    first, second = parse_snippet("r = matrix(x, rows=1, cols=n)"), parse_snippet("m = r * s; y = w * m")
+    assert len(cut_blocks(second, before=first)) == 3
+    assert len(cut_blocks(second, before=[*first, cut(BLOCK_CUT)])) == 3
+
+
+def test_reshapes_of_inputs_are_known() -> None:
+    model = parse_model("""<ir_version: 9, opset_import: ["" : 21]>
+        agraph (float[a, n] x, float[n] y, float[n] z) => (float[a, n] o) { p = Mul(y, z) o = Mul(x, p) }""")
+    assert joined.COLUMN_FIRST in import_model(model).text
 
 
 FUNCTIONS = """

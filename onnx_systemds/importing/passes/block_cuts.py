@@ -83,18 +83,24 @@ def cut_blocks(
     statements: Sequence[tree.Statement],
     functions: Mapping[str, tree.Function] = MappingProxyType({}),
     scalars: Iterable[str] = (),
+    before: Iterable[tree.Statement] = (),
 ) -> list[tree.Statement]:
     """The statements with cuts in long blocks, and between statements that the engine would join wrongly.
 
     functions: those that the statements call and that the engine may inline, by name. scalars: variables that are
-    numbers before the statements.
+    numbers before the statements. before: the statements before them, which need no cuts.
     """
     steps = [_Step(statement, functions) for statement in statements]
     uses = Counter(name for step in steps for name in step.names)
     numbers = frozenset(step.statement.target.name for step in steps if _is_scalar(step.statement)).union(scalars)
     found: list[tree.Statement] = []
-    count = 0
-    block = _Block(uses, numbers)
+    count, open_rows = 0, set[str]()
+    block = _Block(uses, numbers, open_rows)
+    for statement in before:
+        if isinstance(statement, (tree.Assign, tree.MultiAssign)):
+            block.add(_Step(statement, functions))
+        else:
+            block = _Block(uses, numbers, open_rows)
     for step in steps:
         statement = step.statement
         reason = block.refuses(step)
@@ -102,7 +108,7 @@ def cut_blocks(
             reason = reason or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
         if reason is not None:
             found.append(cut(reason))
-            count, block = 0, _Block(uses, numbers)
+            count, block = 0, _Block(uses, numbers, open_rows)
         found.append(statement)
         count += not statement.shares_line
         block.add(step)
@@ -136,19 +142,18 @@ class _Step:
 class _Block:
     """The definitions in a block, and which names are extremes, transposed matrices, comparisons or sums.
 
-    uses: how often variables are read in the whole function. scalars: those that are numbers of the run.
+    uses, scalars, open_rows: as of `JoinedOperations`.
     """
 
-    def __init__(self, uses: Counter[str], scalars: frozenset[str]) -> None:
+    def __init__(self, uses: Counter[str], scalars: frozenset[str], open_rows: set[str]) -> None:
         self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
-        self.values: dict[str, tree.Expression] = {}
-        self.joined = JoinedOperations(self.values, uses, scalars)
+        self.joined = JoinedOperations(uses, scalars, open_rows)
 
     def add(self, step: _Step) -> None:
         """Add a statement to the block."""
         for assigned in step.assigned:
             name, value = assigned.target.name, assigned.value
-            self.values[name] = value
+            self.joined.add(name, value)
             kind = self._kind(value)
             if kind:
                 self.kinds[name] = kind
@@ -195,7 +200,7 @@ class _Block:
             reason = self._reason_by_kind(nodes, kinds) if kinds else None
             if reason is not None:
                 return reason
-            self.values[assigned.target.name] = assigned.value
+            self.joined.add(assigned.target.name, assigned.value)
         return None
 
     def _is_transposed_product(self, node: tree.Binary) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
@@ -52,14 +52,23 @@ class _Found:
 class JoinedOperations:
     """Finds the statements that the engine would fuse with those before them in a block.
 
-    values: those that the block assigns to variables. uses: how often a variable is read in the function. scalars: the
-    variables that are numbers of the run.
+    uses: how often a variable is read in the function. scalars: the variables that are numbers of the run. open_rows:
+    those of the function so far that are rows of an open length, which may be 1.
     """
 
-    def __init__(self, values: Mapping[str, tree.Expression], uses: Counter[str], scalars: frozenset[str]) -> None:
-        self._values = values
+    def __init__(self, uses: Counter[str], scalars: frozenset[str], open_rows: set[str]) -> None:
+        self._values: dict[str, tree.Expression] = {}
         self._uses = uses
         self._scalars = scalars
+        self._rows = open_rows
+
+    def add(self, name: str, value: tree.Expression) -> None:
+        """Add what the block assigns to a variable."""
+        self._values[name] = value
+        if self._is_open_row(value):
+            self._rows.add(name)
+        else:
+            self._rows.discard(name)
 
     def reason(self, nodes: Iterable[tree.Node]) -> str | None:
         """Why a statement that assigns a value needs a cut before it; None if it needs none.
@@ -171,32 +180,34 @@ class JoinedOperations:
         weighted = self._weighted(right, node.operator)
         if weighted is not None and weighted.is_elsewhere:
             return WEIGHTED_PRODUCT
-        return COLUMN_FIRST if node.operator == "*" and self._multiplies_open_row(left, right) else None
+        is_multiplied = node.operator == "*" and any(
+            self._multiplies_open_row(*pair) for pair in ((left, node.right), (right, node.left))
+        )
+        return COLUMN_FIRST if is_multiplied else None
 
-    def _multiplies_open_row(self, left: _Found, right: _Found) -> bool:
+    def _multiplies_open_row(self, inner: _Found, other: tree.Expression) -> bool:
         """Whether ``X * (y * z)`` or ``(X * y) * z`` has a row of a length that may be 1, and an X of other rows."""
-        for inner, other in ((left, right), (right, left)):
-            product = _binary(inner.value, "*")
-            if product is None or not inner.is_elsewhere or inner.is_shared:
-                continue
-            rows = self._open_rows(product.left, product.right, other.value)
-            if any(rows) and not all(rows):
-                return True
-        return False
+        product = _binary(inner.value, "*")
+        if product is None or not inner.is_elsewhere or inner.is_shared:
+            return False
+        rows = self._open_rows(product.left, product.right, other)
+        return any(rows) and not all(rows)
 
     def _open_rows(self, *values: tree.Expression) -> list[bool]:
         """Whether the values that are no numbers are rows whose length only the run knows, and may be 1."""
         return [self._is_open_row(value) for value in values if self._number(value) is None]
 
     def _is_open_row(self, value: tree.Expression) -> bool:
-        for step in self._steps(value):
-            if isinstance(step, tree.Binary | tree.Unary) and not is_operation(step, "%*%"):
-                operands = (step.operand,) if isinstance(step, tree.Unary) else (step.left, step.right)
-                rows = self._open_rows(*operands)
-                return bool(rows) and all(rows)
-            if is_call(step, "matrix") and len(step.arguments) == 3 and number_of(step.arguments[1].value) == 1:
-                return _may_be_one(step.arguments[2].value)
-        return False
+        if isinstance(value, tree.Name):
+            return value.name in self._rows
+        if isinstance(value, tree.Binary | tree.Unary) and not is_operation(value, "%*%"):
+            operands = (value.operand,) if isinstance(value, tree.Unary) else (value.left, value.right)
+            rows = self._open_rows(*operands)
+            return bool(rows) and all(rows)
+        if is_call(value, "matrix") and len(value.arguments) == 3 and number_of(value.arguments[1].value) == 1:
+            return _may_be_one(value.arguments[2].value)
+        inner = _reshaped(value)
+        return inner is not None and self._is_open_row(inner)
 
     def _weighted(self, right: _Found, operator: str) -> _Found | None:
         """The matrix product below a function that the engine would compute only where the weights are not 0."""
