@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
+from onnx.parser import parse_model
 
+from onnx_systemds import import_model
+from onnx_systemds.errors import TranspileError
 from tests.inference.test_convolution_folding import check, node
 
 NUMBERS = np.random.default_rng(1)
@@ -70,3 +74,15 @@ def test_a_normalization_goes_into_it() -> None:
 def test_what_stays(nodes: list[Any], outputs: tuple[str, ...]) -> None:
     nodes = [node("Abs", "x", to="t"), *nodes] if any("t" in it.input for it in nodes) else nodes
     assert "fused" not in text_of(nodes, outputs)
+
+
+@pytest.mark.parametrize("other", [np.ones((6, 4), np.float32), np.ones((5, 4))])
+def test_products_that_cannot_be_are_reported_by_their_node(other: Any) -> None:
+    model = parse_model("""<ir_version: 9, opset_import: ["" : 17]>
+        agraph (float[n, 24, 5] x) => (float[n, 2, 24, 2] y, float[n, 2, 24, 2] z) {
+            m = MatMul(x, A) k = Reshape(m, to) y = Transpose<perm = [0, 2, 1, 3]>(k)
+            o = MatMul(x, B) p = Reshape(o, to) z = Transpose<perm = [0, 2, 1, 3]>(p) }""")
+    contents = {"A": np.ones((5, 4), np.float32), "B": other, "to": np.array([0, 24, 2, 2])}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in contents.items())
+    with pytest.raises(TranspileError, match='"#3"'):
+        import_model(model)

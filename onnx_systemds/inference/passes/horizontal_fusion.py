@@ -28,6 +28,7 @@ _HEADS_FIRST = (0, 2)
 """The first two axes that such a Transpose moves to the front: samples, and heads."""
 _SPLIT_VERSION = 13
 _OTHERS = "other products of its input are not read as heads, or their weights are read elsewhere, too"
+_UNLIKE = "the weights have other types or rows than each other, and the model is not valid"
 _TOO_MANY = "the weights have more than 4 million numbers"
 
 
@@ -151,6 +152,8 @@ def _refusal(products: Sequence[_Product], of: int) -> str | None:
     """Why those of so many products that heads are taken from are not fused."""
     if len(products) < min(of, 2):
         return _OTHERS
+    if len({(product.weights.dtype, len(product.weights)) for product in products}) > 1:
+        return _UNLIKE
     return _TOO_MANY if sum(product.weights.size for product in products) > _MOST_NUMBERS else None
 
 
