@@ -69,7 +69,7 @@ def test_scales_of_another_number_than_columns() -> None:
     text = """g (uint8[n,4] a, uint8[4,3] b, float[k] s) => (uint8[n,3] y) <float t = {0.5}, uint8 z = {3}> {
               y = QLinearMatMul(a, t, z, b, s, z, t, z) }"""
     _refused(text, {"a": np.ones((2, 4), np.uint8), "b": np.ones((4, 3), np.uint8), "s": np.ones(1, np.float32)},
-             'the length of "s" is 1, the number of columns is 3; the script takes them to be equal')
+             'the length of "s" is 1, the number of columns is 3; the script takes them to be equal .a 1')
 
 
 def test_a_pad_that_leaves_nothing() -> None:

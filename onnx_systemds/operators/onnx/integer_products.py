@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase, quoted
-from onnx_systemds.inference.assumptions import certainly_differ
+from onnx_systemds.inference.assumptions import Relation, certainly_differ
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
@@ -58,7 +58,8 @@ def _assume_lines(node: NodeFacts, of_rows: Iterable[int], of_columns: Iterable[
 def _assume_length(node: NodeFacts, position: int, lines: Dim, words: str) -> None:
     length = node.size(position) if node.has(position) else 1
     if length not in (1, lines) and not (isinstance(length, int) and isinstance(lines, int)):
-        node.assume_equal(length, lines, f"the length of {quoted(node.name(position))}", words)
+        own_words = f"the length of {quoted(node.name(position))}"
+        node.assume_equal(length, lines, own_words, words, Relation.BROADCAST)
 
 
 @batch_rule("MatMulInteger")

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
-from onnx_systemds.inference.assumptions import certainly_differ
+from onnx_systemds.inference.assumptions import Relation, certainly_differ
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
@@ -69,7 +69,7 @@ def check_trailing(node: NodeFacts, position: int, normalized: Dims) -> None:
             continue
         if certainly_differ(mine, whole):
             raise InvalidModel(f"{node.axis_words(position, -axis)} is {mine}, the axis of the input is {whole}")
-        node.assume_equal(mine, whole, node.axis_words(position, -axis), "the axis of the input")
+        node.assume_equal(mine, whole, node.axis_words(position, -axis), "the axis of the input", Relation.BROADCAST)
 
 
 @generator("LayerNormalization", since=(1, 17))
