@@ -47,8 +47,10 @@ def test_an_alias_goes(body: str, expected: str) -> None:
         "a = X\nif (h > 1) {\n  a = X + 1\n}\nY = a * a\nZ = a + a",
         "for (i in 1:h) {\n  a = X\n  Y = a + i\n  Z = a\n}",
         "a = X * 2\n# that much is said of it\nb = a\nY = b * b\nZ = Y + b",
+        'a = matrix(as.matrix(weights["w"]), rows=2, cols=3)\nfor (i in 1:h) {\n  a = a + 1\n}\n'
+        'b = matrix(as.matrix(weights["w"]), rows=2, cols=3)\nY = a * b\nZ = Y + b',
     ],
-    ids=["parameters", "results", "changed", "in a branch", "in a loop", "commented"],
+    ids=["parameters", "results", "changed", "in a branch", "in a loop", "commented", "a changed weight"],
 )
 def test_a_copy_that_is_needed_stays(body: str) -> None:
     (function,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()

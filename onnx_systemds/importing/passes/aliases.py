@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import renamed
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable
 from onnx_systemds.importing.script import Script, with_functions
 from onnx_systemds.operators.rendering.weight_loads import is_load
 
@@ -32,16 +32,24 @@ def without_aliases_in(function: tree.Function) -> tree.Function:
 
 
 def _loaded_once(function: tree.Function) -> tree.Function:
-    """The function in which a weight that is in the list for several constants is taken from it once."""
-    loads = [statement for statement in function.body if isinstance(statement, tree.Assign) and is_load(statement)
-             and isinstance(statement.target, tree.Name) and statement.comments == tree.NO_COMMENTS]
-    names: dict[tree.Expression, tree.Expression] = {}
-    for statement in loads:
-        names.setdefault(statement.value, statement.target)
-    if len(names) == len(loads):
+    """The function in which a weight that is in the list for several constants is taken from it once.
+
+    What changes later is taken for itself.
+    """
+    loads = [statement for statement in function.body if assigns_variable(statement) and is_load(statement)
+             and statement.comments == tree.NO_COMMENTS]
+    if len({statement.value for statement in loads}) == len(loads):
         return function
-    again = {id(statement): replace(statement, value=names[statement.value]) for statement in loads
-             if names[statement.value] is not statement.target}
+    changes = assignment_counts(function.body)
+    names: dict[tree.Expression, tree.Expression] = {}
+    again: dict[int, tree.Statement] = {}
+    for statement in loads:
+        if statement.value in names:
+            again[id(statement)] = replace(statement, value=names[statement.value])
+        elif changes[statement.target.name] == 1:
+            names[statement.value] = statement.target
+    if not again:
+        return function
     return replace(function, body=tuple(again.get(id(statement), statement) for statement in function.body))
 
 
