@@ -44,21 +44,22 @@ def interpolated_planes(ctx: Context, X: Matrix, A: Matrix, B: Matrix) -> Value 
 @template_function("interpolated_columns")
 def interpolated_columns(ctx: Context, X: Matrix, W: Matrix) -> Value | None:
     """The elements of each row resized, where the weights are those of a Resize."""
-    found = _way(W)
-    if not found or as_ints(X.dims) is None:
-        return None
-    resized = _resized(ctx, ctx.viewed(X, (1, 1, *X.dims)), (1, 1, X.rows, W.cols), found[0])
-    return None if resized is None else Matrix(resized, X.rows, W.cols)
+    return _matrix(ctx, X, W, (X.rows, W.cols))
 
 
 @template_function("interpolated_rows")
 def interpolated_rows(ctx: Context, X: Matrix, W: Matrix) -> Value | None:
     """The elements of each column resized, where the weights are those of a Resize."""
-    found = _way(W)
-    if not found or as_ints(X.dims) is None:
+    return _matrix(ctx, X, W, (W.cols, X.cols))
+
+
+def _matrix(ctx: Context, x: Matrix, weight: Matrix, dims: tuple[Dim, Dim]) -> Matrix | None:
+    """Return a matrix resized to these dims, one of which is its own; None where these are no weights of a Resize."""
+    found = _way(weight)
+    if not found or as_ints(x.dims) is None:
         return None
-    resized = _resized(ctx, ctx.viewed(X, (1, 1, *X.dims)), (1, 1, W.cols, X.cols), found[0])
-    return None if resized is None else Matrix(resized, W.cols, X.cols)
+    resized = _resized(ctx, ctx.viewed(x, (1, 1, *x.dims)), (1, 1, *dims), found[0])
+    return None if resized is None else Matrix(resized, *dims)
 
 
 def _planes(ctx: Context, x: Matrix, count: Dim, size: Dims) -> Tensor:
