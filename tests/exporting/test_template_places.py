@@ -76,6 +76,12 @@ def test_the_best_numbers_of_each_row(name: str, k: int, largest: bool, dtype: s
     np.testing.assert_array_equal(found[:, :k], np.take_along_axis(ROWS, places, 1))
 
 
+def test_missing_numbers_are_more_than_infinity_in_16_bits() -> None:
+    body = f"{functions('top_k_passes')}\n[V, Y] = top_k_passes(X, 2, TRUE)"
+    found = run_model(exported(body, dims="N,3", dtype="bfloat16"), {"X": np.array([[INF, 1.0, NAN]])})["Y"]
+    assert found.tolist() == [[2.0, 0.0]]
+
+
 @pytest.mark.parametrize(("k", "wanted"), [("2", True), ("0", False), ("nrow(X)", False)])
 def test_a_number_of_places_that_is_known(k: str, wanted: bool) -> None:
     model = exported(f"{functions('top_k_sorted')}\n[Y, I] = top_k_sorted(X, {k}, TRUE)", dims="N,4", dtype="float32")

@@ -13,8 +13,10 @@ import numpy as np
 from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, INT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.graph.nodes import TEXT, Node
+from onnx_systemds.exporting.graph.operators import Operators
 
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST = {"bfloat16": float.fromhex("0x1.fep127"),
+            **{dtype: float(np.finfo(dtype).max) for dtype in ("float16", "float32", "float64")}}
 _DEEPEST = 50
 _SINGLE = ("Abs", "Cast", "Expand", "Gather", "Identity", "Neg", "ReduceSum", "Relu", "Reshape", "Slice", "Transpose")
 _JOINING = ("Add", "Concat", "Max", "Min", "Mul", "Pad", "Sub")
@@ -28,7 +30,7 @@ def _register_best(op: str, *, last: bool) -> None:
     @template_function(name)
     def function(ctx: Context, X: Matrix) -> Value:
         g, keys = ctx.g, ctx.flat(X)
-        if not never_missing(X.tensor):
+        if not never_missing(g, X.tensor):
             gaps = keys.apply("IsNaN")
             marks = g.floating(gaps if op == "ArgMax" else ~gaps)
             among = g.cast(g.reduce(f"Reduce{op[3:]}", marks, (1,)), BOOL)
@@ -63,11 +65,10 @@ def _best(ctx: Context, x: Matrix, k: int, largest: bool) -> tuple[Value, Value]
     if not isinstance(cols, int) or not 0 < k <= cols:
         return None
     numbers = ctx.flat(x)
-    missing = not never_missing(x.tensor)
+    missing = not never_missing(g, x.tensor)
     keys = numbers
     if missing:  # NaN is more than infinity, which is as much as the largest number
-        limit = _LARGEST if g.dtype == "float32" else float(np.finfo(np.float64).max)
-        keys = g.where(numbers.apply("IsNaN"), math.inf, numbers.at_most(limit))
+        keys = g.where(numbers.apply("IsNaN"), math.inf, numbers.at_most(_LARGEST[g.narrow or g.dtype]))
     kinds = [(FLOAT, (x.rows, k)), (INT, (x.rows, k))]
     values, places = g.nodes("TopK", [keys, g.constant([k])], kinds, axis=1, largest=int(largest), sorted=1)
     if missing:
@@ -75,9 +76,9 @@ def _best(ctx: Context, x: Matrix, k: int, largest: bool) -> tuple[Value, Value]
     return ctx.matrix(values), ctx.matrix(g.floating(places))
 
 
-def never_missing(tensor: Tensor | None) -> bool:
+def never_missing(g: Operators, tensor: Tensor | None) -> bool:
     """Whether no number of a tensor can be NaN or infinite: counts, what trees give, sums and products of such."""
-    return _Bounds().of(tensor) < _LARGEST
+    return _Bounds().of(tensor) < _LARGEST[g.narrow or "float32"]  # trees give float32
 
 
 class _Bounds:
