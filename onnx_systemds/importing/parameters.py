@@ -43,11 +43,8 @@ def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> lis
     statements: list[str] = []
     for name, identifier in parameters:
         form = scope.boundary(name)
-        is_text = scope.value(name).is_text and scope.is_main
-        if (is_text or form is SCALAR) and name not in scope.forms.used_inputs:
-            continue
-        if is_text:
-            statements += _text_input(scope, name, identifier, form)
+        if scope.value(name).is_text and scope.is_main:
+            statements += _text_input(scope, name, identifier, form) if name in scope.forms.used_inputs else []
             continue
         statements += scope.forms.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
     return statements
