@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.test_score_command import MLP, SUMS, TREES, ZIPMAP, four, four_columns, invoke, judged, saved, scored, table
+from tests.test_score_command import MLP, SUMS, TREES, ZIPMAP, four, four_columns, judged, saved, score, scored, table
 
 pytestmark = pytest.mark.engine
 LABELS = """labels (float[n, 4] X) => (string[n] c) {
@@ -52,7 +52,7 @@ def fake_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 def test_rows_go_to_the_program_and_come_back(tmp_path: Path, submit: Callable[[str], Path]) -> None:
     noted = submit(WRITES)
     source = four_columns(tmp_path / "x.csv", four(5))
-    result = invoke(saved(tmp_path, MLP), "--input", source, "--output", tmp_path / "y.csv", "--engine", "spark", "--chunk-rows", "2",
+    result = score(saved(tmp_path, MLP), "--input", source, "--output", tmp_path / "y.csv", "--engine", "spark", "--chunk-rows", "2",
                     "--master", "local[3]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=3g")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "y.csv").read_text().splitlines() == ["Y_0,Y_1,Y_2", *(f"{number}.0,0.25,nan" for number in range(5))]
@@ -78,7 +78,7 @@ def test_what_fails_is_told_and_leaves_nothing(tmp_path: Path, submit: Callable[
     submit(action)
     source, target = four_columns(tmp_path / "x.csv", four(5)), tmp_path / "y.csv"
     target.write_text("of before")
-    result = invoke(saved(tmp_path, MLP), "--input", source, "--output", target, "--engine", "spark")
+    result = score(saved(tmp_path, MLP), "--input", source, "--output", target, "--engine", "spark")
     assert result.exit_code == 1 and told in result.output, result.output
     assert target.read_text() == "of before"
 
@@ -87,11 +87,11 @@ def test_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = four_columns(tmp_path / "x.csv", four(5))
     command = [saved(tmp_path, MLP), "--input", source, "--output", tmp_path / "y.csv", "--engine", "spark"]
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    result = invoke(*command)
+    result = score(*command)
     assert result.exit_code == 1 and "has no bin/spark-submit" in result.output
     monkeypatch.delenv("SPARK_HOME")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    result = invoke(*command)
+    result = score(*command)
     assert result.exit_code == 1 and "`pyspark` is not installed" in result.output and "[spark]" in result.output
 
 
@@ -105,7 +105,7 @@ def test_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_refused(tmp_path: Path, submit: Callable[[str], Path], model: str, options: list[str], told: str) -> None:
     noted = submit(WRITES)
     source = four_columns(tmp_path / "x.csv", four(5))
-    result = invoke(saved(tmp_path, model), "--input", source, "--output", tmp_path / "y.csv", *options)
+    result = score(saved(tmp_path, model), "--input", source, "--output", tmp_path / "y.csv", *options)
     assert result.exit_code == 1 and told in result.output, result.output
     assert not noted.exists() and not (tmp_path / "y.csv").exists()
 
@@ -114,13 +114,13 @@ def test_arrays(tmp_path: Path, submit: Callable[[str], Path]) -> None:
     submit(WRITES)
     np.savez(tmp_path / "x.npz", X=four(5))
     command = [saved(tmp_path, MLP), "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--engine", "spark"]
-    result = invoke(*command)
+    result = score(*command)
     assert result.exit_code == 0, result.output
     found = np.load(tmp_path / "y.npz")["Y"]
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, [[number, 0.25, np.nan] for number in range(5)])
     np.savez(tmp_path / "x.npz", X=four(5)[:, :3])
-    result = invoke(*command)
+    result = score(*command)
     assert isinstance(result.exception, SystemExit) and result.exit_code == 1 and "X" in result.output
 
 

@@ -105,7 +105,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ARRAY_FILES = ["none.npz", "keys.npz", "more.npz", "rank.npz", "sizes.npz", "complex.npz",
-               "texts.npz", "dates.npz", "pickled.npz", "a.npy", "pickled.npy", "empty.npz", "text.npz", "cut.npz", "start.npz", "flipped.npz", "deflated.npz",
+               "texts.npz", "dates.npz", "pickled.npz", "pickled.npy", "empty.npz", "text.npz", "cut.npz", "start.npz", "flipped.npz", "deflated.npz",
                "huge.npy", "huge2.npy", "shape.npy", "code.npy", "nested.npy", "void.npy", "folder", "folder.npz", "loop", "nowhere.npz", "m.onnx", "socket"]
 TARGETS = ["folder", ".", "..", "/", "nowhere/y", "m.onnx/y", "m.onnx", "./folder/../m.onnx", "link.onnx", "hard.onnx",
            "loop", "n" * 300]
@@ -152,10 +152,10 @@ EXPORT: dict[str, list[str]] = {
 BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
-    "score": {"source": [*(name for name in ARRAY_FILES if name != "a.npy"), ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
+    "score": {"source": [*ARRAY_FILES, ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
               "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", "", "9" * 30], "engine": ["", "cloud", "Spark"],
               "master": ["", "local[2]"], "settings": ["", "a=b", "spark.ui.enabled=false"], **CONVERSION},
-    "verify": {**VERIFICATION, "contents": [name for name in ARRAY_FILES if name != "a.npy"], "page": TARGETS, **CONVERSION},
+    "verify": {**VERIFICATION, "page": TARGETS, **CONVERSION},
     "inspect": {"plan": ["", "cloud", "Spark"], "picture": [*TARGETS, "g.png", "nowhere/g.svg", ""], **{key: CONVERSION[key] for key in ("starts", "ends", "types", "constants", "plugins", "model")}},
     "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
                "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
