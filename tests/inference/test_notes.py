@@ -96,6 +96,18 @@ MODELS = {
         { o = ConstantOfShape <value = int64[1] {1}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",
     "unit-splits, not known to be ones": """g (float[N, 2] X, int64[1] n) => (seq(float[2, 2]) Y)
         { o = ConstantOfShape <value = int64[1] {2}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",
+    "padded-slices": """g (float[2, N] X) => (float[2, N] Y)
+        <int64[1] one = {1}, int64[1] far = {9223372036854775807}, int64[4] pads = {0, 0, 0, 1}>
+        { s = Slice(X, one, far, one) Y = Pad(s, pads) }""",
+    "padded-slices, open": """g (float[2, 3] X) => (float[2, 3] Y)
+        <int64[1] one = {1}, int64[1] far = {9223372036854775807}, int64[4] pads = {0, 0, 0, 1}>
+        { s = Slice(X, one, far, one) Y = Pad(s, pads) }""",
+    "padded-slices, at the other end": """g (float[2, N] X) => (float[2, N] Y)
+        <int64[1] one = {1}, int64[1] far = {9223372036854775807}, int64[4] pads = {0, 1, 0, 0}>
+        { s = Slice(X, one, far, one) Y = Pad(s, pads) }""",
+    "padded-slices, one axis": """g (float[2, N] X, int64[4] pads) => (float[?, M] Y)
+        <int64[1] one = {1}, int64[1] far = {9223372036854775807}>
+        { s = Slice(X, one, far, one) Y = Pad(s, pads) }""",
     "signed-shifts": """g (int64[2] X) => (int64[2] Y) <uint64 k = {3}>
         { a = Cast <to = 13> (X) b = BitShift <direction = "LEFT"> (a, k) Y = Cast <to = 7> (b) }""",
     "signed-shifts, not known to be below 64": """g (int64[2] X, uint64 k) => (int64[2] Y)

@@ -293,6 +293,19 @@ def test_the_last_of_an_axis_that_the_run_expands_beside_all_of_it() -> None:
     }""", *({"x": random(1, count, 1), "shape": np.array([2, count, 2])} for count in (3, 1)))
 
 
+def test_what_is_before_and_after_each_one_of_few() -> None:
+    """As MobileBERT has it, here of one word, too."""
+    check("""g (float[2,N,2] x) => (float[2,N,6] y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] last = {-1}, int64[1] far = {9223372036854775807},
+         int64[6] below = {0, 0, 0, 0, 1, 0}, int64[6] above = {0, 1, 0, 0, 0, 0}, float fill = {7}> {
+        second = Slice (x, one, far, one)
+        next = Pad (second, below)
+        others = Slice (x, zero, last, one)
+        previous = Pad (others, above, fill)
+        y = Concat <axis=2> (next, x, previous)
+    }""", *({"x": random(2, count, 2)} for count in (3, 1)))
+
+
 def test_a_remainder_by_the_size_that_is_sliced() -> None:
     """As torch.roll is exported."""
     check(ROLL, {"x": X}, {"x": X[:3]})

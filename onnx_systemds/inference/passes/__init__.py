@@ -36,6 +36,7 @@ from onnx_systemds.inference.passes.identity_gathers import replace_identity_gat
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.layer_normalization import join_layer_normalization
+from onnx_systemds.inference.passes.padded_slices import pad_before_slice
 from onnx_systemds.inference.passes.product_folding import fold_into_products
 from onnx_systemds.inference.passes.ramp_uses import use_ramps
 from onnx_systemds.inference.passes.ramps import follow_ramps
@@ -81,6 +82,7 @@ NODE_PASSES: tuple[NodePass, ...] = (
     differentiate,
     split_into_single_places,
     resolve_known_lists,
+    pad_before_slice,
     shift_signed,
     expand_definition,
 )

@@ -1,0 +1,61 @@
+"""A Pad that puts back one element beside a Slice without the first or last one goes before the Slice.
+
+Condition: the axis is open, and the element is put at its other end: ``x[:, 1:]`` and a place after it, ``x[:, :-1]``
+and one before it. Reason: of an axis of one element, as a sentence of one token, the Slice would leave none, which
+scripts refuse. MobileBERT looks at the words before and after each one so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_systemds.inference.dims import may_be_zero
+from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
+from onnx_systemds.model.ir import Node
+
+RULE = "padded-slices"
+NEEDS = ("Pad",)
+_FAR = 2**31 - 1
+
+
+def pad_before_slice(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The Pad of what is sliced, and the Slice; None where they are in another order for good."""
+    node = facts.node
+    if node.identity != ("", "Pad") or facts.version < 11:
+        return None
+    made = made_by(node.inputs[0], before, "Slice")
+    if made is None or len(made.inputs) < 4:
+        return None
+    reason = _obstacle(facts, made)
+    if reason:
+        facts.context.notes.left(RULE, node, reason)
+        return None
+    padded = f"{node.outputs[0]}/padded"
+    facts.context.notes.fired(RULE, node, "before the Slice before it")
+    return (
+        replace(node, inputs=(made.inputs[0], *node.inputs[1:]), outputs=(padded,)),
+        replace(made, inputs=(padded, *made.inputs[1:]), outputs=node.outputs),
+    )
+
+
+def _obstacle(facts: InferenceFacts, made: Node) -> str:
+    """Why the Pad does not put back what the Slice takes; "" if it does."""
+    pads = facts.constant("pads")
+    constants = [facts.values[name].constant if name else None for name in made.inputs[1:]]
+    dims = facts.values[made.inputs[0]].dims
+    if pads is None or dims is None or any(content is None or content.size != 1 for content in constants):
+        return "what is sliced and padded is not known to be one axis"
+    start, end, axis, *steps = (int(content.item()) for content in constants if content is not None)
+    axis %= len(dims)
+    if isinstance(dims[axis], int) or may_be_zero(dims[axis]):
+        return "its axis is not known to be open and to have elements"
+    before, after = np.zeros((2, 2 * len(dims)), int)
+    before[axis] = after[axis + len(dims)] = 1
+    wanted = after if start == 1 and end >= _FAR else before if start == 0 and end == -1 else None
+    is_plain = facts.attribute("mode") == "constant" and not facts.has(3) and steps in ([], [1])
+    if wanted is None or not is_plain or not np.array_equal(pads, wanted):
+        return "it does not put one element where the Slice leaves one out at the other end"
+    return ""
