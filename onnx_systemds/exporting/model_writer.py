@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.errors import InternalError, TranspileError
-from onnx_systemds.exporting.external_data import ExternalData
+from onnx_systemds.exporting.external_data import SMALLEST, ExternalData
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import (
     BOOL,
@@ -191,8 +191,9 @@ class _Writer:
         sizes = {tensor: self.bytes(tensor) for tensor in self.used_constants}
         external, total = self.external, sum(sizes.values())
         smallest = None if external is None else external.smallest(total > _LARGEST_WEIGHTS)
+        least = {INT: SMALLEST, TEXT: math.inf}  # shape inference reads the sizes and axes that operators take
         outside = {tensor for tensor in self.used_constants
-                   if smallest is not None and tensor.kind != TEXT and sizes[tensor] >= smallest}
+                   if smallest is not None and sizes[tensor] >= max(smallest, least.get(tensor.kind, 0))}
         inside = total - sum(sizes[tensor] for tensor in outside)
         if inside > _LARGEST_WEIGHTS:
             raise TranspileError(f"weights of {inside} bytes, and one file can hold {_LARGEST_WEIGHTS}",

@@ -110,6 +110,16 @@ def test_each_weight_begins_a_page(tmp_path: Path) -> None:
     np.testing.assert_allclose(run_file(tmp_path / "score.onnx", X=X), X @ WEIGHT + BIAS, rtol=1e-5)
 
 
+def test_sizes_and_axes_stay_in_the_model(tmp_path: Path) -> None:
+    path = script(tmp_path)
+    path.write_text(SCRIPT.replace("+ b", "+ b\nY = matrix(Y * rowSums(X), rows=5, cols=2)"))
+    result = invoke(path, "--input", "X=double[2,7]", *weights(tmp_path), "--external-data", 0)
+    assert result.exit_code == 0, result.output
+    assert set(places(onnx.load(tmp_path / "score.onnx", load_external_data=False))) == {"W", "b"}
+    expected = (X @ WEIGHT + BIAS) * X.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(run_file(tmp_path / "score.onnx", X=X), expected.reshape(5, 2), rtol=1e-4)
+
+
 @pytest.mark.usefixtures("nothing_loaded")
 def test_stored_weights_inside_a_model(tmp_path: Path) -> None:
     result = invoke(script(tmp_path), "--input", "X=double[N,7]", *weights(tmp_path, "blocks of the engine"))
