@@ -101,7 +101,7 @@ OPERATIONS: tuple[Fault, ...] = (
         "X & 1 is 0 everywhere",
         "result = X & 1",
         ((1, 0),),
-        "and_ of operators/onnx/elementwise.py: a product of 0 and 1",
+        "And in operators/onnx/comparison.py: a product of 0 and 1",
         inputs=((1, 0),),
     ),
     Fault(
@@ -133,7 +133,7 @@ OPERATIONS: tuple[Fault, ...] = (
         "the product of a small 0/1 matrix, which is dense, and a matrix with NaN or infinities spreads these",
         "result = table(seq(1, 2), X[, 2], 2, 2) %*% X[, 1]",
         ((2,), (float("nan"),)),
-        "gather_rows_text of broadcasting.py: rows of zeros below make the 0/1 matrix sparse",
+        "gather_rows_text of selection_products.py: rows of zeros below make the 0/1 matrix sparse",
         inputs=((float("nan"), 2), (2, 1)),
     ),
     Fault(
@@ -203,7 +203,7 @@ OPERATIONS: tuple[Fault, ...] = (
         'outer(c, r, "+") has one column where r is known to be full of one number, for every operator',
         'result = outer(X, matrix(0, rows=1, cols=3), "+")',
         ((1, 1, 1), (2, 2, 2)),
-        "FILLED_ROW of importing/passes/joined_operations.py, repeated_column of broadcasting.py, %*% for a product",
+        "FILLED_ROW of importing/passes/joined_operations.py, repeated_column of selection_products.py, else %*%",
         inputs=((1,), (2,)),
     ),
     Fault(

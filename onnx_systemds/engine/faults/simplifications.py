@@ -69,7 +69,7 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "a right operand c %*% matrix(1, ..) or matrix(1, ..) %*% r is taken for c or r, in cbind and rbind as well",
         "result = cbind(X, X %*% matrix(1, rows=1, cols=2))",
         ((1, 1, 1), (2, 2, 2)),
-        "repeated_row and repeated_column of broadcasting.py",
+        "repeated_row and repeated_column of selection_products.py",
         inputs=((1,), (2,)),
     ),
     Fault(
@@ -77,7 +77,7 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "-(X - v) with a vector v is taken for v - X, which is refused",
         "result = -(X - colSums(X))",
         ((3, 4), (1, 2)),
-        "minus_vector of broadcasting.py",
+        "minus_vector of selection_products.py",
         inputs=((1, 2), (3, 4)),
         raises="Invalid binary broadcasting from left",
     ),
