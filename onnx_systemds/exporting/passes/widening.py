@@ -3,7 +3,7 @@
 Hashes, moduli and words of bits are calculated with integers beyond 2^24, of which float32 holds some alone. What
 is only an output, or goes on as a float, may be rounded. What is rounded to an integer, divided with a remainder or
 made an int must be exact, and so must all that it is calculated from; so must a difference of such numbers, and what is
-compared or put in order. Inputs and weights are what float32 holds.
+compared or put in order. Inputs that are no integers, and weights, are what float32 holds.
 """
 
 from __future__ import annotations
