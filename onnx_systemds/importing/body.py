@@ -39,7 +39,7 @@ from onnx_systemds.limits import OverBudget
 from onnx_systemds.model.ir import Node
 from onnx_systemds.model.walk import reverse_order
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR
+from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView, RenderBody
 from onnx_systemds.operators.onnx.control_flow import call_function
 from onnx_systemds.operators.rendering.scope import Scope
@@ -111,7 +111,9 @@ class Body:
         """The statements after the first ones, with cuts between those that the engine would join wrongly."""
         forms = [self.scope.forms.of(name) for name in self.scope.graph.inputs]
         scalars = [form[SCALAR] for form in forms if SCALAR in form]
-        return [*first, *cut_blocks(self._statements, self.functions, scalars, first)]
+        rows = [text for form in forms for view, text in form.items()
+                if isinstance(view, View) and view.rows == 1 and not isinstance(view.cols, int)]
+        return [*first, *cut_blocks(self._statements, self.functions, scalars, first, rows)]
 
     def _render_node(self, position: int) -> _Rendered | None:
         scope, graph = self.scope, self.scope.graph

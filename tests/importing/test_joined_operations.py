@@ -103,9 +103,10 @@ def test_rows_before_the_statements_and_before_cuts_are_known() -> None:
     assert len(cut_blocks(second, before=[*first, cut(BLOCK_CUT)])) == 3
 
 
-def test_reshapes_of_inputs_are_known() -> None:
-    model = parse_model("""<ir_version: 9, opset_import: ["" : 21]>
-        agraph (float[a, n] x, float[n] y, float[n] z) => (float[a, n] o) { p = Mul(y, z) o = Mul(x, p) }""")
+@pytest.mark.parametrize("dims", ["n", "1, n"])
+def test_rows_that_are_inputs_are_known(dims: str) -> None:
+    model = parse_model(f"""<ir_version: 9, opset_import: ["" : 21]> agraph (float[a, n] x, float[{dims}] y,
+        float[{dims}] z) => (float[a, n] o) {{ p = Mul(y, z) o = Mul(x, p) }}""")
     assert joined.COLUMN_FIRST in import_model(model).text
 
 

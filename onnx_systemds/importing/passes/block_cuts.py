@@ -84,23 +84,25 @@ def cut_blocks(
     functions: Mapping[str, tree.Function] = MappingProxyType({}),
     scalars: Iterable[str] = (),
     before: Iterable[tree.Statement] = (),
+    open_rows: Iterable[str] = (),
 ) -> list[tree.Statement]:
     """The statements with cuts in long blocks, and between statements that the engine would join wrongly.
 
     functions: those that the statements call and that the engine may inline, by name. scalars: variables that are
-    numbers before the statements. before: the statements before them, which need no cuts.
+    numbers before the statements. before: the statements before them, which need no cuts. open_rows:
+    parameters that are rows of an open length.
     """
     steps = [_Step(statement, functions) for statement in statements]
     uses = Counter(name for step in steps for name in step.names)
     numbers = frozenset(step.statement.target.name for step in steps if _is_scalar(step.statement)).union(scalars)
     found: list[tree.Statement] = []
-    count, open_rows = 0, set[str]()
-    block = _Block(uses, numbers, open_rows)
+    count, rows = 0, set(open_rows)
+    block = _Block(uses, numbers, rows)
     for statement in before:
         if isinstance(statement, (tree.Assign, tree.MultiAssign)):
             block.add(_Step(statement, functions))
         else:
-            block = _Block(uses, numbers, open_rows)
+            block = _Block(uses, numbers, rows)
     for step in steps:
         statement = step.statement
         reason = block.refuses(step)
@@ -108,7 +110,7 @@ def cut_blocks(
             reason = reason or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
         if reason is not None:
             found.append(cut(reason))
-            count, block = 0, _Block(uses, numbers, open_rows)
+            count, block = 0, _Block(uses, numbers, rows)
         found.append(statement)
         count += not statement.shares_line
         block.add(step)
