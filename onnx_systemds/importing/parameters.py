@@ -43,8 +43,12 @@ def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> lis
     statements: list[str] = []
     for name, identifier in parameters:
         form = scope.boundary(name)
-        if scope.value(name).is_text and scope.is_main:
-            statements += _text_input(scope, name, identifier, form) if name in scope.forms.used_inputs else []
+        is_text = scope.value(name).is_text and scope.is_main
+        is_captured = name not in scope.graph.inputs  # then something asks for it
+        if (is_text or form is SCALAR) and not is_captured and name not in scope.forms.used_inputs:
+            continue
+        if is_text:
+            statements += _text_input(scope, name, identifier, form)
             continue
         statements += scope.forms.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
     return statements
