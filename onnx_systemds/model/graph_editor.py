@@ -86,6 +86,17 @@ class GraphEditor:
         return replace(self._graph, nodes=left, initializers=self.initializers)
 
 
+def readers_of(graph: Graph) -> dict[str, list[int]]:
+    """The positions of the nodes that read each value, of those that are no outputs."""
+    found: dict[str, list[int]] = {}
+    for position, node in enumerate(graph.nodes):
+        for name in names_read(node):
+            found.setdefault(name, []).append(position)
+    for output in graph.outputs:
+        found.pop(output.name, None)
+    return found
+
+
 def narrowed(weights: Array, dtype: np.dtype[Any]) -> Array | None:
     """Weights in a narrower type; None where one loses more than the largest of its row in the first axis may."""
     with np.errstate(all="ignore"):

@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onnx_systemds.inference.notes import Notes
-from onnx_systemds.model.graph_editor import narrowed
+from onnx_systemds.model.graph_editor import narrowed, readers_of
 from onnx_systemds.model.ir import Array, Graph, Node
-from onnx_systemds.model.walk import names_read
 
 RULE = "horizontal-fusion"
 NEEDS = ("MatMul",)
@@ -111,7 +110,7 @@ class _Reading:
 
 def fuse_products(graph: Graph, notes: Notes) -> Graph:
     """Fuse the products that make heads of one input."""
-    reading = _Reading(graph, _readers(graph))
+    reading = _Reading(graph, readers_of(graph))
     alike: dict[str, list[int]] = {}
     for position, node in enumerate(graph.nodes):
         if node.identity == ("", "MatMul"):
@@ -136,16 +135,6 @@ def fuse_products(graph: Graph, notes: Notes) -> Graph:
         return graph
     nodes = tuple(made for position, node in enumerate(graph.nodes) for made in put.get(position, (node,)))
     return replace(graph, nodes=nodes, initializers={**graph.initializers, **initializers})
-
-
-def _readers(graph: Graph) -> dict[str, list[int]]:
-    readers: dict[str, list[int]] = {}
-    for position, node in enumerate(graph.nodes):
-        for name in names_read(node):
-            readers.setdefault(name, []).append(position)
-    for output in graph.outputs:
-        readers.pop(output.name, None)
-    return readers
 
 
 def _refusal(products: Sequence[_Product], of: int) -> str | None:

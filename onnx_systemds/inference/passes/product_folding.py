@@ -17,9 +17,8 @@ import numpy as np
 
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.inference.passes.convolution_folding import normalization_row
-from onnx_systemds.model.graph_editor import GraphEditor, narrowed
+from onnx_systemds.model.graph_editor import GraphEditor, narrowed, readers_of
 from onnx_systemds.model.ir import Array, Graph, Node
-from onnx_systemds.model.walk import names_read
 
 RULE = "product-folding"
 NEEDS = ("LayerNormalization", "RMSNormalization", "BatchNormalization")
@@ -34,12 +33,7 @@ _TOO_NARROW = "a product that reads it has too narrow a type for such weights"
 def fold_into_products(graph: Graph, notes: Notes) -> Graph:
     """Fold the scales and biases of normalizations into the products that read them."""
     editor = GraphEditor(graph)
-    readers: dict[str, list[int]] = {}
-    for position, node in enumerate(graph.nodes):
-        for name in names_read(node):
-            readers.setdefault(name, []).append(position)
-    for output in graph.outputs:
-        readers.pop(output.name, None)
+    readers = readers_of(graph)
     for position, node in enumerate(graph.nodes):
         row = _row(editor, node) if node.op_type in NEEDS and not node.domain else None
         if row is None:
