@@ -119,10 +119,10 @@ def fuse_products(graph: Graph, notes: Notes) -> Graph:
     initializers: dict[str, Array] = {}
     for positions in alike.values():
         products = [found for position in positions if (found := reading.product(position)) is not None]
-        refusal = _refusal(products, len(positions))
-        if not products or (refusal is None and len(products) == 1):
+        if not products or len(positions) < 2:
             continue
         first = graph.nodes[products[0].positions[0]]
+        refusal = _refusal(products)
         if refusal is not None:
             notes.left(RULE, first, refusal)
             continue
@@ -137,9 +137,9 @@ def fuse_products(graph: Graph, notes: Notes) -> Graph:
     return replace(graph, nodes=nodes, initializers={**graph.initializers, **initializers})
 
 
-def _refusal(products: Sequence[_Product], of: int) -> str | None:
-    """Why those of so many products that heads are taken from are not fused."""
-    if len(products) < min(of, 2):
+def _refusal(products: Sequence[_Product]) -> str | None:
+    """Why the products of an input that heads are taken from are not fused."""
+    if len(products) < 2:
         return _OTHERS
     if len({(product.weights.dtype, len(product.weights)) for product in products}) > 1:
         return _UNLIKE
