@@ -103,9 +103,10 @@ def is_looped_product(function: tree.Function) -> bool:
         return False
     (left, right, (height, cols)) = (shape for shape in shapes if shape is not None)
     inner = left[0] * left[1] // height
-    count = right[0] * right[1] // (inner * cols or 1)
-    text = looped_product(function.name, count, (height // (count or 1), inner, cols)) if count and inner else ""
-    return bool(text) and function == function_of(text)
+    count = right[0] * right[1] // (inner * cols) if inner else 0
+    if not count:
+        return False
+    return function == function_of(looped_product(function.name, count, (height // count, inner, cols)))
 
 
 def _shape(statement: tree.Statement) -> tuple[int, int] | None:

@@ -56,8 +56,8 @@ def with_sunk_divisions(
         def change(node: tree.Node) -> tree.Node:
             if not isinstance(node, (tree.Binary, tree.Call)):
                 return node
-            found = quotients.get(_first_factor(node, functions))
-            if found is None:
+            found = quotients.get(_first_operand(node))
+            if found is None or not _is_product(node, functions):
                 return node
             place, quotient = found
             size = size_of(node)  # noqa: B023 - called in this turn
@@ -94,16 +94,20 @@ def _divided(value: tree.Expression) -> tree.Name | None:
     return value.left if any(operand_of(value.right, sums) == value.left for sums in _ROW_SUMS) else None
 
 
-def _first_factor(node: tree.Binary | tree.Call, functions: Mapping[str, tree.Function]) -> str:
-    """The variable that is the left factor of a product, or of a batched product; "" for other expressions."""
-    factor: tree.Expression
-    if is_operation(node, "%*%"):
-        factor = node.left
-    elif isinstance(node, tree.Call) and (node.function == _BATCHED or _is_batched(functions.get(node.function))):
-        factor = node.arguments[0].value
+def _first_operand(node: tree.Binary | tree.Call) -> str:
+    """The variable that is the first operand; "" for another expression."""
+    if isinstance(node, tree.Binary):
+        operand = node.left
     else:
-        return ""
-    return factor.name if isinstance(factor, tree.Name) else ""
+        operand = node.arguments[0].value if node.arguments else node
+    return operand.name if isinstance(operand, tree.Name) else ""
+
+
+def _is_product(node: tree.Binary | tree.Call, functions: Mapping[str, tree.Function]) -> bool:
+    """Whether an expression is a product, or a batched product."""
+    if isinstance(node, tree.Binary):
+        return is_operation(node, "%*%")
+    return node.function == _BATCHED or _is_batched(functions.get(node.function))
 
 
 def _is_batched(function: tree.Function | None) -> bool:
