@@ -141,10 +141,10 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     carried: list[Assumption] = []  # of nodes that others replace: the next one has them
     while waiting:
         node = waiting.popleft()
-        facts = InferenceFacts(node, values, graph.name, context, infer_body)
-        facts.run_sizes, facts.makers = run_sizes, makers
+        facts = InferenceFacts(node, values, graph.name, context, infer_body, makers)
+        facts.run_sizes = run_sizes
         try:
-            found = _outputs(facts, nodes, waiting, graph)
+            found = _outputs(facts, waiting, graph)
             if found is None:
                 carried += facts.assumptions
                 continue
@@ -160,7 +160,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
             error.place = error.place or facts.place
             raise
         except TranspileError as error:
-            context.errors.add(_placed(error, facts, run_sizes, nodes))
+            context.errors.add(_placed(error, facts, run_sizes))
             outputs = (FAILED,) * len(node.outputs)
         except Exception as error:
             context.errors.add(refusal_of(error, facts))
@@ -171,7 +171,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         for name, typed in facts.bodies.items():
             bodies[len(nodes), name] = typed
         nodes.append(node if node.index == len(nodes) else replace(node, index=len(nodes)))
-        makers.update((name, nodes[-1]) for name in node.outputs)
+        makers.update((name, nodes[-1]) for name in node.outputs if name)
     return TypedGraph(
         name=graph.name,
         doc_string=graph.doc_string,
@@ -188,9 +188,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     )
 
 
-def _outputs(
-    facts: InferenceFacts, before: Sequence[Node], waiting: deque[Node], graph: Graph
-) -> tuple[Value, ...] | None:
+def _outputs(facts: InferenceFacts, waiting: deque[Node], graph: Graph) -> tuple[Value, ...] | None:
     """The outputs of a node; None if other nodes replace it, which are then put into the queue."""
     node, values, context = facts.node, facts.values, facts.context
     context.count_node()
@@ -199,7 +197,7 @@ def _outputs(
     if context.function_of(node) is None:
         check_inputs(facts)
         _check_parts(node)
-    replacement = rewritten(facts, before)
+    replacement = rewritten(facts)
     if replacement is not None:
         waiting.extendleft(reversed(replacement))
         return None
@@ -215,13 +213,11 @@ def _outputs(
     return None
 
 
-def _placed(
-    error: TranspileError, facts: InferenceFacts, run_sizes: RunSizes, before: Sequence[Node]
-) -> TranspileError:
+def _placed(error: TranspileError, facts: InferenceFacts, run_sizes: RunSizes) -> TranspileError:
     """An error with the place of its node, and with the values whose contents would help."""
     error.place = error.place or facts.place
     if isinstance(error, ConstantNeeded):
-        error.sources = _integer_sources(error.value_name, before, facts.values)
+        error.sources = _integer_sources(error.value_name, facts)
     elif isinstance(error, (ShapeUnknown, UnsupportedCase)):
         error.sources = run_sizes.sources
     return error
@@ -235,20 +231,19 @@ def _check_parts(node: Node) -> None:
         raise UnsupportedCase(f"{' and '.join(unknown)}: not known of this operator of onnxruntime")
 
 
-def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Value]) -> tuple[str, ...]:
+def _integer_sources(name: str, facts: InferenceFacts) -> tuple[str, ...]:
     """The integer graph inputs from which ``name`` is computed."""
     if not name:
         return ()
-    producer = {output: node for node in nodes for output in node.outputs}
     found: dict[str, None] = {}
     seen = {name}
     stack = [name]
     while stack:
         current = stack.pop()
-        if current in producer:
-            stack += [given for given in producer[current].inputs if given and given not in seen]
-            seen.update(producer[current].inputs)
-        elif values[current].dtype in INTEGER_DTYPES and values[current].constant is None:
+        if current in facts.makers:
+            stack += [given for given in facts.makers[current].inputs if given and given not in seen]
+            seen.update(facts.makers[current].inputs)
+        elif facts.values[current].dtype in INTEGER_DTYPES and facts.values[current].constant is None:
             found.setdefault(current)
     return tuple(found)
 

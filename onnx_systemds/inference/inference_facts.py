@@ -11,21 +11,28 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 
-_NEAR = 64  # nodes before a node among which the one that makes its input is looked for
 InferBody: TypeAlias = Callable[[Graph, Sequence[Value], Mapping[str, Value], Context], TypedGraph]
+Rewriting: TypeAlias = tuple[tuple[Node, ...], str] | str | None
+"""What a pass makes of a node: the nodes that stand for it, and what was done; why it stays; None for other nodes."""
+Finding: TypeAlias = tuple[tuple[Value, ...], str] | str | None
+"""The same of a pass that finds out what the outputs of a node hold."""
 
 
 class InferenceFacts(NodeFacts):
-    """Facts for shape rules of operators with sub-graphs: these type their bodies through `body`."""
+    """Facts for passes, and for shape rules of operators with sub-graphs: these type their bodies through `body`.
+
+    makers: the nodes before, by what they give.
+    """
 
     def __init__(
-        self, node: Node, values: Mapping[str, Value], graph_name: str, context: Context, infer_body: InferBody
+        self, node: Node, values: Mapping[str, Value], graph_name: str, context: Context, infer_body: InferBody,
+        makers: Mapping[str, Node],
     ) -> None:
         super().__init__(node, values, graph_name)
         self._infer_body = infer_body
         self.context = context
         self.bodies: dict[str, TypedGraph] = {}
-        self.makers: Mapping[str, Node] = {}  # of what the nodes before give, however far away they are
+        self.makers = makers
 
     def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
         """Type the sub-graph in attribute ``name`` for the given inputs."""
@@ -37,13 +44,12 @@ class InferenceFacts(NodeFacts):
         """Type the body of a function, which sees nothing of the graphs around it."""
         return self._infer_body(graph, inputs, {}, self.context)
 
+    def made_by(self, name: str, *op_types: str) -> Node | None:
+        """The node before that gives a value, if it is one of these operators of ONNX."""
+        return made_by(self.makers, name, *op_types)
 
-def producer_of(name: str, before: Sequence[Node]) -> Node | None:
-    """The node that gives a value, among the last ones before."""
-    return next((made for made in reversed(before[-_NEAR:]) if name in made.outputs), None)
 
-
-def made_by(name: str, before: Sequence[Node], *op_types: str) -> Node | None:
-    """As `producer_of`, if it is one of these operators of ONNX."""
-    made = producer_of(name, before)
+def made_by(makers: Mapping[str, Node], name: str, *op_types: str) -> Node | None:
+    """The node that gives a value, if it is one of these operators of ONNX."""
+    made = makers.get(name)
     return made if made is not None and not made.domain and made.op_type in op_types else None

@@ -26,19 +26,31 @@ class Note:
     fired: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PassNotes:
+    """The notes of one pass, put among those of the others. rule: the name of the pass."""
+
+    notes: dict[Note, None]
+    rule: str
+
+    def fired(self, node: Node, words: str) -> None:
+        """Note what the pass did."""
+        self.notes[Note(self.rule, node.op_type, node.label, words, fired=True)] = None
+
+    def left(self, node: Node, reason: str) -> None:
+        """Note why the pass did not fire."""
+        self.notes[Note(self.rule, node.op_type, node.label, reason, fired=False)] = None
+
+
 class Notes:
     """The notes of all passes of a conversion, without duplicates: a sub-graph may be inferred several times."""
 
     def __init__(self) -> None:
         self._notes: dict[Note, None] = {}
 
-    def fired(self, rule: str, node: Node, words: str) -> None:
-        """Note what a pass did."""
-        self._notes[Note(rule, node.op_type, node.label, words, fired=True)] = None
-
-    def left(self, rule: str, node: Node, reason: str) -> None:
-        """Note why a pass did not fire."""
-        self._notes[Note(rule, node.op_type, node.label, reason, fired=False)] = None
+    def of(self, rule: str) -> PassNotes:
+        """Those of a pass."""
+        return PassNotes(self._notes, rule)
 
     def all(self) -> tuple[Note, ...]:
         """The notes in their order."""

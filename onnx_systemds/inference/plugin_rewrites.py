@@ -22,19 +22,19 @@ def rewritten_by_plugins(graph: Graph, notes: Notes, omitted: Collection[str]) -
 
 
 def _rewritten(graph: Graph, rewrite: Rewrite, notes: Notes) -> Graph:
-    editor = GraphEditor(graph)
+    editor, noted = GraphEditor(graph), notes.of(rewrite.name)
     for position, node in enumerate(graph.nodes):
         if node.identity not in rewrite.operators or editor.nodes[position] is None:
             continue
         try:
             found = rewrite.join(editor, node)
             if isinstance(found, str):
-                notes.left(rewrite.name, node, found)
+                noted.left(node, found)
             elif found is not None:
                 joined, values = found
                 removed = [_position(editor, value) for value in values]
                 editor.put(position, joined, removed)
-                notes.fired(rewrite.name, node, f"with {len(removed)} nodes before it")
+                noted.fired(node, f"with {len(removed)} nodes before it")
         except Exception as error:
             place = f"rewrite {quoted(rewrite.name)}, node {quoted(node.name or f'#{position}')}"
             if isinstance(error, TranspileError):

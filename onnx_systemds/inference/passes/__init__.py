@@ -1,8 +1,9 @@
 """All passes over a graph, by stage and in their order.
 
-Each is a function in a file of its own, which says what it rewrites to what, under which condition, and why. What a
-pass did, and why it did not where one would expect it to, it writes into `Context.notes`. It has nothing to do at
-other operators than those of its ``NEEDS``, if it has such, nor in a graph that has none of them.
+Each is a function in a file of its own, which says what it rewrites to what, under which condition, and why. A pass is
+called as its file is. It says what it did, and why it did not where one would expect it to; `Context.notes` keeps that.
+It has nothing to do at other operators than those of its ``NEEDS``, if it has such, nor in a graph that has none of
+them.
 
 Dead nodes, identities, inference-mode Dropout and reshapes need no pass: the reverse walk writes only what is demanded
 (see `operators.rendering.scope`).
@@ -11,13 +12,13 @@ Dead nodes, identities, inference-mode Dropout and reshapes need no pass: the re
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from onnx_systemds.errors import quoted_list
-from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.inference_facts import Finding, InferenceFacts, Rewriting
+from onnx_systemds.inference.notes import Notes, PassNotes
 from onnx_systemds.inference.passes.cast_elimination import eliminate_casts
 from onnx_systemds.inference.passes.constant_folding import fold_constants
 from onnx_systemds.inference.passes.constants_to_initializers import constants_to_initializers
@@ -54,10 +55,11 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import all_nodes
 
-GraphPass = Callable[[Graph, Notes], Graph]
-NodePass = Callable[[InferenceFacts, Sequence[Node]], "tuple[Node, ...] | None"]
-ContentPass = Callable[[InferenceFacts, tuple[Value, ...]], "tuple[Value, ...] | None"]
-RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], "tuple[Node, ...] | None"]
+Found = TypeVar("Found")
+GraphPass = Callable[[Graph, PassNotes], Graph]
+NodePass = Callable[[InferenceFacts], Rewriting]
+ContentPass = Callable[[InferenceFacts, tuple[Value, ...]], Finding]
+RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], Rewriting]
 
 GRAPH_PASSES: tuple[GraphPass, ...] = (
     constants_to_initializers,
@@ -108,8 +110,7 @@ REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
 
 def name_of(apply: Callable[..., Any]) -> str:
     """The name of a pass, as notes say it and ``--no-pass`` takes it."""
-    name: str = sys.modules[apply.__module__].__dict__["RULE"]
-    return name
+    return apply.__module__.rpartition(".")[2].replace("_", "-")
 
 
 def _is_needed(apply: Callable[..., Any], op_types: Collection[str]) -> bool:
@@ -146,11 +147,11 @@ def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph
     graph = rewritten_by_plugins(graph, notes, omitted)
     for apply in GRAPH_PASSES:
         if name_of(apply) not in omitted and _is_needed(apply, {node.op_type for node in graph.nodes}):
-            graph = apply(graph, notes)
+            graph = apply(graph, notes.of(name_of(apply)))
     return graph
 
 
-def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def rewritten(facts: InferenceFacts) -> tuple[Node, ...] | None:
     """The nodes that stand for a node and for those before it on which it depends, None where it stays.
 
     Raises TranspileError for a node that certainly cannot be converted.
@@ -159,12 +160,20 @@ def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...]
         passes = CALL_PASSES
     else:
         passes = _passes_at(facts.node.op_type, facts.context.simplify)
-    for apply in passes:
-        if facts.context.omitted and name_of(apply) in facts.context.omitted:
-            continue
-        nodes = apply(facts, before)
-        if nodes is not None:
-            return nodes
+    omitted = facts.context.omitted
+    return _first(facts, ((apply, apply(facts)) for apply in passes if not omitted or name_of(apply) not in omitted))
+
+
+def _first(
+    facts: InferenceFacts, found: Iterable[tuple[Callable[..., Any], tuple[Found, str] | str | None]]
+) -> Found | None:
+    """What the first pass that does something makes of a node; notes what it did, and why those before it did not."""
+    for apply, made in found:
+        if isinstance(made, str):
+            facts.context.notes.of(name_of(apply)).left(facts.node, made)
+        elif made is not None:
+            facts.context.notes.of(name_of(apply)).fired(facts.node, made[1])
+            return made[0]
     return None
 
 
@@ -178,11 +187,11 @@ def with_contents(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Va
     """The outputs of a node with what is known of their contents."""
     if not outputs:
         return outputs
-    return next((found for apply in CONTENT_PASSES if (found := apply(facts, outputs)) is not None), outputs)
+    return _first(facts, ((apply, apply(facts, outputs)) for apply in CONTENT_PASSES)) or outputs
 
 
 def rest_rewritten(
     facts: InferenceFacts, outputs: Sequence[Value], rest: Sequence[Node], graph: Graph
 ) -> tuple[Node, ...] | None:
     """The nodes that stand for a node with these outputs and for the rest of its graph, None where they stay."""
-    return next((nodes for apply in REST_PASSES if (nodes := apply(facts, outputs, rest, graph)) is not None), None)
+    return _first(facts, ((apply, apply(facts, outputs, rest, graph)) for apply in REST_PASSES))

@@ -14,16 +14,15 @@ from functools import lru_cache
 from onnx import TensorProto
 
 from onnx_systemds.inference.facts import find_schema
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.ir import Graph, Node, TensorType
 from onnx_systemds.model.protos import dtype_of, element_name
 from onnx_systemds.model.walk import names_captured_by
 
-RULE = "cast-elimination"
 NEEDS = ("Cast",)
 
 
-def eliminate_casts(graph: Graph, notes: Notes) -> Graph:
+def eliminate_casts(graph: Graph, notes: PassNotes) -> Graph:
     """The graph without Casts that change nothing."""
     types = {given.name: given.type.dtype for given in graph.inputs if isinstance(given.type, TensorType)}
     types |= {name: dtype_of(array) for name, array in graph.initializers.items()}
@@ -40,10 +39,10 @@ def eliminate_casts(graph: Graph, notes: Notes) -> Graph:
         is_needless = node.identity == ("", "Cast") and dtype is not None and types.get(node.inputs[0]) == dtype
         if is_needless and node.outputs[0] not in kept:
             same[node.outputs[0]] = node.inputs[0]
-            notes.fired(RULE, node, "its input is of that type")
+            notes.fired(node, "its input is of that type")
             continue
         if is_needless:
-            notes.left(RULE, node, "its result is one of the graph's, or a sub-graph reads it")
+            notes.left(node, "its result is one of the graph's, or a sub-graph reads it")
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes)) if same else graph
 

@@ -11,35 +11,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.inference.folding import MOST_ELEMENTS, is_small
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import Finding, InferenceFacts
 from onnx_systemds.inference.registry import find, folds
 from onnx_systemds.inference.values import Value, constant_value
 from onnx_systemds.model.protos import numpy_dtype
 
-RULE = "constant-folding"
 
-
-def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
-    """The outputs with their contents, None where the node cannot or should not be computed now."""
-    node, notes = facts.node, facts.context.notes
-    given = [facts.values[name] for name in node.inputs if name]
+def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> Finding:
+    """The outputs with their contents, where the node can and should be computed now."""
+    given = [facts.values[name] for name in facts.node.inputs if name]
     if not given or any(value.constant is None for value in given):
         return _times_zero(facts, given, outputs)
-    rule = find(folds, node.identity, facts.version)
+    rule = find(folds, facts.node.identity, facts.version)
     if rule is None:
-        notes.left(RULE, node, "its inputs are known, but there is no rule that folds the operator")
-        return None
+        return "its inputs are known, but there is no rule that folds the operator"
     contents = rule(facts, outputs)
     if contents is None:
         is_large = any(output.dims is not None and not is_small(output) for output in outputs)
-        notes.left(RULE, node, f"its result has more than {MOST_ELEMENTS} elements" if is_large
-                   else "its rule leaves these inputs to the engine")
-        return None
-    notes.fired(RULE, node, "its inputs are known")
-    return tuple(output if array is None else constant_value(array) for array, output in zip(contents, outputs))
+        return (f"its result has more than {MOST_ELEMENTS} elements" if is_large
+                else "its rule leaves these inputs to the engine")
+    known = tuple(output if array is None else constant_value(array) for array, output in zip(contents, outputs))
+    return known, "its inputs are known"
 
 
-def _times_zero(facts: InferenceFacts, given: Sequence[Value], outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
+def _times_zero(facts: InferenceFacts, given: Sequence[Value], outputs: tuple[Value, ...]) -> Finding:
     """Zeros of a few known dims for a product of integers, one of which is 0; exporters keep an input alive so."""
     if facts.node.identity != ("", "Mul"):
         return None
@@ -49,8 +44,7 @@ def _times_zero(facts: InferenceFacts, given: Sequence[Value], outputs: tuple[Va
         return None
     if not output.dtype.startswith(("int", "uint")) or not any(map(_is_zero, given)):
         return None
-    facts.context.notes.fired(RULE, facts.node, "a factor is 0")
-    return (constant_value(np.zeros(dims, numpy_dtype(output.dtype))),)
+    return (constant_value(np.zeros(dims, numpy_dtype(output.dtype))),), "a factor is 0"
 
 
 def _is_zero(value: Value) -> bool:

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.ir import Array, Graph, Node
 
-RULE = "constants-to-initializers"
 NEEDS = ("Constant",)
 
 
-def constants_to_initializers(graph: Graph, notes: Notes) -> Graph:
+def constants_to_initializers(graph: Graph, notes: PassNotes) -> Graph:
     """Constant nodes that hold a dense tensor become initializers."""
     found: dict[str, Array] = {}
     others: list[Node] = []

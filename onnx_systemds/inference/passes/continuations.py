@@ -13,14 +13,13 @@ from onnx_systemds.dml.literals import message_literal
 from onnx_systemds.errors import ConstantNeeded, InvalidModel, Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import names_read
 from onnx_systemds.model.wiring import place_of
 
-RULE = "continuations"
 CONTINUED = "/continued"
 """The attribute of an If that holds the rest of its graph; no attribute of a model has such a name."""
 
@@ -29,7 +28,7 @@ BRANCHES = ("then_branch", "else_branch")
 
 def continue_in_branches(
     facts: InferenceFacts, outputs: Sequence[Value], rest: Sequence[Node], graph: Graph
-) -> tuple[Node, ...] | None:
+) -> Rewriting:
     """The nodes that stand for an If and the nodes after it, None where it stays as it is.
 
     facts: with the typed branches. rest: what is not yet typed.
@@ -52,8 +51,7 @@ def continue_in_branches(
         branches[name] = Graph(branch.name, branch.doc_string, (), results, {}, nodes, graph.value_info)
     names = tuple(output.name for output in results)
     whole = replace(node, outputs=names, attributes={**node.attributes, **branches, CONTINUED: 1})
-    context.notes.fired(RULE, node, f"its branches differ in rank: {len(dependent)} nodes after it are also in both")
-    return (*others, whole)
+    return (*others, whole), f"its branches differ in rank: {len(dependent)} nodes after it are also in both"
 
 
 def _ranks_differ(node: Node, outputs: Sequence[Value], bodies: Mapping[str, TypedGraph], graph: Graph) -> bool:

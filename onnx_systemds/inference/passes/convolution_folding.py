@@ -12,16 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.inference.facts import default_attribute
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Array, Graph, Node
 
-RULE = "convolution-folding"
 NEEDS = ("Conv", "Gemm")
 _AFFINE = frozenset(("", name) for name in ("BatchNormalization", "Mul", "Div", "Add", "Sub"))
 
 
-def fold_into_convolutions(graph: Graph, notes: Notes) -> Graph:
+def fold_into_convolutions(graph: Graph, notes: PassNotes) -> Graph:
     """Fold nodes that scale and shift into the Conv before or after them."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
@@ -53,7 +52,7 @@ def _is_layer(node: Node) -> bool:
     return not node.attributes.get("transA") and all(node.attributes.get(name, 1) == 1 for name in ("alpha", "beta"))
 
 
-def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> None:
+def _fold_into_previous(editor: GraphEditor, position: int, notes: PassNotes) -> None:
     """Fold a node into the Conv before it."""
     node = editor.nodes[position]
     if node is None:
@@ -75,12 +74,12 @@ def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> Non
         if folded is None:
             continue
         editor.put(position, folded, [made.position])
-        notes.fired(RULE, node, f"into the {folded.op_type} before it")
+        notes.fired(node, f"into the {folded.op_type} before it")
         return
     _note_left(editor, node, notes)
 
 
-def _note_left(editor: GraphEditor, node: Node, notes: Notes) -> None:
+def _note_left(editor: GraphEditor, node: Node, notes: PassNotes) -> None:
     """Say why a node that scales or shifts by constants did not go into the Conv before it."""
     for data, other in _operands(node):
         conv = editor.producer(node.inputs[data])
@@ -96,10 +95,10 @@ def _note_left(editor: GraphEditor, node: Node, notes: Notes) -> None:
             reason = "it trains, or its statistics are not constant"
         else:
             reason = "it does not change each channel of the Conv before it by one number that its weights can take"
-        notes.left(RULE, node, reason)
+        notes.left(node, reason)
 
 
-def _fold_into_next(editor: GraphEditor, position: int, notes: Notes) -> bool:
+def _fold_into_next(editor: GraphEditor, position: int, notes: PassNotes) -> bool:
     """Fold the scaling or shift by one number before a Conv into it; whether there was one."""
     conv = editor.nodes[position]
     weights = _weights(editor, conv) if conv is not None and conv.op_type == "Conv" else None
@@ -116,17 +115,17 @@ def _fold_into_next(editor: GraphEditor, position: int, notes: Notes) -> bool:
             continue
         factor, shift = affine
         if shift.any() and _pads(conv):
-            notes.left(RULE, node, "the Conv after it pads, with zeros that are not shifted")
+            notes.left(node, "the Conv after it pads, with zeros that are not shifted")
             continue
         filters = filters.astype(np.float64)
         bias = bias + filters.sum(tuple(range(1, filters.ndim))) * shift
         inputs = (node.inputs[data], *conv.inputs[1:])
         folded = editor.with_weights(conv, filters * factor, bias, inputs=inputs)
         if folded is None:
-            notes.left(RULE, node, "the Conv after it has a type that is too narrow for such weights")
+            notes.left(node, "the Conv after it has a type that is too narrow for such weights")
             continue
         editor.put(position, folded, [made.position])
-        notes.fired(RULE, node, "into the Conv after it")
+        notes.fired(node, "into the Conv after it")
         return True
     return False
 

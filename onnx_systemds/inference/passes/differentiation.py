@@ -15,20 +15,19 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.backward import OPSET, Backward, flat
 from onnx_systemds.inference.definitions import inline, onnx_definition
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.registry import find, gradients
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model.ir import TRAINING, Function, Graph, Node
 from onnx_systemds.model.walk import names_read
 
-RULE = "differentiation"
 NEEDS = ("Gradient",)
 GRADIENT = (TRAINING, "Gradient")
 
 
-def differentiate(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
-    """The nodes that stand for a Gradient node after the nodes ``before``, None for other nodes.
+def differentiate(facts: InferenceFacts) -> Rewriting:
+    """The nodes that stand for a Gradient node, None for other nodes.
 
     Raises InvalidModel for a node that names no values, UnsupportedCase for operators without a rule.
     """
@@ -38,7 +37,7 @@ def differentiate(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, 
     prefix = f"Gradient{facts.context.next_expansion()}"
     wanted, fixed = tuple(facts.attribute("xs") or ()), tuple(facts.attribute("zs") or ())
     names = (*wanted, *fixed)
-    y = facts.attribute("y")
+    y, before = facts.attribute("y"), tuple(dict.fromkeys(facts.makers.values()))
     for name in (y, *names):
         if name not in facts.values:
             raise InvalidModel(f"{quoted(str(name))} is no value known before the Gradient node")
@@ -51,10 +50,9 @@ def differentiate(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, 
     path = _between(before, names, y)
     definitions = _definitions(_between(path, wanted, y), facts)
     if definitions or names != node.inputs:
-        facts.context.notes.fired(RULE, node, "a copy of the nodes before it, with definitions")
-        return _copied(facts, path, definitions, dict(zip(names, node.inputs)), prefix)
-    facts.context.notes.fired(RULE, node, "the chain rule")
-    return _differentiated(facts, _between(path, wanted, y), wanted, y, prefix)
+        copy = _copied(facts, path, definitions, dict(zip(names, node.inputs)), prefix)
+        return copy, "a copy of the nodes before it, with definitions"
+    return _differentiated(facts, _between(path, wanted, y), wanted, y, prefix), "the chain rule"
 
 
 def _between(nodes: Sequence[Node], sources: Sequence[str], y: str) -> list[Node]:

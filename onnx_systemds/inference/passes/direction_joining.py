@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
-RULE = "direction-joining"
 NEEDS = ("Transpose",)
 JOINED = "directions_joined"
 """The attribute, unknown to ONNX, of a layer whose Y is [steps, batch, directions, hidden]."""
 
 
-def join_directions(graph: Graph, notes: Notes) -> Graph:
+def join_directions(graph: Graph, notes: PassNotes) -> Graph:
     """A Transpose of all hidden states that puts the directions after the sequences is left to the layer itself."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
@@ -27,13 +26,13 @@ def join_directions(graph: Graph, notes: Notes) -> Graph:
             continue
         made = editor.made_for(node.inputs[0])
         if made is None:
-            notes.left(RULE, node, "other nodes also read the layer's hidden states")
+            notes.left(node, "other nodes also read the layer's hidden states")
         elif layer.attributes.get("layout"):
-            notes.left(RULE, node, "the layer has the batch first (layout 1)")
+            notes.left(node, "the layer has the batch first (layout 1)")
         else:
             outputs, attributes = (*node.outputs, *layer.outputs[1:]), {**layer.attributes, JOINED: 1}
             editor.put(made.position, replace(layer, outputs=outputs, attributes=attributes), [position])
-            notes.fired(RULE, node, "into the layer before it")
+            notes.fired(node, "into the layer before it")
     return editor.graph()
 
 

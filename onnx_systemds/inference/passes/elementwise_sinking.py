@@ -15,11 +15,10 @@ from onnx import TensorProto
 
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.passes.requantization import QUANTIZING, known_scale
 from onnx_systemds.model.ir import Node
 
-RULE = "elementwise-sinking"
 _MOVEMENTS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
 _LARGE_TABLE = 1024
 """If the number of indices of a Gather is unknown, it is assumed to be smaller than an axis of this size."""
@@ -28,18 +27,16 @@ NEEDS = (*_MOVEMENTS, *_MEANS, "Gather", "MaxPool")
 _RISING = ("Relu", "Clip", *QUANTIZING)  # the latter by a positive scale
 
 
-def sink_elementwise(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def sink_elementwise(facts: InferenceFacts) -> Rewriting:
     """A node and, after it, the function that its elements went through before; None where they stay."""
     node = facts.node
     if node.domain or node.op_type not in NEEDS or not node.inputs[0]:
         return None
-    made = producer_of(node.inputs[0], before)
+    made = facts.makers.get(node.inputs[0])
     if made is None or made.domain or made.op_type not in (_RISING if node.op_type == "MaxPool" else _RISING[-1:]):
         return None
-    reason = _obstacle(facts, made)
-    if reason:
-        facts.context.notes.left(RULE, node, reason)
-        return None
+    if reason := _obstacle(facts, made):
+        return reason
     prefix = f"{node.outputs[0]}/factor"
     source, numbers = made.inputs[0], ()  # type: str, tuple[Node, ...]
     if node.op_type in _MEANS:  # what a mean gives is no longer of the quantised type
@@ -47,12 +44,11 @@ def sink_elementwise(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Nod
         to = {"to": int(TensorProto.FLOAT)}
         numbers = (replace(node, op_type="Cast", inputs=made.inputs[:1], outputs=(source,), attributes=to),)
     moved = f"{prefix}/moved"
-    facts.context.notes.fired(RULE, node, f"before the {made.op_type} before it")
     return (
         *numbers,
         replace(node, inputs=(source, *node.inputs[1:]), outputs=(moved,)),
         replace(made, inputs=(moved, *made.inputs[1:]), outputs=node.outputs[:1], attributes=_attributes(facts, made)),
-    )
+    ), f"before the {made.op_type} before it"
 
 
 def _attributes(facts: NodeFacts, made: Node) -> Mapping[str, Any]:

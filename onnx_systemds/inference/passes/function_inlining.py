@@ -7,24 +7,18 @@ reads better than a call, and operators on known lists leave nothing in the scri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx_systemds.inference.definitions import inline
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.local_functions import is_called
-from onnx_systemds.model.ir import Node
-
-RULE = "function-inlining"
 
 
-def inline_function(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def inline_function(facts: InferenceFacts) -> Rewriting:
     """The nodes of the function that a node calls, None where it stays a call."""
     node, context = facts.node, facts.context
     function = context.function_of(node)
     if function is None:
         return None
     if context.keeps_functions and is_called(facts, function):
-        context.notes.left(RULE, node, f"of {len(function.nodes)} nodes: it is a function of the script")
-        return None
-    context.notes.fired(RULE, node, f"of {len(function.nodes)} nodes")
-    return inline(node, function, f"{node.op_type}{context.next_expansion()}")
+        return f"of {len(function.nodes)} nodes: it is a function of the script"
+    nodes = inline(node, function, f"{node.op_type}{context.next_expansion()}")
+    return nodes, f"of {len(function.nodes)} nodes"

@@ -11,15 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import GraphEditor, Product, product_of
 from onnx_systemds.model.ir import Graph, Node
 
-RULE = "gelu"
 NEEDS = ("Erf", "Tanh")
 
 
-def join_gelu(graph: Graph, notes: Notes) -> Graph:
+def join_gelu(graph: Graph, notes: PassNotes) -> Graph:
     """x times 1 + Erf(x / sqrt(2)), or times the sum with that Tanh, and 0.5 is a Gelu."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
@@ -30,20 +29,20 @@ def join_gelu(graph: Graph, notes: Notes) -> Graph:
                 attributes = {"approximate": approximate}
                 gelu = replace(node, op_type="Gelu", inputs=(x,), attributes=attributes, version=20)
                 editor.put(position, gelu, product.removed)
-                notes.fired(RULE, node, f"with the {len(product.removed)} nodes before it")
+                notes.fired(node, f"with the {len(product.removed)} nodes before it")
                 break
     for erf in filter(None, editor.nodes):
         _note_left(editor, erf, notes)
     return editor.graph()
 
 
-def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
+def _note_left(editor: GraphEditor, erf: Node, notes: PassNotes) -> None:
     """Say why an Erf(x / sqrt(2)) did not become part of a Gelu."""
     scaled = editor.producer(erf.inputs[0]) if erf.identity == ("", "Erf") else None
     product = None if scaled is None else product_of(editor, scaled)
     if product is not None and product.is_close(product.number, math.sqrt(0.5)):
         is_shared = editor.is_shared(erf.inputs[0]) or editor.is_shared(erf.outputs[0])
-        notes.left(RULE, erf, "other nodes also read an intermediate value" if is_shared
+        notes.left(erf, "other nodes also read an intermediate value" if is_shared
                    else "its sum with 1 is not multiplied by the same value and 0.5 next")
 
 

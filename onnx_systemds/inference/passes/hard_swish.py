@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import GraphEditor, product_of
 from onnx_systemds.model.ir import Graph, Node
 
-RULE = "hard-swish"
 NEEDS = ("Clip",)
 
 
-def join_hard_swish(graph: Graph, notes: Notes) -> Graph:
+def join_hard_swish(graph: Graph, notes: PassNotes) -> Graph:
     """A sixth of x * Clip(x + 3, 0, 6) is a HardSwish."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
@@ -27,20 +26,20 @@ def join_hard_swish(graph: Graph, notes: Notes) -> Graph:
                 swish = replace(node, op_type="HardSwish", inputs=(x,), attributes={}, version=14)
                 removed = [*product.removed, *before]
                 editor.put(position, swish, removed)
-                notes.fired(RULE, node, f"with the {len(removed)} nodes before it")
+                notes.fired(node, f"with the {len(removed)} nodes before it")
                 break
     for clip in filter(None, editor.nodes):
         _note_left(editor, clip, notes)
     return editor.graph()
 
 
-def _note_left(editor: GraphEditor, clip: Node, notes: Notes) -> None:
+def _note_left(editor: GraphEditor, clip: Node, notes: PassNotes) -> None:
     """Say why a Clip(x + 3, 0, 6) did not become part of a HardSwish."""
     summed = editor.producer(clip.inputs[0]) if _is_clip(editor, clip) else None
     if summed is None or not any(_is_sum(editor, summed, x) for x in summed.inputs):
         return
     is_shared = editor.is_shared(clip.inputs[0]) or editor.is_shared(clip.outputs[0])
-    notes.left(RULE, clip, "other nodes also read an intermediate value" if is_shared
+    notes.left(clip, "other nodes also read an intermediate value" if is_shared
                else "it is not multiplied by the same value and divided by 6 next")
 
 

@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import narrowed, readers_of
 from onnx_systemds.model.ir import Array, Graph, Node
 
-RULE = "horizontal-fusion"
 NEEDS = ("MatMul",)
 _MOST_NUMBERS = 1 << 22
 _HEADS_FIRST = (0, 2)
@@ -108,7 +107,7 @@ class _Reading:
         return len(order) == 4 and order[:2] == _HEADS_FIRST
 
 
-def fuse_products(graph: Graph, notes: Notes) -> Graph:
+def fuse_products(graph: Graph, notes: PassNotes) -> Graph:
     """Fuse the products that make heads of one input."""
     reading = _Reading(graph, readers_of(graph))
     alike: dict[str, list[int]] = {}
@@ -124,13 +123,13 @@ def fuse_products(graph: Graph, notes: Notes) -> Graph:
         first = graph.nodes[products[0].positions[0]]
         refusal = _refusal(products)
         if refusal is not None:
-            notes.left(RULE, first, refusal)
+            notes.left(first, refusal)
             continue
         nodes, constants = _fused(first, products)
         initializers |= constants
         put |= {position: () for product in products for position in product.positions}
         put[products[0].positions[0]] = nodes
-        notes.fired(RULE, first, f"{len(products)} products into one")
+        notes.fired(first, f"{len(products)} products into one")
     if not put:
         return graph
     nodes = tuple(made for position, node in enumerate(graph.nodes) for made in put.get(position, (node,)))

@@ -7,43 +7,37 @@ the elements in their order. Reason: it is no work, and samples of such a model 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.ramps import ramp_of
-from onnx_systemds.model.ir import Node
 
-RULE = "identity-gathers"
 NEEDS = ("Gather", "GatherND")
 
 
-def replace_identity_gather(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def replace_identity_gather(facts: InferenceFacts) -> Rewriting:
     """The nodes that give the axes of size 1; None where elements are chosen."""
     node = facts.node
     if node.domain or node.op_type not in NEEDS or not all(facts.has(place) for place in (0, 1)):
         return None
     if facts.value(0).dims is None or facts.value(1).dims is None or facts.rank(1) < 2 or facts.constant(1) is not None:
         return None
-    found = _Places(facts, before)
+    found = _Places(facts)
     rows = found.of_tuples() if node.op_type == "GatherND" else found.of_rows()
     source = found.source(node.inputs[0])
     rest = facts.dims(0)[1 if node.op_type == "Gather" else len(found.named) :]
     new = None if rows is None else _new_axes(found.dims(source), (*rows, *rest))
     if new is None:
-        if found.counts:
-            facts.context.notes.left(RULE, node, "the indices count, but not all places in their order")
-        return None
+        return "the indices count, but not all places in their order" if found.counts else None
     axes = f"{node.outputs[0]}/axes"
-    facts.context.notes.fired(RULE, node, "each element is taken from its own place")
     return (
         replace(node, op_type="Constant", inputs=(), outputs=(axes,), attributes={"value": np.array(new, np.int64)}),
         replace(node, op_type="Unsqueeze", inputs=(source, axes), attributes={}, version=13),
-    )
+    ), "each element is taken from its own place"
 
 
 def _new_axes(before: Dims, after: Dims) -> list[int] | None:
@@ -62,8 +56,8 @@ def _new_axes(before: Dims, after: Dims) -> list[int] | None:
 class _Places:
     """How indices count along the axes that they have."""
 
-    def __init__(self, facts: InferenceFacts, before: Sequence[Node]) -> None:
-        self.facts, self.before = facts, before
+    def __init__(self, facts: InferenceFacts) -> None:
+        self.facts = facts
         self.named: Dims = ()
         self.counts = False  # whether indices follow from their places
 
@@ -86,7 +80,7 @@ class _Places:
     def of_tuples(self) -> Dims | None:
         """Dims of the indices of a GatherND without the last, if each names its own place along the first axes."""
         facts = self.facts
-        made, dims = made_by(facts.node.inputs[1], self.before, "Concat"), facts.dims(1)
+        made, dims = facts.made_by(facts.node.inputs[1], "Concat"), facts.dims(1)
         if made is None or facts.attribute("batch_dims"):
             return None
         if NodeFacts(made, facts.values).axis() != len(dims) - 1 or dims[-1] != len(made.inputs):
@@ -110,7 +104,7 @@ class _Places:
 
     def source(self, name: str) -> str:
         """A value whose elements in their order are those of this one."""
-        while (made := made_by(name, self.before, "Flatten", "Reshape")) is not None:
+        while (made := self.facts.made_by(name, "Flatten", "Reshape")) is not None:
             if self.facts.values[made.inputs[0]].dims is None:
                 break
             name = made.inputs[0]

@@ -6,18 +6,13 @@ many. Reason: what exporters write (a sequence made of known tensors, taken apar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.list_node import ListNode
 from onnx_systemds.inference.registry import find, list_rules
-from onnx_systemds.model.ir import Node
-
-RULE = "known-lists"
 
 
-def resolve_known_lists(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def resolve_known_lists(facts: InferenceFacts) -> Rewriting:
     """The nodes that stand for a node on known lists, None where it stays as it is."""
     node, context = facts.node, facts.context
     rule = find(list_rules, node.identity, node.version)
@@ -25,16 +20,13 @@ def resolve_known_lists(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
         return None
     found = rule(ListNode(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}"))
     if isinstance(found, tuple):
-        context.notes.fired(RULE, node, "on items that are known by name")
-        return found
-    if reason := found or _obstacle(facts):
-        context.notes.left(RULE, node, reason)
-    return None
+        return found, "on items that are known by name"
+    return found or _obstacle(facts)
 
 
-def _obstacle(facts: NodeFacts) -> str:
-    """Why a node that handles lists stays, "" for one that handles none."""
+def _obstacle(facts: NodeFacts) -> str | None:
+    """Why a node that handles lists stays, None for one that handles none."""
     given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
     if any(value.is_list and value.items is None for value in given):
         return "the items are only known when the model runs"
-    return "the position is only known when the model runs" if any(value.is_list for value in given) else ""
+    return "the position is only known when the model runs" if any(value.is_list for value in given) else None

@@ -14,16 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
-RULE = "layer-normalization"
 NEEDS = ("Sqrt",)
 _VERSIONS = {"LayerNormalization": 17, "RMSNormalization": 23}
 
 
-def join_layer_normalization(graph: Graph, notes: Notes) -> Graph:
+def join_layer_normalization(graph: Graph, notes: PassNotes) -> Graph:
     """What is divided by the root of its mean square is an RMSNormalization, or a LayerNormalization."""
     editor = GraphEditor(graph)
     joined: set[str] = set()
@@ -34,13 +33,13 @@ def join_layer_normalization(graph: Graph, notes: Notes) -> Graph:
                 removed = [*before, *normalized[1]]
                 editor.put(position, normalized[0], removed)
                 joined.add(node.outputs[0])
-                notes.fired(RULE, node, f"with the {len(removed)} nodes before it")
+                notes.fired(node, f"with the {len(removed)} nodes before it")
                 break
         else:
             _take_row(editor, position, node, joined)
     for root_node in filter(None, editor.nodes):
         if root_node.identity == ("", "Sqrt") and _mean_square(editor, root_node) is not None:
-            notes.left(RULE, root_node, "it divides other values, or other nodes also read an intermediate value")
+            notes.left(root_node, "it divides other values, or other nodes also read an intermediate value")
     return editor.graph()
 
 

@@ -7,38 +7,33 @@ scripts refuse. MobileBERT looks at the words before and after each one so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from onnx_systemds.inference.dims import may_be_zero
-from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.model.ir import Node
 
-RULE = "padded-slices"
 NEEDS = ("Pad",)
 _FAR = 2**31 - 1
 
 
-def pad_before_slice(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def pad_before_slice(facts: InferenceFacts) -> Rewriting:
     """The Pad of what is sliced, and the Slice; None where they are in another order for good."""
     node = facts.node
     if node.identity != ("", "Pad") or facts.version < 11:
         return None
-    made = made_by(node.inputs[0], before, "Slice")
+    made = facts.made_by(node.inputs[0], "Slice")
     if made is None or len(made.inputs) < 4:
         return None
-    reason = _obstacle(facts, made)
-    if reason:
-        facts.context.notes.left(RULE, node, reason)
-        return None
+    if reason := _obstacle(facts, made):
+        return reason
     padded = f"{node.outputs[0]}/padded"
-    facts.context.notes.fired(RULE, node, "before the Slice before it")
     return (
         replace(node, inputs=(made.inputs[0], *node.inputs[1:]), outputs=(padded,)),
         replace(made, inputs=(padded, *made.inputs[1:]), outputs=node.outputs),
-    )
+    ), "before the Slice before it"
 
 
 def _obstacle(facts: InferenceFacts, made: Node) -> str:

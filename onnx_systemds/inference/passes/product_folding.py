@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.inference.passes.convolution_folding import normalization_row
 from onnx_systemds.model.graph_editor import GraphEditor, narrowed, readers_of
 from onnx_systemds.model.ir import Array, Graph, Node
 
-RULE = "product-folding"
 NEEDS = ("LayerNormalization", "RMSNormalization", "BatchNormalization")
 _MOST_NUMBERS = 1 << 22
 _MOST_DEVIATIONS = 16
@@ -30,7 +29,7 @@ _NO_CONSTANT = "a product that reads it has no constant added to it"
 _TOO_NARROW = "a product that reads it has too narrow a type for such weights"
 
 
-def fold_into_products(graph: Graph, notes: Notes) -> Graph:
+def fold_into_products(graph: Graph, notes: PassNotes) -> Graph:
     """Fold the scales and biases of normalizations into the products that read them."""
     editor = GraphEditor(graph)
     readers = readers_of(graph)
@@ -41,13 +40,13 @@ def fold_into_products(graph: Graph, notes: Notes) -> Graph:
         folding = _Folding(editor, readers, node, *row)
         refusal = folding.refusal(node.outputs[0])
         if refusal is not None:
-            notes.left(RULE, node, refusal)
+            notes.left(node, refusal)
             continue
         editor.initializers |= folding.initializers
         for at, product in folding.nodes.items():
             editor.put(at, product, [])
         editor.put(position, _without_row(editor, node), [])
-        notes.fired(RULE, node, "its scale and bias into the products after it")
+        notes.fired(node, "its scale and bias into the products after it")
     return editor.graph()
 
 

@@ -9,25 +9,23 @@ by hand would not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from onnx_systemds.inference.dims import Dims, may_be_zero
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.ramps import ramp_of
 from onnx_systemds.inference.values import Ramp
 from onnx_systemds.model.ir import Node
 
-RULE = "ramp-uses"
 _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _OPSET = 14  # of what is written, at least
 NEEDS = ("Add", "And", "Gather", "Where", *_COMPARISONS)
 
 
-def use_ramps(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def use_ramps(facts: InferenceFacts) -> Rewriting:
     """The nodes that stand for a node which reads what counts, None where it stays."""
     node = facts.node
     if node.domain or any(not facts.has(at) or facts.value(at).dims is None for at in range(facts.input_count)):
@@ -41,7 +39,7 @@ def use_ramps(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...]
     return _expanded_later(facts) if node.op_type == "Where" else _not_expanded(facts)
 
 
-def _gathered(facts: InferenceFacts) -> tuple[Node, ...] | None:
+def _gathered(facts: InferenceFacts) -> Rewriting:
     """Rows by numbers that count."""
     ramp, node = ramp_of(facts.value(1)), facts.node
     if ramp is None or facts.axis() != 0 or facts.constant(1) is not None or facts.rank(0) < 2 or not facts.rank(1):
@@ -50,8 +48,7 @@ def _gathered(facts: InferenceFacts) -> tuple[Node, ...] | None:
     counted = [axis for axis, step in enumerate(ramp.steps) if step != 0]
     size = facts.dims(0)[0]
     if len(counted) > 1 or (counted and ramp.steps[counted[0]] != 1) or not isinstance(size, int):
-        facts.context.notes.left(RULE, node, "the indices count, but not one after the other along one axis")
-        return None
+        return "the indices count, but not one after the other along one axis"
     number = dims[counted[0]] if counted else 1
     is_there = ramp.start + number <= size if isinstance(number, int) else ramp.start == 0 or not may_be_zero(number)
     if not 0 <= ramp.start < size or not is_there or facts.value(0).is_text:
@@ -75,23 +72,22 @@ def _gathered(facts: InferenceFacts) -> tuple[Node, ...] | None:
         writer.emit("Expand", found, writer.emit("Concat", numbers, row, axis=0), to=node.outputs[0])
     elif not new:
         writer.emit("Identity", rows, to=node.outputs[0])
-    facts.context.notes.fired(RULE, node, "rows that are one below the other" if counted else "one row")
-    return tuple(writer.nodes)
+    return tuple(writer.nodes), "rows that are one below the other" if counted else "one row"
 
 
-def _masked(facts: InferenceFacts) -> tuple[Node, ...] | None:
+def _masked(facts: InferenceFacts) -> Rewriting:
     """A mask that is true everywhere: the other one is left, repeated where the first one has more elements."""
     for mask, other in ((0, 1), (1, 0)):
         ramp = ramp_of(facts.value(mask))
         if ramp is None or not ramp.is_even or not ramp.start:
             continue
-        facts.context.notes.fired(RULE, facts.node, "one of the masks is true everywhere")
-        name = facts.node.inputs[other]
+        node, name = facts.node, facts.node.inputs[other]
+        writer = NodeWriter(node, node.outputs[0], max(node.version, _OPSET))
         if _covers(facts.dims(other), facts.dims(mask)):
-            return (replace(facts.node, op_type="Identity", inputs=(name,), attributes={}),)
-        writer = NodeWriter(facts.node, facts.node.outputs[0], max(facts.version, _OPSET))
-        writer.emit("Expand", name, _shape(facts, writer), to=facts.node.outputs[0])
-        return tuple(writer.nodes)
+            writer.nodes.append(replace(node, op_type="Identity", inputs=(name,), attributes={}))
+        else:
+            writer.emit("Expand", name, _shape(facts, writer), to=node.outputs[0])
+        return tuple(writer.nodes), "one of the masks is true everywhere"
     return None
 
 
@@ -114,7 +110,7 @@ def _shape(facts: InferenceFacts, writer: NodeWriter) -> str:
     return writer.emit("Concat", *parts, axis=0)
 
 
-def _compared(facts: InferenceFacts) -> tuple[Node, ...] | None:
+def _compared(facts: InferenceFacts) -> Rewriting:
     """Numbers of columns compared with numbers of rows, as a causal mask is made: a triangle, repeated if need be."""
     node, given = facts.node, [ramp_of(facts.value(at)) for at in (0, 1)]
     axes = [None if ramp is None else _counted_axis(ramp) for ramp in given]
@@ -134,8 +130,7 @@ def _compared(facts: InferenceFacts) -> tuple[Node, ...] | None:
     shift = (writer.known(offset),) if offset else ()
     triangle = writer.emit("Trilu", ones, *shift, upper=int(upper))
     writer.emit("Expand", triangle, shape, to=node.outputs[0])
-    facts.context.notes.fired(RULE, node, "numbers of columns and of rows make a triangle")
-    return tuple(writer.nodes)
+    return tuple(writer.nodes), "numbers of columns and of rows make a triangle"
 
 
 def _counted_axis(ramp: Ramp) -> int | None:
@@ -144,7 +139,7 @@ def _counted_axis(ramp: Ramp) -> int | None:
     return axes[0] if len(axes) == 1 and ramp.steps[axes[0]] == 1 else None
 
 
-def _expanded_later(facts: InferenceFacts) -> tuple[Node, ...] | None:
+def _expanded_later(facts: InferenceFacts) -> Rewriting:
     """A choice between two numbers, by a mask that is repeated: the numbers are chosen, then repeated."""
     node = facts.node
     made = _expansion(facts, node.inputs[0])
@@ -153,22 +148,20 @@ def _expanded_later(facts: InferenceFacts) -> tuple[Node, ...] | None:
     if any(facts.rank(at) > len(facts.values[made.inputs[0]].dims or ()) for at in (1, 2)):
         return None
     chosen = f"{node.outputs[0]}/chosen"
-    facts.context.notes.fired(RULE, node, "the mask is repeated")
     return (
         replace(node, inputs=(made.inputs[0], *node.inputs[1:]), outputs=(chosen,)),
         replace(made, inputs=(chosen, made.inputs[1]), outputs=node.outputs),
-    )
+    ), "the mask is repeated"
 
 
-def _not_expanded(facts: InferenceFacts) -> tuple[Node, ...] | None:
+def _not_expanded(facts: InferenceFacts) -> Rewriting:
     """A sum with what an Expand repeats, though the sum repeats it, too."""
     for at in (0, 1):
         made = _expansion(facts, facts.node.inputs[at])
         if made is not None and _covers(facts.dims(1 - at), facts.dims(at)):
             inputs = list(facts.node.inputs)
             inputs[at] = made.inputs[0]
-            facts.context.notes.fired(RULE, facts.node, "it repeats what an Expand would")
-            return (replace(facts.node, inputs=tuple(inputs)),)
+            return (replace(facts.node, inputs=tuple(inputs)),), "it repeats what an Expand would"
     return None
 
 

@@ -6,17 +6,12 @@ true everywhere masks nothing, and rows whose numbers count are a slice (see `ra
 
 from __future__ import annotations
 
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import Finding, InferenceFacts
 from onnx_systemds.inference.ramps import with_ramp
 from onnx_systemds.inference.values import Value
 
-RULE = "ramps"
 
-
-def follow_ramps(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
+def follow_ramps(facts: InferenceFacts, outputs: tuple[Value, ...]) -> Finding:
     """The outputs, the first with how its elements follow from their places; None where that is not known."""
     first = with_ramp(facts, outputs[0])
-    if first is None:
-        return None
-    facts.context.notes.fired(RULE, facts.node, "its elements follow from their places")
-    return (first, *outputs[1:])
+    return None if first is None else ((first, *outputs[1:]), "its elements follow from their places")

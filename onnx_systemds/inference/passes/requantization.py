@@ -7,27 +7,25 @@ room enough for 16 bits, so nothing is rounded. Of float8 an infinity becomes th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.ir import Node
 
-RULE = "requantization"
 NEEDS = ("QuantizeLinear",)
 _LARGEST = 1e33
 """By a scale beyond it, integers of 16 bits may be infinite."""
 QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 
 
-def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def drop_requantization(facts: InferenceFacts) -> Rewriting:
     """The quantised numbers themselves, None where they are quantised in another way than before."""
     node = facts.node
     if node.identity != ("", "QuantizeLinear") or not node.inputs[0]:
         return None
-    made = made_by(node.inputs[0], before, "DequantizeLinear")
+    made = facts.made_by(node.inputs[0], "DequantizeLinear")
     if made is None:
         return None
     scale = known_scale(facts, made)
@@ -36,13 +34,11 @@ def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
     is_same = known_scale(facts, node) == scale and _zero(facts, node) == _zero(facts, made)
     is_whole = source == target and target in INTEGER_DTYPES
     if facts.dtype(0) != "float" or not scale or not is_same or not is_whole:
-        facts.context.notes.left(RULE, node, "type, scale or zero point are not known to be those of before")
-        return None
+        return "type, scale or zero point are not known to be those of before"
     if abs(scale) > _LARGEST:
-        facts.context.notes.left(RULE, node, "its numbers may be beyond FP32")
-        return None
-    facts.context.notes.fired(RULE, node, "of numbers that were quantised the same way")
-    return (replace(node, op_type="Identity", inputs=made.inputs[:1], attributes={}),)
+        return "its numbers may be beyond FP32"
+    same = replace(node, op_type="Identity", inputs=made.inputs[:1], attributes={})
+    return (same,), "of numbers that were quantised the same way"
 
 
 def known_scale(facts: NodeFacts, node: Node) -> float | None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import ML, Graph, Node
 
-RULE = "row-normalization"
 NEEDS = ("Normalizer",)
 
 
-def drop_row_normalization(graph: Graph, notes: Notes) -> Graph:
+def drop_row_normalization(graph: Graph, notes: PassNotes) -> Graph:
     """The L1 Normalizer of a softmax is an Identity."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
@@ -28,9 +27,9 @@ def drop_row_normalization(graph: Graph, notes: Notes) -> Graph:
         if _is_softmax(classifier) and node.inputs[0] in classifier.outputs[1:]:  # not its labels
             identity = replace(node, domain="", op_type="Identity", attributes={}, version=1)
             editor.put(position, identity, [])
-            notes.fired(RULE, node, "its rows have the sum 1 already")
+            notes.fired(node, "its rows have the sum 1 already")
         else:
-            notes.left(RULE, node, "the classifier before it gives no softmax of several scores")
+            notes.left(node, "the classifier before it gives no softmax of several scores")
     return editor.graph()
 
 

@@ -7,20 +7,18 @@ as there are features instead of rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting, made_by
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import handed_on
 
-RULE = "scanned-distances"
 NEEDS = ("Scan",)
 _DIRECTIONS = ("scan_input_directions", "scan_output_directions", "scan_input_axes", "scan_output_axes")
 
 
-def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...] | None:
+def join_distances(facts: InferenceFacts) -> Rewriting:
     """The nodes in the place of such a Scan; None where it is another one."""
     node, body = facts.node, facts.node.attributes.get("body")
     if node.identity != ("", "Scan") or not isinstance(body, Graph) or node.version < 9:
@@ -28,15 +26,12 @@ def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...]
     if len(node.inputs) != 2 or len(body.outputs) != 2 or not _sums_squares(body):
         return None
     if any(any(node.integers(name) or ()) for name in _DIRECTIONS):
-        facts.context.notes.left(RULE, node, "it goes along other axes, or backwards")
-        return None
+        return "it goes along other axes, or backwards"
     if facts.dtype(0) not in ("float", "double"):
-        facts.context.notes.left(RULE, node, "its numbers are integers, whose squares wrap, or narrow ones")
-        return None
+        return "its numbers are integers, whose squares wrap, or narrow ones"
     given = [facts.value(place).dims for place in (0, 1)]
     if any(dims is None or len(dims) != 2 for dims in given) or facts.dims(0)[1] != facts.dims(1)[1]:
-        facts.context.notes.left(RULE, node, "its inputs are not known to be matrices of as many columns")
-        return None
+        return "its inputs are not known to be matrices of as many columns"
     x, rows = node.inputs
     distances = f"{node.outputs[1]}/distances"
     attributes = {"metric": "sqeuclidean"}
@@ -46,16 +41,16 @@ def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...]
                     attributes={"perm": (1, 0)})]
     if node.outputs[0]:
         made.append(replace(node, op_type="Identity", version=13, inputs=(x,), outputs=node.outputs[:1], attributes={}))
-    facts.context.notes.fired(RULE, node, "all distances at once")
-    return tuple(made)
+    return tuple(made), "all distances at once"
 
 
 def _sums_squares(body: Graph) -> bool:
     """Whether a body passes on its first input and returns the sums of squared differences from the second."""
     x, row = (given.name for given in body.inputs)
+    makers = {output: node for node in body.nodes for output in node.outputs}
     handed, summed = (handed_on(body.nodes, output.name) for output in body.outputs)
-    total = made_by(summed, body.nodes, "ReduceSumSquare")
-    difference = None if total is None else made_by(handed_on(body.nodes, total.inputs[0]), body.nodes, "Sub")
+    total = made_by(makers, summed, "ReduceSumSquare")
+    difference = None if total is None else made_by(makers, handed_on(body.nodes, total.inputs[0]), "Sub")
     if handed != x or total is None or difference is None or total.attributes.get("keepdims", 1):
         return False
     operands = {handed_on(body.nodes, name) for name in difference.inputs}

@@ -9,20 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_systemds.inference import shape_values
-from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.inference_facts import Finding, InferenceFacts
 from onnx_systemds.inference.values import FINITE_DTYPES, Value, constant_value
 from onnx_systemds.model import protos
 
-RULE = "shape-arithmetic"
 
-
-def follow_sizes(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
+def follow_sizes(facts: InferenceFacts, outputs: tuple[Value, ...]) -> Finding:
     """The outputs, the first with the sizes that are its elements; None where these are not known."""
     first = outputs[0]
     elements = shape_values.evaluate(facts) if first.dtype in FINITE_DTYPES else None
     if elements is None:
         return None
-    facts.context.notes.fired(RULE, facts.node, "its elements are sizes")
     if all(isinstance(item, int) for item in elements.ravel()):
-        return (constant_value(elements.astype(protos.numpy_dtype(first.dtype))), *outputs[1:])
-    return (replace(first, dims=elements.shape, elements=elements), *outputs[1:])
+        first = constant_value(elements.astype(protos.numpy_dtype(first.dtype)))
+    else:
+        first = replace(first, dims=elements.shape, elements=elements)
+    return (first, *outputs[1:]), "its elements are sizes"

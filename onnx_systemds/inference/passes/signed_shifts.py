@@ -7,16 +7,14 @@ hold them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from onnx import TensorProto
 
-from onnx_systemds.inference.inference_facts import InferenceFacts, made_by, producer_of
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.model.ir import Array, Node
 
-RULE = "signed-shifts"
 NEEDS = ("Cast", "Where")
 _ALL = np.uint64(2**64 - 1)
 
@@ -30,7 +28,7 @@ class _Shift:
     result: str
 
 
-def shift_signed(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def shift_signed(facts: InferenceFacts) -> Rewriting:
     """The shift of the int64 itself, None where the node is none."""
     node = facts.node
     if node.domain or node.op_type not in NEEDS:
@@ -38,49 +36,48 @@ def shift_signed(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, .
     is_left = node.op_type == "Cast"
     if is_left and node.attributes.get("to") != TensorProto.INT64:
         return None
-    shift = _cast_back(facts, before, node, "LEFT") if is_left else _arithmetic(facts, before)
-    if shift is None:
-        return None
+    shift = _cast_back(facts, node, "LEFT") if is_left else _arithmetic(facts)
+    if not isinstance(shift, _Shift):
+        return shift
     direction = "LEFT" if is_left else "RIGHT"
     amounts = f"{node.outputs[0]}/amounts"
-    facts.context.notes.fired(RULE, node, "uint64 in between is left out")
     return (
         node.inner("Constant", (), (amounts,), {"value": shift.amounts.astype(np.int64)}),
         replace(
             node, op_type="BitShift", inputs=(shift.source, amounts), attributes={"direction": direction}, version=28
         ),
-    )
+    ), "uint64 in between is left out"
 
 
-def _cast_back(facts: InferenceFacts, before: Sequence[Node], node: Node, direction: str) -> _Shift | None:
-    """The shift whose result a Cast takes back, if it is of an int64 that was cast to uint64 before it."""
-    made = made_by(node.inputs[0], before, "BitShift")
-    cast = None if made is None else made_by(made.inputs[0], before, "Cast")
+def _cast_back(facts: InferenceFacts, node: Node, direction: str) -> _Shift | str | None:
+    """The shift whose result a Cast takes back, if it is of an int64 that was cast to uint64 before it; or why not."""
+    made = facts.made_by(node.inputs[0], "BitShift")
+    cast = None if made is None else facts.made_by(made.inputs[0], "Cast")
     if made is None or cast is None or made.attributes.get("direction") != direction:
         return None
     if facts.values[cast.inputs[0]].dtype != "int64" or facts.values[cast.outputs[0]].dtype != "uint64":
         return None
     amounts = facts.values[made.inputs[1]].constant
     if amounts is None or np.any(amounts >= 64):
-        facts.context.notes.left(RULE, node, "the amounts are not known to be below 64")
-        return None
+        return "the amounts are not known to be below 64"
     return _Shift(cast.inputs[0], amounts, made.outputs[0])
 
 
-def _arithmetic(facts: InferenceFacts, before: Sequence[Node]) -> _Shift | None:
+def _arithmetic(facts: InferenceFacts) -> _Shift | str | None:
     """The shift to the right of which a Where takes the masked result for negative numbers, else the plain one."""
-    less, masked, plain = (producer_of(name, before) for name in facts.node.inputs)
+    less, masked, plain = (facts.makers.get(name) for name in facts.node.inputs)
     if less is None or masked is None or plain is None or not masked.op_type == plain.op_type == "Cast":
         return None
     if facts.values[masked.outputs[0]].dtype != "int64" or facts.values[plain.outputs[0]].dtype != "int64":
         return None
-    shift, filled = _cast_back(facts, before, plain, "RIGHT"), made_by(masked.inputs[0], before, "BitwiseOr")
-    if shift is None or less.identity != ("", "Less") or filled is None:
+    shift, filled = _cast_back(facts, plain, "RIGHT"), facts.made_by(masked.inputs[0], "BitwiseOr")
+    if not isinstance(shift, _Shift):
+        return shift
+    if less.identity != ("", "Less") or filled is None:
         return None
     bound, mask = (facts.values[each.inputs[1]].constant for each in (less, filled))
     is_sign = less.inputs[0] == shift.source and bound is not None and not np.any(bound)
     is_filled = mask is not None and bool(np.all(mask == ~(_ALL >> shift.amounts))) and filled.inputs[0] == shift.result
     if not (is_sign and is_filled):
-        facts.context.notes.left(RULE, facts.node, "the mask is not that of the upper bits of negative numbers")
-        return None
+        return "the mask is not that of the upper bits of negative numbers"
     return shift

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
-from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.inference.passes.requantization import QUANTIZING
 from onnx_systemds.model.ir import Array, Attribute, Graph, Node, TensorType
 from onnx_systemds.model.walk import names_captured_by
 
-RULE = "transpose-sinking"
 NEEDS = ("Transpose",)
 _ACTIVATIONS = (
     "Celu", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Selu", "Softplus",
@@ -40,7 +39,7 @@ class _Waiting:
         return self.order == tuple(range(len(self.order)))
 
 
-def sink_transposes(graph: Graph, notes: Notes) -> Graph:
+def sink_transposes(graph: Graph, notes: PassNotes) -> Graph:
     """The graph with fewer Transposes; the same one where there is no such."""
     transposes = [node for node in graph.nodes if node.identity == ("", "Transpose")]
     if len(transposes) < 2:
@@ -51,10 +50,10 @@ def sink_transposes(graph: Graph, notes: Notes) -> Graph:
     if len(made) < len(transposes):
         for node in transposes:
             if node.outputs[0] not in made:
-                notes.fired(RULE, node, "it meets another one, and there are fewer of them")
+                notes.fired(node, "it meets another one, and there are fewer of them")
         return found
     for node in transposes if sinking.has_moved else ():
-        notes.left(RULE, node, "there would not be fewer of them")
+        notes.left(node, "there would not be fewer of them")
     return graph
 
 

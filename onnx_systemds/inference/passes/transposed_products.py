@@ -7,39 +7,35 @@ last are still brought in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from onnx_systemds.inference.inference_facts import InferenceFacts, made_by
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.values import FLOAT_DTYPES
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Node
 
-RULE = "transposed-products"
 NEEDS = ("MatMul",)
 
 
-def transpose_in_product(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+def transpose_in_product(facts: InferenceFacts) -> Rewriting:
     """The product that transposes, and what is left to do before it; None where the MatMul stays."""
     node = facts.node
     if node.identity != ("", "MatMul") or facts.dtype(0) not in FLOAT_DTYPES:
         return None
     if facts.value(1).dims is None or facts.rank(1) < 3:
         return None
-    scaling = made_by(node.inputs[1], before, "Mul")
-    made = made_by(node.inputs[1] if scaling is None else scaling.inputs[0], before, "Transpose")
+    scaling = facts.made_by(node.inputs[1], "Mul")
+    made = facts.made_by(node.inputs[1] if scaling is None else scaling.inputs[0], "Transpose")
     if made is None:
         return None
     if scaling is not None:
         by = facts.values[scaling.inputs[1]]
         if by.dims is None or any(dim != 1 for dim in by.dims) or len(by.dims) > facts.rank(1):
-            facts.context.notes.left(RULE, node, "the right factor is not scaled by one number")
-            return None
+            return "the right factor is not scaled by one number"
     last = facts.rank(1) - 1
     perm = _permutation(made, last + 1)
     if perm[-2:-1] != (last,):
-        facts.context.notes.left(RULE, node, "the Transpose does not bring the last axis to the place before it")
-        return None
+        return "the Transpose does not bring the last axis to the place before it"
     right, nodes = made.inputs[0], []  # type: str, list[Node]
     swapped = (*perm[:-2], perm[-1], last)
     prefix = f"{node.outputs[0]}/factor"
@@ -53,8 +49,7 @@ def transpose_in_product(facts: InferenceFacts, before: Sequence[Node]) -> tuple
         replace(node, op_type="FusedMatMul", domain=CONTRIB, version=1, inputs=(node.inputs[0], right),
                 attributes={"transB": 1, "alpha": 1.0})
     )
-    facts.context.notes.fired(RULE, node, "with the Transpose before it")
-    return tuple(nodes)
+    return tuple(nodes), "with the Transpose before it"
 
 
 def _permutation(node: Node, rank: int) -> tuple[int, ...]:
