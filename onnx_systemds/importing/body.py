@@ -133,7 +133,7 @@ class Body:
                 fragment = without_elements(view) or self._as_layer(view) or generate(view)
                 if not isinstance(fragment, Fragment):
                     raise wrong_result(operator_generators, view, "a fragment", fragment)
-                fragment = self.empty_results.guarded(view, fragment, parsed)
+                fragment = self.empty_results.guarded(view, fragment + view.fragment(), parsed)
                 if checks := scope.sum_checks(position):
                     fragment = Fragment(tuple(checks)) + fragment
             elif not any(symbol in scope.sizes.used for symbol in graph.run_sizes.calls_at(position)):

@@ -56,6 +56,7 @@ class NodeView(NodeFacts):
         self.texts = Texts(scope.parts.vocabulary, scope.texts)
         self._render_template = render_template
         self._render_body = render_body
+        self._statements: list[str] = []
         self._imports: dict[str, None] = {}
         self._functions: list[tree.Function] = []
         self._layers: dict[str, None] = {}
@@ -151,10 +152,11 @@ class NodeView(NodeFacts):
         return self._scope.forms.first(self.node.outputs[output])
 
     def result(self, text: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
-        """The fragment that assigns an expression to an output, after the statements ``before``."""
-        if not self.wants(output):
-            return self.fragment(before)
-        return self.fragment([*before, *self._scope.forms.define(self.node.outputs[output], text, form)])
+        """The fragment that assigns an expression to an output, after what is written and the statements ``before``."""
+        self.write(*before)
+        if self.wants(output):
+            self.write(*self._scope.forms.define(self.node.outputs[output], text, form))
+        return self.fragment()
 
     def matrix_result(self, text: str, split: int, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
         """As `result`, for an expression with the output's axes from ``split`` on in the columns."""
@@ -195,8 +197,10 @@ class NodeView(NodeFacts):
         return self.fragment(statements)
 
     def fragment(self, statements: Sequence[str] = ()) -> Fragment:
-        """A fragment with the library functions and sub-graph functions used so far."""
-        return Fragment(tuple(statements), tuple(self._imports), tuple(self._functions), tuple(self._layers))
+        """A fragment of what is written and these statements, with all functions that are used so far."""
+        written = (*self._statements, *statements)
+        self._statements.clear()
+        return Fragment(written, tuple(self._imports), tuple(self._functions), tuple(self._layers))
 
     # --- text --------------------------------------------------------------------------------------------------
 
@@ -243,21 +247,28 @@ class NodeView(NodeFacts):
         """A new identifier for an intermediate result, named after the first output."""
         return self.fresh(f"{self._base_name}_{hint}")
 
-    def named(self, hint: str, text: str, before: list[str]) -> str:
-        """A `temporary` for an intermediate result; the statement that assigns it is added to ``before``."""
+    def write(self, *statements: str) -> None:
+        """Write statements: the fragment that is made next begins with all that is written until then."""
+        self._statements += statements
+
+    def named(self, hint: str, text: str) -> str:
+        """A `temporary` for an intermediate result, which a statement that is written gives it."""
         name = self.temporary(hint)
-        before.append(f"{name} = {text}")
+        self.write(f"{name} = {text}")
         return name
 
-    def shared(self, text: str, sizes: Sequence[Dim], hint: str) -> tuple[str, tuple[str, ...]]:
-        """The identifier of an expression over ``sizes`` alone, and the statements that define it here.
+    def new_codes(self, hint: str, call: str) -> str:
+        """As `named`, for a call that returns codes and the dictionary extended by new strings."""
+        codes = self.temporary(hint)
+        self.write(self.texts.extending(call, codes))
+        return codes
+
+    def shared(self, text: str, sizes: Sequence[Dim], hint: str) -> str:
+        """The identifier of an expression over ``sizes`` alone.
 
         Nodes with the same expression share one definition, unless only the run knows the sizes.
         """
-        if depends_on_run(sizes):
-            name = self.temporary(hint)
-            return name, (f"{name} = {text}",)
-        return self._scope.shared(text, hint), ()
+        return self.named(hint, text) if depends_on_run(sizes) else self._scope.shared(text, hint)
 
     def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
         """The identifier of a matrix that is known at conversion; ``array`` has rank 2."""
@@ -266,11 +277,10 @@ class NodeView(NodeFacts):
             name += "_"
         return self._scope.constant(name, array, View(*array.shape))
 
-    def text_result(self, call: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
+    def text_result(self, call: str, form: Form) -> Fragment:
         """As `result`, for a call that returns codes and the dictionary extended by new strings."""
-        codes = self.temporary("codes")
-        lines = [*before, self.texts.extending(call, codes)]
-        return self.result(f"as.scalar({codes})" if form is SCALAR else codes, form, output, before=lines)
+        codes = self.new_codes("codes", call)
+        return self.result(f"as.scalar({codes})" if form is SCALAR else codes, form)
 
     def render(self, template: str, /, **names: object) -> list[str]:
         """Render ``templates/operators/<template>.dml.jinja`` to statements."""
@@ -299,8 +309,8 @@ class NodeView(NodeFacts):
     def layer_result(self, call: str, view: View, unused: Sequence[str]) -> Fragment:
         """The first output from a layer with several results; ``unused``: hints for the names of the others."""
         name = self.target(0, view)
-        names = ", ".join([name, *map(self.temporary, unused)])
-        return self.result(name, view, before=[f"[{names}] = {call}"])
+        self.write(f"[{', '.join([name, *map(self.temporary, unused)])}] = {call}")
+        return self.result(name, view)
 
     @cached_property
     def bodies(self) -> Mapping[str, TypedGraph]:

@@ -28,9 +28,9 @@ def simplified_layer_normalization(node: NodeView) -> Fragment:
     dims = node.dims("X")
     axis = node.axis()
     view = split_view(dims, axis)
-    x, root = node.view("X", view), node.temporary("root")
-    before = [f"{root} = {root_mean_square(node, x, view.cols)}"]
-    fragment = node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view, before=before)
+    x = node.view("X", view)
+    root = node.named("root", root_mean_square(node, x, view.cols))
+    fragment = node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
     return fragment + node.result(f"1 / {root}", View(view.rows, 1), 1)
 
 

@@ -61,51 +61,48 @@ def fused_matmul(node: NodeView) -> Fragment:
     """alpha times the product of two factors, each transposed where asked for."""
     left, right = _factor(node, 0), _factor(node, 1)
     alpha = float(node.attribute("alpha"))
-    before: list[str] = []
     batch = broadcast_dims([left.dims[:-2], right.dims[:-2]])
     inner = left.dims[-1]
     cols: Dim = right.dims[-1] if len(right.dims) > 1 else 1
     if product(right.dims[:-2]) == 1:
         rows = product(left.dims[:-1])
-        x = _whole(node, 0, left, before)(View(rows, inner))
+        x = _whole(node, 0, left)(View(rows, inner))
         if right.swapped:
-            y = f"t({_moved(node, 1, right.perm, before)(View(cols, inner))})"
+            y = f"t({_moved(node, 1, right.perm)(View(cols, inner))})"
         else:
-            y = _whole(node, 1, right, before)(View(inner, cols))
+            y = _whole(node, 1, right)(View(inner, cols))
         text = single_product(node, x, y, (rows, inner, cols))
     else:
         rows = left.dims[-2] if len(left.dims) > 1 else 1
         count = product(batch)
-        x = repeated_factor(node, 0, _whole(node, 0, left, before), left.dims, batch, View(count * rows, inner))
+        x = repeated_factor(node, 0, _whole(node, 0, left), left.dims, batch, View(count * rows, inner))
         if right.swapped:
-            source = _moved(node, 1, right.perm, before)
+            source = _moved(node, 1, right.perm)
             y = repeated_factor(node, 1, source, right.dims, batch, View(count * cols, inner))
             text = batch_product(node, x, y, count, (rows, inner, cols), transposed=True)
         else:
-            y = repeated_factor(node, 1, _whole(node, 1, right, before), right.dims, batch, View(count * inner, cols))
+            y = repeated_factor(node, 1, _whole(node, 1, right), right.dims, batch, View(count * inner, cols))
             text = batch_product(node, x, y, count, (rows, inner, cols))
         rows = count * rows
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
     if rows == 1 and cols == 1:
-        return node.result(f"as.scalar({text})", None, before=before)
-    return node.result(text, View(rows, cols), before=before)
+        return node.result(f"as.scalar({text})", None)
+    return node.result(text, View(rows, cols))
 
 
-def _whole(node: NodeView, position: int, factor: _Factor, before: list[str]) -> Source:
+def _whole(node: NodeView, position: int, factor: _Factor) -> Source:
     """The factor with all its transpositions."""
     perm = (*factor.perm[:-2], factor.perm[-1], factor.perm[-2]) if factor.swapped else factor.perm
-    return _moved(node, position, perm, before)
+    return _moved(node, position, perm)
 
 
-def _moved(node: NodeView, position: int, perm: Sequence[int], before: list[str]) -> Source:
+def _moved(node: NodeView, position: int, perm: Sequence[int]) -> Source:
     if tuple(perm) == tuple(range(len(perm))):
         return input_source(node, position)
     finite = is_finite(node, position)
     moved = permuted(node, input_source(node, position), node.dims(position), perm, finite=finite)
-    moved = moved.bound(node, "left" if position == 0 else "right")
-    before.extend(moved.before)
-    return moved.source(node)
+    return moved.bound(node, "left" if position == 0 else "right").source(node)
 
 
 # --- activations -------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def qlinear_add(node: NodeView) -> Fragment:
     text = single(node, _shifted(given.items[0], ratio, fixed))
     scaled = Operand(f"({given.items[1].text} * {other_ratio.text})", given.items[1].kind)
     total = single(node, infix(node, "+", scaled, text, given.form))
-    return node.fragment(steps.statements) + finish(node, _whole(node, total), given)
+    return finish(node, _whole(node, total), given)
 
 
 def _shifted(operand: Operand, ratio: Number, fixed: Number) -> Operand:
@@ -81,7 +81,7 @@ def qlinear_mul(node: NodeView) -> Fragment:
     factors = infix(node, "*", left, right, given.form)
     scaled = single(node, Operand(f"({factors.text} * {ratio.text})", factors.kind))
     total = single(node, Operand(f"({scaled.text} + {steps.number(7).text})", scaled.kind))
-    return node.fragment(steps.statements) + finish(node, _whole(node, total), given)
+    return finish(node, _whole(node, total), given)
 
 
 # --- one operand -------------------------------------------------------------------------------------------------
@@ -96,12 +96,12 @@ def _activated(node: NodeView, activation: Callable[[str], str]) -> Fragment:
     form = node.wanted_form()
     view = View(1, 1) if form is SCALAR or node.size("X") == 1 else form
     x = f"as.matrix({node.scalar('X')})" if view == View(1, 1) else node.view("X", view)
-    name, zero = node.temporary("value"), steps.number(2)
+    zero = steps.number(2)
     shifted = x if zero.known == 0 else f"({x} - {zero.text})"
-    value = f"{name} = {node.call('single_precision', f'{shifted} * {steps.number(1).text}')}"
-    active = node.call("single_precision", activation(name))
+    value = node.named("value", node.call("single_precision", f"{shifted} * {steps.number(1).text}"))
+    active = node.call("single_precision", activation(value))
     text = requantized(node, f"{active} / {steps.number(3).text}", steps.number(4), node.dtype("X"))
-    return node.result(text, view, before=[*steps.statements, value])
+    return node.result(text, view)
 
 
 @generator("QLinearSigmoid", since=1, domain=CONTRIB)
@@ -125,15 +125,15 @@ def qlinear_softmax(node: NodeView) -> Fragment:
     return flattened(node, _normalized)
 
 
-def _normalized(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
+def _normalized(node: NodeView, x: str, columns: Columns) -> str:
     """Powers over the whole range of FP32, their shares in whole steps of the result's scale."""
     steps = Parameters(node)
-    powers, side = node.temporary("exp"), "col" if columns else "row"
+    side = "col" if columns else "row"
     exponent = f"({x} - {side}Maxs({x})) * {steps.number(1).text}"
     whole = steps.combined(Number.of(1.0), "/", steps.number(3))
-    lines = [*steps.statements, f"{powers} = {node.call('single_precision', f'exp({exponent})')}"]
+    powers = node.named("exp", node.call("single_precision", f"exp({exponent})"))
     scaled = node.call("single_precision", f"{powers} * floor({whole.text})")
-    return lines, requantized(node, f"{scaled} / {side}Sums({powers})", steps.number(4), node.dtype("X"))
+    return requantized(node, f"{scaled} / {side}Sums({powers})", steps.number(4), node.dtype("X"))
 
 
 # --- rescaled operands -------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def qlinear_where(node: NodeView) -> Fragment:
     condition, chosen, other = given.items
     chosen = _rescaled(node, chosen, (steps.number(2), steps.number(3)), goal)
     other = _rescaled(node, other, (steps.number(5), steps.number(6)), goal)
-    return node.fragment(steps.statements) + choice(node, condition, chosen, other, given.form)
+    return choice(node, condition, chosen, other, given.form)
 
 
 @shape_rule("QLinearConcat", domain=CONTRIB)
@@ -187,4 +187,4 @@ def qlinear_concat(node: NodeView) -> Fragment:
             own = (steps.number(position + 1), steps.number(position + 2))
             parts.append(_rescaled(node, part, own, goal).text)
     text = parts[0] if len(parts) == 1 else f"cbind({', '.join(parts)})"
-    return node.result(text, View(prefix, dims[axis] * suffix), before=steps.statements)
+    return node.result(text, View(prefix, dims[axis] * suffix))

@@ -51,27 +51,25 @@ def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(_as_given(node, (*dims[:2], *[1] * (len(dims) - 2)))),)
 
 
-def _planes(node: NodeView, statements: list[str]) -> str:
+def _planes(node: NodeView) -> str:
     """A plane in each row: those of all channels of the first image, then those of the next one."""
     dims = _channels_first(node)
     view = split_view(dims, 2)
     if not node.attribute("channels_last") or dims[1] == 1 or view.cols == 1:
         return node.view("X", view)
     given = (dims[0], view.cols, dims[1])
-    moved = permuted(node, input_source(node, 0), given, (0, 2, 1), finite=True).bound(node, "planes")
-    statements += moved.before
-    return moved.seen(node, view)
+    return permuted(node, input_source(node, 0), given, (0, 2, 1), finite=True).bound(node, "planes").seen(node, view)
 
 
-def _result(node: NodeView, statements: list[str], text: str, view: View) -> Fragment:
+def _result(node: NodeView, text: str, view: View) -> Fragment:
     """The fragment of a result whose rows are planes, given in the node's order of axes."""
     dims = _channels_first(node)
     if not node.attribute("channels_last") or dims[1] == 1 or view.cols == 1:
-        return node.result(text, view, before=statements)
+        return node.result(text, view)
     whole = Moved(text, view).bound(node, "means")
     planes = (dims[0], dims[1], view.cols)
     moved = permuted(node, whole.source(node), planes, (0, 2, 1), finite=True)
-    return node.result(moved.text, moved.view, before=[*statements, *whole.before, *moved.before])
+    return node.result(moved.text, moved.view)
 
 
 @generator("QLinearGlobalAveragePool", since=1, domain=CONTRIB)
@@ -85,10 +83,10 @@ def _global_means(node: NodeView, size: Dim) -> Fragment:
     count = Number.of(size) if isinstance(size, int) else Number(node.factor(size))
     factor = steps.combined(steps.number(1), "/", steps.combined(steps.number(3), "*", count))
     zero = steps.number(2)
-    planes = _planes(node, steps.statements)
+    planes = _planes(node)
     total = f"rowSums({planes})" if zero.known == 0 else f"(rowSums({planes}) - {zero.text} * {count.text})"
     text = requantized(node, f"{total} * {factor.text}", steps.number(4), node.dtype("X"))
-    return _result(node, steps.statements, text, View(product(_channels_first(node)[:2]), 1))
+    return _result(node, text, View(product(_channels_first(node)[:2]), 1))
 
 
 @generator("QLinearAveragePool", since=1, domain=CONTRIB)
@@ -101,22 +99,20 @@ def qlinear_average_pool(node: NodeView) -> Fragment:
     lead = product(_channels_first(node)[:2])
     view = View(lead, product(window.sizes))
     zero = steps.number(2)
-    planes = _planes(node, steps.statements)
+    planes = _planes(node)
     shifted = planes if zero.known == 0 else f"({planes} - {zero.text})"
     dequantized = node.call("single_precision", f"{shifted} * {steps.number(1).text}")
     image = Image(dequantized, view, lead=lead, sizes=window.sizes).bound(node, "values")
     sums = _sums(node, image, window)
-    steps.statements += sums.before
     count = str(product(window.kernel))
     if window.is_padded and not node.attribute("count_include_pad"):
-        more, share = counted_share(node, window, include=False)
-        steps.statements += more
+        share = counted_share(node, window, include=False)
         count = f"round({share} * {count})" if share else count
     means = node.call("single_precision", f"{sums.text} / {count}")
     quotients = node.call("single_precision", f"{means} / {steps.number(3).text}")
     total = node.call("single_precision", f"{quotients} + {steps.number(4).text}")
     text = saturated(node.call("nearest_integer", total), node.dtype("X"))
-    return _result(node, steps.statements, text, View(lead, product(window.outputs)))
+    return _result(node, text, View(lead, product(window.outputs)))
 
 
 def _sums(node: NodeView, image: Image, window: Windows) -> Moved:
@@ -133,4 +129,4 @@ def _sums(node: NodeView, image: Image, window: Windows) -> Moved:
     sizes = (*image.sizes, *window.kernel, *window.strides, *window.outputs)
     call = node.call("pooled_singles", image.text, *map(node.dim, sizes))
     view = View(image.lead, product(window.outputs))
-    return Moved(node.reshape(call, view), view, image.before)
+    return Moved(node.reshape(call, view), view)

@@ -114,7 +114,7 @@ def qgemm(node: NodeView) -> Fragment:
     text = f"{total} * {_factor(node, steps, cols)}"
     if node.has(_Y_ZERO):
         text = requantized(node, text, steps.number(_Y_ZERO), node.output_dtype())
-    return node.result(text, View(rows, cols), before=steps.statements)
+    return node.result(text, View(rows, cols))
 
 
 def _left(node: NodeView, steps: Parameters) -> str:

@@ -87,12 +87,12 @@ def scaler(node: NodeView) -> Fragment:
 def normalizer(node: NodeView) -> Fragment:
     """Each row by its largest element (with its sign), sum of absolute values or length; 0 divides nothing."""
     view = data_view(node)
-    x, norm = node.view("X", view), node.temporary("norm")
-    cols = node.dim(view.cols)
+    x, cols = node.view("X", view), node.dim(view.cols)
     sizes = {"MAX": _largest(node, x), "L1": row_sums(f"abs({x})", cols), "L2": f"sqrt({row_sums(f'{x}^2', cols)})"}
     if node.attribute("norm") not in sizes:
         raise UnsupportedCase("the norm is none of MAX, L1 and L2")
-    return node.result(f"{x} / ({norm} + ({norm} == 0))", view, before=[f"{norm} = {sizes[node.attribute('norm')]}"])
+    norm = node.named("norm", sizes[node.attribute("norm")])
+    return node.result(f"{x} / ({norm} + ({norm} == 0))", view)
 
 
 def _largest(node: NodeView, x: str) -> str:

@@ -99,7 +99,7 @@ def array_feature_extractor(node: NodeView) -> Fragment:
         index, made = node.view("Y", View(count, 1)), node.upstream("Y")
         text = f"{index} + 1"
         if made is None or made.node.op_type not in ("ArgMax", "ArgMin") or made.dims(0)[made.axis()] != size:
-            index = node.named("index", index, steps.statements)
+            index = node.named("index", index)
             text = f"({index} + 1) * ({index} < {node.factor(size)})"  # 0, which the engine refuses, beyond the axis
         steps.take(axis, text, count)
         return steps.fragment()

@@ -107,12 +107,12 @@ def _looked_up(node: NodeView, given: Array, results: Array, otherwise: Any, *, 
     entries = np.concatenate([[default], values]).reshape(-1, 1)
     size = node.size("X")
     x = node.view("X", View(size, 1)) if node.dims("X") else f"as.matrix({node.scalar('X')})"
-    place = node.temporary("place")
+    table = node.constant_matrix(entries, "values")
+    place = node.named("place", _place_text(node, x, keys))
     text = gather_rows_text(
-        node, node.constant_matrix(entries, "values"), f"{place} + 1", len(entries), size, 1,
-        finite=bool(np.isfinite(entries).all()),
+        node, table, f"{place} + 1", len(entries), size, 1, finite=bool(np.isfinite(entries).all())
     )
-    return node.result(text, View(size, 1), before=[f"{place} = {_place_text(node, x, keys)}"])
+    return node.result(text, View(size, 1))
 
 
 def _numbers(node: NodeView, column: Array) -> Array:

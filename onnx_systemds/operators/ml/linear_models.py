@@ -64,12 +64,9 @@ def linear_regressor(node: NodeView) -> Fragment:
     targets = int(node.attribute("targets"))
     intercepts = tuple(node.attribute("intercepts") or ())
     text = linear_scores(node, targets, intercepts if len(intercepts) == targets else ())
-    transform, before = node.attribute("post_transform"), []
-    if transform != "NONE":
-        raw = node.temporary("raw")
-        statements, result = transformed_scores(node, raw, targets, transform)
-        before, text = [f"{raw} = {text}", *statements], result
-    return node.matrix_result(text, 1, before=before)
+    if node.attribute("post_transform") != "NONE":
+        text = transformed_scores(node, node.named("raw", text), targets, node.attribute("post_transform"))
+    return node.matrix_result(text, 1)
 
 
 # --- LinearClassifier ------------------------------------------------------------------------------------------
@@ -103,14 +100,13 @@ def linear_classifier(node: NodeView) -> Fragment:
     to onnxruntime.
     """
     labels, columns = class_labels(node), _score_columns(node)
-    rows, raw = sample_count(node.dims("X")), node.temporary("raw")
-    before = [f"{raw} = {linear_scores(node, columns, tuple(node.attribute('intercepts') or ()))}"]
+    raw = node.named("raw", linear_scores(node, columns, tuple(node.attribute("intercepts") or ())))
     if len(labels) < columns or (columns == 1 and len(labels) != 2):
         raise UnsupportedCase(f"{len(labels)} labels for {columns} columns of scores")
     index = f"{raw} > 0" if columns == 1 else node.call("top_class", raw)
-    result = node.fragment(before) + label_result(node, index, labels[:max(columns, 2)], rows)
+    result = label_result(node, index, labels[:max(columns, 2)], sample_count(node.dims("X")))
     if not node.wants(1):
         return result
     second_class = COMPLEMENT if columns == 1 else NO_SECOND_CLASS
-    statements, text = transformed_scores(node, raw, columns, node.attribute("post_transform"), second_class)
-    return result + node.matrix_result(text, 1, 1, before=statements)
+    text = transformed_scores(node, raw, columns, node.attribute("post_transform"), second_class)
+    return result + node.matrix_result(text, 1, 1)

@@ -61,27 +61,26 @@ def _types(node: NodeFacts) -> tuple[str, str]:
     return given.key, given.value.dtype
 
 
-def _columns(node: NodeView, missing: str, *, as_text: bool) -> tuple[list[str], str, str]:
-    """Statements and the names of the keys and of the values: codes of keys that are text, else numbers.
+def _columns(node: NodeView, missing: str, *, as_text: bool) -> tuple[str, str]:
+    """The identifiers of the keys and of the values: codes of keys that are text, else numbers.
 
     ``as_text``: whether values that are text stay codes. The first row has Inf or 0 for a key, which is
     none, and for a value ``missing``.
     """
     key, value = _types(node)
-    name, keys, values = node.temporary("map"), node.temporary("keys"), node.temporary("values")
     given = node.view("X", View(node.dims("X")[0], 2))
     if "string" in (key, value):
         first = [0.0 if key == "string" else float(node.texts.code("inf")), float(node.texts.code(missing))]
     else:
         first = [np.inf, float(missing)]
     row = node.constant_matrix(np.array([first], dtype=np.float64), "missing")
+    name = node.named("map", f"rbind({row}, {given})")
     texts = [f"{name}[, 1]", f"{name}[, 2]"]
     if "string" in (key, value):
         stays = (key == "string", value == "string" and as_text)
         texts = [text if is_code else node.call("texts_numbers", text, node.texts.dictionary())
                  for text, is_code in zip(texts, stays)]
-    before = [f"{name} = rbind({row}, {given})", f"{keys} = {texts[0]}", f"{values} = {texts[1]}"]
-    return before, keys, values
+    return node.named("keys", texts[0]), node.named("values", texts[1])
 
 
 def _wanted(node: NodeView, keys: str, values: str, wanted: Sequence[int]) -> str:
@@ -104,10 +103,10 @@ def dict_vectorizer(node: NodeView) -> Fragment:
     words = node.attribute("string_vocabulary" if key == "string" else "int64_vocabulary") or ()
     if not words:
         raise UnsupportedCase(f"DictVectorizer without a vocabulary of type {key}")
-    before, keys, values = _columns(node, "" if value == "string" else "0", as_text=True)
+    keys, values = _columns(node, "" if value == "string" else "0", as_text=True)
     if key == "string":
         words = node.texts.codes(np.array(words, dtype=object)).tolist()
-    return node.result(_wanted(node, keys, values, words), View(1, len(words)), before=before)
+    return node.result(_wanted(node, keys, values, words), View(1, len(words)))
 
 
 _CASTS = {"TO_FLOAT": "float", "TO_STRING": "string", "TO_INT64": "int64"}
@@ -137,20 +136,16 @@ def cast_map(node: NodeView) -> Fragment:
     """
     value, target = _types(node)[1], _CASTS[str(node.attribute("cast_to"))]
     to_text = target == "string"
-    before, keys, values = _columns(node, "0.f" if value == target == "string" else "0", as_text=to_text)
+    keys, values = _columns(node, "0.f" if value == target == "string" else "0", as_text=to_text)
     if to_text and value != "string":
-        written = node.temporary("written")
-        before.append(node.texts.extending(node.call("fixed_texts", values, node.texts.dictionary()), written))
-        before.append(f"{written}[1, 1] = {node.texts.code('0.f')}")
-        values = written
+        values = node.new_codes("written", node.call("fixed_texts", values, node.texts.dictionary()))
+        node.write(f"{values}[1, 1] = {node.texts.code('0.f')}")
     size = _map_size(node)
     if node.attribute("map_form") == "DENSE":
-        ordered = node.temporary("ordered")
-        before.append(f"{ordered} = order(target=cbind({keys}, {values}), by=1)")  # what is no key comes last
+        ordered = node.named("ordered", f"order(target=cbind({keys}, {values}), by=1)")  # what is no key comes last
         row = f"t({ordered}[1:{node.dim(size)}, 2])"
     else:
         row = _wanted(node, keys, values, range(int(node.attribute("max_map"))))
     if target == "int64":
-        number = node.named("number", row, before)
-        row = truncated(number)
-    return node.result(row, View(1, size), before=before)
+        row = truncated(node.named("number", row))
+    return node.result(row, View(1, size))

@@ -24,8 +24,8 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 def transformed_scores(
     node: NodeView, scores: str, columns: int, transform: str, second_class: str = NO_SECOND_CLASS
-) -> tuple[list[str], str]:
-    """Statements, and the expression after them, that turn the matrix called ``scores`` into transformed ones.
+) -> str:
+    """The transformed scores of the matrix called ``scores``.
 
     columns: of ``scores``. transform: the attribute's text. second_class: what becomes of a single column.
     Raises UnsupportedCase for a transform that leaves scores undefined.
@@ -33,15 +33,15 @@ def transformed_scores(
     if transform not in TRANSFORMS:
         raise UnsupportedCase(f"the post_transform {quoted(transform)} is unknown")
     if columns == 1:
-        return [], _single_column(node, scores, transform, second_class)
+        return _single_column(node, scores, transform, second_class)
     if transform == "LOGISTIC":
-        return [], _logistic(scores)
+        return _logistic(scores)
     if transform == "SOFTMAX":
-        powers = node.temporary("exp")
-        return [f"{powers} = exp({scores} - rowMaxs({scores}))"], f"{powers} / rowSums({powers})"
+        powers = node.named("exp", f"exp({scores} - rowMaxs({scores}))")
+        return f"{powers} / rowSums({powers})"
     if transform == "SOFTMAX_ZERO":
-        return [], node.call("softmax_of_nonzeros", scores)
-    return [], node.call("probit", scores) if transform == "PROBIT" else scores
+        return node.call("softmax_of_nonzeros", scores)
+    return node.call("probit", scores) if transform == "PROBIT" else scores
 
 
 def _single_column(node: NodeView, scores: str, transform: str, second_class: str) -> str:

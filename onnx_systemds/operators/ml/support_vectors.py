@@ -17,7 +17,7 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.ml.class_labels import Labels, class_labels, label_result, labels_dtype
 from onnx_systemds.operators.ml.feature_scaling import row_operand, sample_count
 from onnx_systemds.operators.ml.linear_models import linear_scores, sample_rows
-from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, NO_SECOND_CLASS, transformed_scores
+from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.products import single_product
 
@@ -30,30 +30,26 @@ def _numbers(node: NodeFacts, name: str) -> Floats:
     return np.asarray(node.attribute(name) or (), np.float64)
 
 
-def _kernel(node: NodeView, vectors: Floats) -> tuple[list[str], str]:
-    """Statements and the text of the kernel of each sample with each support vector (a row of ``vectors``)."""
+def _kernel(node: NodeView, vectors: Floats) -> str:
+    """The kernel of each sample with each support vector (a row of ``vectors``)."""
     gamma, coef0, degree = (node.attribute("kernel_params") or (0.0, 0.0, 0.0))[:3]
     kind = node.attribute("kernel_type")
     x = sample_rows(node, vectors.shape[1])
-    factor = node.temporary("bounded") if kind == "RBF" else x
+    if kind == "RBF":  # infinite features are as far as none: of them the three terms below would be NaN
+        x = node.named("bounded", f"max(min({x}, 1.0E150), -1.0E150)" if gamma else x)
     named = node.constant_matrix(np.ascontiguousarray(vectors.T), "vectors")
-    products = single_product(node, factor, named, (sample_count(node.dims("X")), *vectors.T.shape))
+    products = single_product(node, x, named, (sample_count(node.dims("X")), *vectors.T.shape))
     if kind == "LINEAR":
-        return [], products
+        return products
     if kind == "RBF":
-        # infinite features are as far as none: of them the three terms below would be NaN
-        distances = node.temporary("distances")
         squares = row_operand(node, [float(square) for square in (vectors**2).sum(axis=1)], "squares")
-        before = [
-            f"{factor} = {f'max(min({x}, 1.0E150), -1.0E150)' if gamma else x}",
-            f"{distances} = max(({products}) * (-2) + rowSums({factor}^2) + {squares}, 0)",
-        ]
-        return before, f"exp({_times(distances, -gamma)})"
+        distances = node.named("distances", f"max(({products}) * (-2) + rowSums({x}^2) + {squares}, 0)")
+        return f"exp({_times(distances, -gamma)})"
     scaled = f"{_times(products, gamma)} + {literal(coef0)}"
     if kind == "POLY":  # of zeros the engine's negative powers are zeros
-        return [], f"({scaled})^{literal(degree)}" if degree >= 0 else f"1 / ({scaled})^{literal(-degree)}"
+        return f"({scaled})^{literal(degree)}" if degree >= 0 else f"1 / ({scaled})^{literal(-degree)}"
     if kind == "SIGMOID":
-        return [], f"tanh({scaled})"
+        return f"tanh({scaled})"
     raise UnsupportedCase(f"the kernel {quoted(str(kind))} is unknown")
 
 
@@ -78,16 +74,15 @@ def svm_regressor(node: NodeView) -> Fragment:
     The attribute post_transform means nothing to onnxruntime.
     """
     count, rho = int(node.attribute("n_supports")), _numbers(node, "rho")[:1]
-    before: list[str] = []
     if count > 0:
-        before, kernel = _kernel(node, _vectors(node, count))
+        kernel = _kernel(node, _vectors(node, count))
         weights = _numbers(node, "coefficients")[:count].reshape(-1, 1)
         text = f"({kernel}) %*% {node.constant_matrix(weights, 'weights')}{_plus(node, rho)}"
     else:
         text = linear_scores(node, 1, tuple(rho))
     if node.attribute("one_class"):
         text = f"2 * ({text} > 0) - 1"
-    return node.matrix_result(text, 1, before=before)
+    return node.matrix_result(text, 1)
 
 
 def _plus(node: NodeView, rho: Floats) -> str:
@@ -153,13 +148,11 @@ def svm_classifier(node: NodeView) -> Fragment:
 
 def _linear(node: NodeView, machine: _Machine, rows: Dim) -> Fragment:
     """Linear scores with the first rho for all of them."""
-    raw, rho = node.temporary("raw"), _numbers(node, "rho")[:1]
-    before = [f"{raw} = {linear_scores(node, machine.classes, tuple(rho))}"]
-    result = node.fragment(before) + label_result(node, _linear_label(node, machine, raw, rows), machine.labels, rows)
+    raw = node.named("raw", linear_scores(node, machine.classes, tuple(_numbers(node, "rho")[:1])))
+    result = label_result(node, _linear_label(node, machine, raw, rows), machine.labels, rows)
     if not node.wants(1):
         return result
-    statements, text = transformed_scores(node, raw, machine.classes, machine.transform)
-    return result + node.matrix_result(text, 1, 1, before=statements)
+    return result + node.matrix_result(transformed_scores(node, raw, machine.classes, machine.transform), 1, 1)
 
 
 def _linear_label(node: NodeView, machine: _Machine, raw: str, rows: Dim) -> str:
@@ -175,23 +168,23 @@ def _linear_label(node: NodeView, machine: _Machine, raw: str, rows: Dim) -> str
 
 def _pairwise(node: NodeView, machine: _Machine, rows: Dim) -> Fragment:
     """A score for each pair of classes, from the kernels with the support vectors of these two."""
-    before, kernel = _kernel(node, _vectors(node, sum(machine.counts)))
-    raw = node.temporary("raw")
+    kernel = _kernel(node, _vectors(node, sum(machine.counts)))
     weights = _pair_weights(node, machine)
     named = node.constant_matrix(weights, "weights")
     rho = _numbers(node, "rho")[: len(machine.pairs)]
-    before.append(f"{raw} = {single_product(node, f'({kernel})', named, (rows, *weights.shape))}{_plus(node, rho)}")
-    result = node.fragment(before) + label_result(node, _voted(node, machine, raw), machine.labels, rows)
+    scores = single_product(node, f"({kernel})", named, (rows, *weights.shape))
+    raw = node.named("raw", f"{scores}{_plus(node, rho)}")
+    result = label_result(node, _voted(node, machine, raw), machine.labels, rows)
     if not node.wants(1):
         return result
     if machine.probabilities:
-        statements, text = _probabilities(node, machine, raw)
+        text = _probabilities(node, machine, raw)
     elif machine.classes == 2:
         second_class = MIRRORED if machine.transform == "NONE" else COMPLEMENT
-        statements, text = transformed_scores(node, raw, 1, machine.transform, second_class)
+        text = transformed_scores(node, raw, 1, machine.transform, second_class)
     else:
-        statements, text = transformed_scores(node, raw, len(machine.pairs), machine.transform)
-    return result + node.matrix_result(text, 1, 1, before=statements)
+        text = transformed_scores(node, raw, len(machine.pairs), machine.transform)
+    return result + node.matrix_result(text, 1, 1)
 
 
 def _pair_weights(node: NodeFacts, machine: _Machine) -> Floats:
@@ -220,7 +213,7 @@ def _voted(node: NodeView, machine: _Machine, raw: str) -> str:
     return node.call("top_class", votes)
 
 
-def _probabilities(node: NodeView, machine: _Machine, raw: str) -> tuple[list[str], str]:
+def _probabilities(node: NodeView, machine: _Machine, raw: str) -> str:
     """Sigmoids of the pairs' scores, coupled to probabilities of the classes (Wu, Lin and Weng, second method)."""
     pairs, classes = len(machine.pairs), machine.classes
     slope, shift = _numbers(node, "prob_a")[:pairs], _numbers(node, "prob_b")[:pairs]
@@ -229,12 +222,8 @@ def _probabilities(node: NodeView, machine: _Machine, raw: str) -> tuple[list[st
     for row, (first, second) in enumerate(machine.pairs):
         wins[row, first * classes + second], wins[row, second * classes + first] = 1, -1
         offset[second * classes + first] = 1
-    won, coupled = node.temporary("won"), node.temporary("coupled")
     scaled = f"{raw} * {row_operand(node, slope.tolist(), 'slope')} + {row_operand(node, shift.tolist(), 'shift')}"
+    won = node.named("won", f"min(max(1 / (1 + exp({scaled})), 1.0E-7), 0.9999999)")
     table = f"{won} %*% {node.constant_matrix(wins, 'wins')} + {row_operand(node, offset.tolist(), 'offset')}"
-    before = [
-        f"{won} = min(max(1 / (1 + exp({scaled})), 1.0E-7), 0.9999999)",
-        f"{coupled} = {node.call('coupled_probabilities', table, classes)}",
-    ]
-    statements, text = transformed_scores(node, coupled, classes, machine.transform, NO_SECOND_CLASS)
-    return [*before, *statements], text
+    coupled = node.named("coupled", node.call("coupled_probabilities", table, classes))
+    return transformed_scores(node, coupled, classes, machine.transform)

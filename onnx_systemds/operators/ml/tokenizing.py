@@ -39,17 +39,13 @@ def tokenizer(node: NodeView) -> Fragment:
     codes = node.view("X", View(node.size("X"), 1))
     pad = java_string_literal(str(node.attribute("pad_value")))
     marked = bool(node.attribute("mark"))
-    tokens = node.temporary("tokens")
     statement = " + ".join(f"'{part}'" for part in text_parts(_statement(node)))
     call = node.call("tokenize_texts", codes, node.texts.dictionary(), statement, f"'{pad}'", marked)
-    before = [node.texts.extending(call, tokens)]
-    dims = node.output_dims()
-    if len(dims) == 2:
-        return node.result(tokens, split_view(dims, 1), before=before)
-    # the width shows in the tokens only
-    rows = product(dims[:1])
-    text = f"matrix({tokens}, rows={node.dim(rows)}, cols=length({tokens}) / {node.factor(rows)})"
-    return node.result(text, split_view(dims, 1), before=before)
+    text, dims = node.new_codes("tokens", call), node.output_dims()
+    if len(dims) != 2:  # the width shows in the tokens only
+        rows = product(dims[:1])
+        text = f"matrix({text}, rows={node.dim(rows)}, cols=length({text}) / {node.factor(rows)})"
+    return node.result(text, split_view(dims, 1))
 
 
 def _statement(node: NodeView) -> str:

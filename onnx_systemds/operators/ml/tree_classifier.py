@@ -70,12 +70,7 @@ def tree_ensemble_classifier(node: NodeView) -> Fragment:
     else:
         scored = _many_classes(node, sums, transform)
     rows = data_view(node).rows
-    statements = [*sums.statements, *scored.statements]
-    return (
-        node.fragment(statements)
-        + _label_output(node, scored)
-        + node.result(scored.scores, View(rows, len(labels)), 1)
-    )
+    return _label_output(node, scored) + node.result(scored.scores, View(rows, len(labels)), 1)
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,6 @@ class _Sums:
     presence: by class. there: by class, the 0/1 column that says so, where only the run knows it. base: base values.
     """
 
-    statements: list[str]
     name: str
     presence: list[int]
     there: dict[int, str]
@@ -94,9 +88,8 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Statements, and the texts of the final scores and of the number of each row's class."""
+    """The texts of the final scores and of the number of each row's class."""
 
-    statements: list[str]
     scores: str
     index: str
     direct: bool = False  # see `_label_output`
@@ -109,15 +102,12 @@ def _sums(node: NodeView, ensemble: Ensemble, base: Array) -> _Sums:
     weights = leaf_weights(ensemble, found.tables)
     if open_ones:
         weights = np.hstack([weights, leaf_presence(ensemble, found.tables)[:, open_ones]])
-    name, classes = node.temporary("sums"), ensemble.targets
-    statements = [*found.statements, f"{name} = {walked(node, found, weights, 'sum')}"]
-    there: dict[int, str] = {}
+    name, classes = node.named("sums", walked(node, found, weights, "sum")), ensemble.targets
+    there = {target: node.named(f"has{target}", f"{name}[, {place}] > 0")
+             for place, target in enumerate(open_ones, classes + 1)}
     if open_ones:
-        for place, target in enumerate(open_ones, classes + 1):
-            there[target] = node.temporary(f"has{target}")
-            statements.append(f"{there[target]} = {name}[, {place}] > 0")
-        statements.append(f"{name} = {name}[, 1:{classes}]")
-    return _Sums(statements, name, presence, there, base)
+        node.write(f"{name} = {name}[, 1:{classes}]")
+    return _Sums(name, presence, there, base)
 
 
 def _rounded(node: NodeView, text: str) -> str:
@@ -150,28 +140,22 @@ def _one_class(node: NodeView, sums: _Sums, transform: str) -> _Scored:
     """The label is 1 or 0, whatever the class is called."""
     if labels_dtype(_labels(node)) == "string":
         raise UnsupportedCase("a single class with a text for a label")
-    scores = node.temporary("scores")
-    text = with_base(node, sums.name, sums.base)
-    further, result = transformed_scores(node, scores, 1, transform)
-    return _Scored([f"{scores} = {_rounded(node, text)}", *further], result, f"({scores} > 0)", direct=True)
+    scores = node.named("scores", _rounded(node, with_base(node, sums.name, sums.base)))
+    return _Scored(transformed_scores(node, scores, 1, transform), f"({scores} > 0)", direct=True)
 
 
 def _many_classes(node: NodeView, sums: _Sums, transform: str) -> _Scored:
     """The first class with the largest score, of those that are there; base values make all of them be there."""
     classes = len(sums.presence)
-    scores = node.temporary("scores")
-    text = with_base(node, sums.name, sums.base)
-    statements = [f"{scores} = {_rounded(node, text)}"]
-    compared = scores
+    compared = scores = node.named("scores", _rounded(node, with_base(node, sums.name, sums.base)))
     if not sums.base.size and any(state != ALWAYS for state in sums.presence):
         columns = []
         for target, state in enumerate(sums.presence):
             constant = f"matrix({int(state == ALWAYS)}, rows=nrow({scores}), cols=1)"
             columns.append(sums.there.get(target, constant))
         lowest = node.filled("-Inf", View(data_view(node).rows, classes))
-        compared = node.named("compared", f"ifelse(cbind({', '.join(columns)}) > 0, {scores}, {lowest})", statements)
-    further, result = transformed_scores(node, scores, classes, transform)
-    return _Scored([*statements, *further], result, node.call("row_arg_max", compared))
+        compared = node.named("compared", f"ifelse(cbind({', '.join(columns)}) > 0, {scores}, {lowest})")
+    return _Scored(transformed_scores(node, scores, classes, transform), node.call("row_arg_max", compared))
 
 
 # --- two classes -----------------------------------------------------------------------------------------------
@@ -185,32 +169,28 @@ def _two_classes(node: NodeView, sums: _Sums, transform: str, ensemble: Ensemble
     binary = len(used) == 1
     positive = not (ensemble.weight_values < 0).any()
     second = sums.presence[1]
-    statements, results, decisive = [], [], []
+    results, decisive = [], []
     for there in (True, False):
         if second == (NEVER if there else ALWAYS):
             continue
         if there:
-            own, scores = _both_scores(node, sums)
+            scores = _both_scores(node, sums)
         else:
             if sums.base.size == 1 and not binary:
                 raise UnsupportedCase("one base value, and rows without a score of the second class")
-            own, scores = _first_score(node, sums)
-        statements += own
+            scores = _first_score(node, sums)
         columns = 1 if not there and sums.base.size < 2 else 2
         mode = COMPLEMENT if binary and positive and transform != "LOGISTIC" else MIRRORED
-        further, result = transformed_scores(node, scores, columns, transform, mode)
-        statements += further
-        results.append(result)
+        results.append(transformed_scores(node, scores, columns, transform, mode))
         decisive.append(f"{scores}[, {2 if there else 1}]" if columns == 2 else scores)
     limit = "0.5" if binary and positive else "0"
     if len(results) == 1:
-        return _Scored(statements, results[0], f"({decisive[0]} > {limit})", direct=not binary)
+        return _Scored(results[0], f"({decisive[0]} > {limit})", direct=not binary)
     there_column = sums.there[1]
-    both = [node.temporary("two"), node.temporary("one")]
-    statements += [f"{name} = {text}" for name, text in zip(both, results)]
+    both = [node.named(hint, text) for hint, text in zip(("two", "one"), results)]
     scores = counted(f"ifelse(cbind({there_column}, {there_column}), {both[0]}, {both[1]})")
     index = f"(ifelse({there_column}, {decisive[0]}, {decisive[1]}) > {limit})"
-    return _Scored(statements, scores, index, direct=not binary)
+    return _Scored(scores, index, direct=not binary)
 
 
 def _masked(sums: _Sums, text: str) -> str:
@@ -220,7 +200,7 @@ def _masked(sums: _Sums, text: str) -> str:
     return f"({text}) * {sums.there[0]}" if 0 in sums.there else text
 
 
-def _first_score(node: NodeView, sums: _Sums) -> tuple[list[str], str]:
+def _first_score(node: NodeView, sums: _Sums) -> str:
     """Rows without a score of the second class: the first class's score, with two base values a 0 beside it."""
     text = first = f"{sums.name}[, 1]"
     if sums.base.size:
@@ -228,20 +208,16 @@ def _first_score(node: NodeView, sums: _Sums) -> tuple[list[str], str]:
     text = _rounded(node, text)
     if sums.base.size == 2:
         text = f"cbind({text}, matrix(0, rows=nrow({sums.name}), cols=1))"
-    name = node.temporary("first")
-    return [f"{name} = {text}"], name
+    return node.named("first", text)
 
 
-def _both_scores(node: NodeView, sums: _Sums) -> tuple[list[str], str]:
+def _both_scores(node: NodeView, sums: _Sums) -> str:
     """Rows with a score of the second class. With two base values the first class's sum replaces it."""
     first, second = f"{sums.name}[, 1]", f"{sums.name}[, 2]"
-    name = node.temporary("both")
     if not sums.base.size:
-        return [f"{name} = {_rounded(node, sums.name)}"], name
+        return node.named("both", _rounded(node, sums.name))
     if sums.base.size == 1:
         text = _masked(sums, plus(first, literal(float(sums.base[0]))))
-        return [f"{name} = {_rounded(node, f'cbind({text}, {second})')}"], name
-    shifted = node.temporary("shifted")
-    statements = [f"{shifted} = {_rounded(node, plus(first, literal(float(sums.base[1]))))}"]
-    text = _masked(sums, f"-{shifted}")
-    return [*statements, f"{name} = cbind({text}, {shifted})"], name
+        return node.named("both", _rounded(node, f"cbind({text}, {second})"))
+    shifted = node.named("shifted", _rounded(node, plus(first, literal(float(sums.base[1])))))
+    return node.named("both", f"cbind({_masked(sums, f'-{shifted}')}, {shifted})")

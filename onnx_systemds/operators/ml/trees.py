@@ -67,9 +67,8 @@ def ensemble_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @dataclass(frozen=True)
 class Walk:
-    """What a walk down the trees of a node needs: its statements, the identifier of the data, and the tables."""
+    """What a walk down the trees of a node needs: the identifier of the data, and the tables."""
 
-    statements: list[str]
     data: str
     tables: Tables
 
@@ -86,15 +85,13 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
         text = node.call("round_to_float", text, *FLOAT)
     if tables.infinite:
         text = f"max(min({text}, {literal(LARGEST)}), {literal(-LARGEST)})"
-    statements: list[str] = []
     if tables.low or tables.high:
         if tables.infinite:
-            text = node.named("clipped", text, statements)
+            text = node.named("clipped", text)
         sides = [side for side, used in (("-Inf", tables.low), ("Inf", tables.high)) if used]
         replaced = [f"replace(target={text}, pattern=NaN, replacement={side})" for side in sides]
         text = replaced[0] if len(replaced) == 1 else f"cbind({', '.join(replaced)})"
-    data = node.named("data", text, statements)
-    return Walk(statements, data, tables)
+    return Walk(node.named("data", text), tables)
 
 
 def walked(node: NodeView, walk: Walk, weights: Array, how: str) -> str:
@@ -164,7 +161,6 @@ def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, 
     if base.size not in (0, targets):
         raise UnsupportedCase(f"there are {base.size} base values for {targets} targets")
     found = walk(node, ensemble)
-    statements = list(found.statements)
     scores, view = node.temporary("scores"), View(data_view(node).rows, targets)
     if function in ("SUM", "AVERAGE"):
         text = walked(node, found, leaf_weights(ensemble, found.tables), "sum")
@@ -174,9 +170,8 @@ def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, 
         blank, combine = (np.inf, np.minimum) if function == "MIN" else (-np.inf, np.maximum)
         text = walked(node, found, leaf_weights(ensemble, found.tables, blank, combine), function.lower())
         # a target to which no leaf of a row gives a weight has the score 0
-        statements.append(f"{scores} = {text}")
+        node.write(f"{scores} = {text}")
         text = f"ifelse(abs({scores}) == Inf, {node.filled(0, view)}, {scores})"
     # onnxruntime leaves the base value out where no leaf gives a weight to one of several targets; ONNX does not
-    statements.append(f"{scores} = {with_base(node, text, base)}")
-    further, result = transformed_scores(node, scores, targets, transform)
-    return node.result(result, view, before=[*statements, *further])
+    node.write(f"{scores} = {with_base(node, text, base)}")
+    return node.result(transformed_scores(node, scores, targets, transform), view)

@@ -238,11 +238,9 @@ def _dropped(node: NodeView, share: str) -> Fragment:
     """A random share of the elements becomes zero, the others are scaled up."""
     form = node.wanted_form(0) if node.wants(0) else node.wanted_form(1)
     view = View(1, 1) if form is SCALAR else form
-    mask = node.temporary("kept")
-    before = [f"{mask} = {_drawn(node, view)} >= {share}"]
+    mask = node.named("kept", f"{_drawn(node, view)} >= {share}")
     x = f"as.matrix({node.scalar('data')})" if node.dims("data") == () else node.view("data", view)
-    fragment = node.result(f"{x} * {mask} / (1 - {share})", view, before=before)
-    return fragment + node.result(mask, view, 1)
+    return node.result(f"{x} * {mask} / (1 - {share})", view) + node.result(mask, view, 1)
 
 
 def _drawn(node: NodeView, view: View) -> str:

@@ -188,10 +188,9 @@ def _full_matrices(node: NodeView, function: str) -> Fragment:
     return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
 
 
-def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
-    """All inputs combined, the inputs, and statements in front: those for parts of an expression of many operands."""
+def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:
+    """All inputs combined, and the inputs; of many operands parts get names."""
     given = operands(node, range(node.input_count), node.output_dims())
-    before: list[str] = []
     # full matrices first: a vector must be a right operand
     order = sorted(given.items, key=lambda operand: operand.kind != FULL)
     combined = order[0]
@@ -201,17 +200,15 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
         else:
             combined = infix(node, operator, combined, operand, given.form)
         if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < len(order) - 2:
-            name = node.named("part", combined.text, before)
-            combined = Operand(name, combined.kind)
-    return combined, given, before
+            combined = Operand(node.named("part", combined.text), combined.kind)
+    return combined, given
 
 
 def _variadic(node: NodeView, builtin: str) -> Fragment:
     unchanged = _unchanged(node, builtin) if node.input_count == 2 else None
     if unchanged is not None:
         return unchanged
-    combined, given, before = _fold(node, builtin)
-    return finish(node, combined, given, before=before)
+    return finish(node, *_fold(node, builtin))
 
 
 for _name, _builtin in {**VARIADIC_BUILTINS, "Sum": "+"}.items():
@@ -221,8 +218,8 @@ for _name, _builtin in {**VARIADIC_BUILTINS, "Sum": "+"}.items():
 @generator("Mean", since=(1, 6, 8))
 def mean(node: NodeView) -> Fragment:
     """Mean of any number of inputs."""
-    combined, given, before = _fold(node, "+")
-    return finish(node, Operand(f"({combined.text} / {node.input_count})", combined.kind), given, before=before)
+    combined, given = _fold(node, "+")
+    return finish(node, Operand(f"({combined.text} / {node.input_count})", combined.kind), given)
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------

@@ -83,8 +83,7 @@ def _channels(node: NodeFacts) -> Dim:
 
 def _inferred(node: NodeView) -> Fragment:
     """One multiplication and one addition; the factors are computed now where the statistics are known."""
-    statements, scale, shift = _factors(node)
-    return _scaled(node, scale, shift, statements)
+    return _scaled(node, *_factors(node))
 
 
 def _statistics_view(node: NodeView) -> View:
@@ -97,7 +96,8 @@ def _is_flat(node: NodeView) -> bool:
     return product(node.dims("X")[1:]) == _channels(node)
 
 
-def _factors(node: NodeView) -> tuple[list[str], str, str]:
+def _factors(node: NodeView) -> tuple[str, str]:
+    """The identifiers of what the input is multiplied by, and of what is added."""
     view = _statistics_view(node)
     epsilon = node.attribute("epsilon")
     known = [node.constant(position) for position in (1, 2, 3, 4)]
@@ -106,24 +106,20 @@ def _factors(node: NodeView) -> tuple[list[str], str, str]:
         factor = gamma / np.sqrt(variance + epsilon)
         shape = (1, -1) if view.rows == 1 else (-1, 1)
         scale = node.constant_matrix(factor.reshape(shape), "scale")
-        return [], scale, node.constant_matrix((beta - mean * factor).reshape(shape), "shift")
-    scale, shift = node.temporary("scale"), node.temporary("shift")
+        return scale, node.constant_matrix((beta - mean * factor).reshape(shape), "shift")
     gamma_text, beta_text, mean_text, variance_text = (node.view(position, view) for position in (1, 2, 3, 4))
-    return [
-        f"{scale} = {gamma_text} / sqrt({variance_text} + {literal(epsilon)})",
-        f"{shift} = {beta_text} - {mean_text} * {scale}",
-    ], scale, shift
+    scale = node.named("scale", f"{gamma_text} / sqrt({variance_text} + {literal(epsilon)})")
+    return scale, node.named("shift", f"{beta_text} - {mean_text} * {scale}")
 
 
-def _scaled(node: NodeView, scale: str, shift: str, before: Sequence[str]) -> Fragment:
+def _scaled(node: NodeView, scale: str, shift: str) -> Fragment:
     """The input times ``scale`` plus ``shift``, both per statistic."""
     dims, channels = node.dims("X"), _channels(node)
     if _is_flat(node) or dims[0] == 1:
         view = View(dims[0], channels) if _is_flat(node) else View(channels, product(dims[2:]))
-        return node.result(f"{node.view('X', view)} * {scale} + {shift}", view, before=before)
+        return node.result(f"{node.view('X', view)} * {scale} + {shift}", view)
     view = View(dims[0], product(dims[1:]))
-    text = f"bias_add({node.call('scaled_channels', node.view('X', view), scale)}, {shift})"
-    return node.result(text, view, before=before)
+    return node.result(f"bias_add({node.call('scaled_channels', node.view('X', view), scale)}, {shift})", view)
 
 
 def _trained(node: NodeView) -> Fragment:
@@ -132,7 +128,6 @@ def _trained(node: NodeView) -> Fragment:
     flat = _statistics_view(node)
     wide = View(dims[0], product(dims[1:]))
     x = node.view("X", wide)
-    mean, variance, centred, y = (node.temporary(hint) for hint in ("mean", "variance", "centred", "scaled"))
 
     def averaged(text: str) -> str:
         """Means over the images, then over the elements of a channel."""
@@ -143,20 +138,15 @@ def _trained(node: NodeView) -> Fragment:
         return f"{row_sums(sums, node.dim(size))} / {node.factor(rows * size)}"
 
     gamma, beta = node.view("scale", flat), node.view("B", flat)
-    root = f"sqrt({variance} + {literal(node.attribute('epsilon'))})"
+    mean = node.named("mean", averaged(x))
+    centred = node.named("centred", f"{x} - {mean}" if _is_flat(node) else f"bias_add({x}, 0 - {mean})")
+    variance = node.named("variance", averaged(f"{centred}^2"))
+    factor = f"{gamma} / sqrt({variance} + {literal(node.attribute('epsilon'))})"
     if _is_flat(node):
-        centring = f"{x} - {mean}"
-        scaling = f"{centred} * ({gamma} / {root}) + {beta}"
+        scaling = f"{centred} * ({factor}) + {beta}"
     else:
-        centring = f"bias_add({x}, 0 - {mean})"
-        scaling = f"bias_add({node.call('scaled_channels', centred, f'{gamma} / {root}')}, {beta})"
-    statements = [
-        f"{mean} = {averaged(x)}",
-        f"{centred} = {centring}",
-        f"{variance} = {averaged(f'{centred}^2')}",
-        f"{y} = {scaling}",
-    ]
-    fragment = node.result(y, wide, before=statements)
+        scaling = f"bias_add({node.call('scaled_channels', centred, factor)}, {beta})"
+    fragment = node.result(node.named("scaled", scaling), wide)
     momentum = node.attribute("momentum")
     for output, (position, own) in enumerate([(3, mean), (4, variance)], start=1):
         if node.wants(output):

@@ -138,19 +138,17 @@ def bit_shift(node: NodeView) -> Fragment:
         quotient = infix(node, "/", x, power, given.form)
         return finish(node, Operand(f"floor{quotient.text}", quotient.kind), given)
     scaled = infix(node, "*", x, power, given.form)
-    name = node.temporary("shifted")
+    name = node.named("shifted", scaled.text)
     if dtype == "int64":  # to add the half would round
-        turns, whole = node.temporary("turns"), node.temporary("whole_turns")
+        turns = node.named("turns", f"{name} / {1 << bits}.0")
+        whole = node.named("whole_turns", f"floor({turns})")
         above = f"{turns} - {whole} >= 0.5"
         above = f"as.double({above})" if scaled.kind == SINGLE else f"({above})"
-        lines = [f"{name} = {scaled.text}", f"{turns} = {name} / {1 << bits}.0", f"{whole} = floor({turns})"]
-        text = f"({name} - {1 << bits}.0 * ({whole} + {above}))"
-        return node.fragment(lines) + finish(node, Operand(text, scaled.kind), given)
+        return finish(node, Operand(f"({name} - {1 << bits}.0 * ({whole} + {above}))", scaled.kind), given)
     half = "" if dtype.startswith("u") else f" + {1 << bits - 1}.0"
     offset = f"({name}{half})" if half else name
-    text = f"{name} - {1 << bits}.0 * floor({offset} / {1 << bits}.0)"
-    statements = node.fragment([f"{name} = {scaled.text}"])
-    return statements + finish(node, Operand(f"({text})", scaled.kind), given)
+    text = f"({name} - {1 << bits}.0 * floor({offset} / {1 << bits}.0))"
+    return finish(node, Operand(text, scaled.kind), given)
 
 
 # --- BitCast -----------------------------------------------------------------------------------------------------
@@ -199,5 +197,4 @@ def _patterns(node: NodeView, function: str, target: str) -> Fragment:
         text = f"as.scalar({text})"
     if target != "uint32":
         return node.result(text, form)
-    name = node.temporary("bits")
-    return node.result(wrapped(target, name), form, before=[f"{name} = {text}"])
+    return node.result(wrapped(target, node.named("bits", text)), form)

@@ -165,22 +165,20 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
         if target in ("int64", "uint64"):  # the script looks at those that would become others
             return unary(node, lambda x: x)
         return unary(node, lambda x: wrapped(target, x))
-    before: list[str] = []
 
     def whole(x: str) -> str:
         if is_computed(node):
-            x = node.named("float", as_float(node, x, single=is_single(node)), before)
+            x = node.named("float", as_float(node, x, single=is_single(node)))
         if node.is_checked():
-            x = node.named("float", x, before)
+            x = node.named("float", x)
             return f"ifelse(abs({x}) == Inf, sign({x}) * {_INFINITE}, {truncated(x)})"
         if target in _NEAREST:
-            return wrapped(target, node.named("nearest", of_matrix(node, "nearest_integer", x), before))
+            return wrapped(target, node.named("nearest", of_matrix(node, "nearest_integer", x)))
         # out of range is undefined for floats: the narrow types wrap as numpy does
         is_wide = target in ("int32", "uint32", "int64", "uint64")
         return truncated(x) if is_wide else wrapped(target, truncated(x))
 
-    fragment = unary(node, whole)
-    return node.fragment(before) + fragment
+    return unary(node, whole)
 
 
 def _text(node: NodeView, source: str, target: str) -> Fragment:

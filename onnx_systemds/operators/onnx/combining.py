@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
@@ -87,14 +86,12 @@ def as_matrix(node: NodeView, operand: Operand, view: View | None) -> str:
     return replicated(node, operand, view).text
 
 
-def finish(
-    node: NodeView, combined: Operand, given: Operands, *, logical: bool = False, before: Sequence[str] = ()
-) -> Fragment:
-    """The fragment of an elementwise result, after the statements ``before``; booleans of scalars become numbers."""
+def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool = False) -> Fragment:
+    """The fragment of an elementwise result; booleans of scalars become numbers."""
     view = given.form
     if view is SCALAR:
-        return node.result(f"as.double({combined.text})" if logical else combined.text, SCALAR, before=before)
-    return node.result(as_matrix(node, combined, view), view, before=before)
+        return node.result(f"as.double({combined.text})" if logical else combined.text, SCALAR)
+    return node.result(as_matrix(node, combined, view), view)
 
 
 def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, view: Form) -> Fragment:
@@ -108,8 +105,8 @@ def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, 
     if condition.kind == SINGLE:  # sizes that are known here may be open for the engine
         name = node.target(view=view)
         first, second = (f"  {name} = {branch}" for branch in branches)
-        lines = [f"if ({condition.text} != 0) {{", first, "} else {", second, "}"]
-        return node.result(name, view, before=["\n".join(lines)])
+        node.write("\n".join([f"if ({condition.text} != 0) {{", first, "} else {", second, "}"]))
+        return node.result(name, view)
     if _may_be_vector_of_unknown_length(view):
         masked = _masked_number(condition.text, chosen, other)
         if masked is not None:

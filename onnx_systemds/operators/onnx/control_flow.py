@@ -287,7 +287,8 @@ class _LoopText:
                 before.append(f"{target} = matrix(0, rows={count}, cols={cols})")
                 each.append(f"{target}[{self.counter}, ] = {block}")
                 continue
-            room = node.named(f"rows{position}", f"matrix(0, rows=0, cols={cols})", before)
+            room = node.temporary(f"rows{position}")
+            before.append(f"{room} = matrix(0, rows=0, cols={cols})")
             each += grown(node, room, node.call("append_row", room, self.counter, _as_matrix(value, block)))
             count = self.counter if self.stops else limit
             after.append(f"{target} = {node.call('first_rows', room, count)}")

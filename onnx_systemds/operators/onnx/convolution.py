@@ -17,7 +17,7 @@ from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dens
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
-from onnx_systemds.operators.support.movement import Source
+from onnx_systemds.operators.support.movement import Source, input_source
 from onnx_systemds.operators.support.products import single_product
 from onnx_systemds.operators.support.windows import (
     Image,
@@ -69,8 +69,7 @@ def conv(node: NodeView) -> Fragment:
     """A convolution; opset 11 only settles the defaults of strides and dilations, 22 adds a dtype."""
     filters = Filters(node.constant("W"), lambda view: node.view("W", view))
     bias = node.view("B", View(node.dims("W")[0], 1)) if node.has("B") else None
-    before, text, view = convolved(node, lambda view: node.view("X", view), filters, bias)
-    return node.result(text, view, before=before)
+    return node.result(*convolved(node, input_source(node, 0), filters, bias))
 
 
 @nn_layer("Conv")
@@ -94,22 +93,18 @@ def conv2d_layer(node: NodeView) -> Fragment | None:
 @generator("ConvInteger", since=10)
 def conv_integer(node: NodeView) -> Fragment:
     """A convolution of integers less their zero points; padding holds the zero point."""
-    statements: list[str] = []
-    x = shifted_input(node, statements)
-    filters = shifted_filters(node, statements)
-    before, text, view = convolved(node, x, filters)
-    return node.result(wrapped("int32", f"({text})"), view, before=[*statements, *before])
+    text, view = convolved(node, shifted_input(node), shifted_filters(node))
+    return node.result(wrapped("int32", f"({text})"), view)
 
 
-def shifted_input(node: NodeView, statements: list[str]) -> Source:
+def shifted_input(node: NodeView) -> Source:
     """The input of an integer convolution with its zero point (input 2) taken off."""
     zero = node.constant(2)
     if not node.has(2) or (zero is not None and not zero.any()):
-        return lambda view: node.view(0, view)
-    name = node.temporary("input")
+        return input_source(node, 0)
     whole = node.matrix(0, 1)
-    statements.append(f"{name} = {whole} - {node.scalar(2)}")
-    shifted = read_of(node, name, View(node.dims(0)[0], product(node.dims(0)[1:])), statements)
+    name = node.named("input", f"{whole} - {node.scalar(2)}")
+    shifted = read_of(node, name, View(node.dims(0)[0], product(node.dims(0)[1:])))
 
     def checked(view: View) -> str:
         node.check_elements(0, view)
@@ -118,32 +113,25 @@ def shifted_input(node: NodeView, statements: list[str]) -> Source:
     return checked
 
 
-def shifted_filters(node: NodeView, statements: list[str]) -> Filters:
+def shifted_filters(node: NodeView) -> Filters:
     """The filters of an integer convolution with their zero points (input 3) taken off."""
     weight, zero = node.constant(1), node.constant(3)
     if not node.has(3) or (zero is not None and not zero.any()):
-        return Filters(weight, lambda view: node.view(1, view))
+        return Filters(weight, input_source(node, 1))
     if weight is not None and zero is not None:
         per_filter = zero.astype(np.float64).reshape(-1, *[1] * (weight.ndim - 1))
         shifted = weight.astype(np.float64) - per_filter
         return Filters(shifted, lambda view: node.constant_matrix(shifted.reshape(view.known), "weight"))
-    name = node.temporary("filters")
     home = View(node.dims(1)[0], product(node.dims(1)[1:]))
     offset = node.scalar(3) if node.size(3) == 1 else node.view(3, View(node.dims(1)[0], 1))
-    statements.append(f"{name} = {node.matrix(1, 1)} - {offset}")
-    return Filters(None, read_of(node, name, home, statements))
-
-
-def bound(node: NodeView, name: str, home: View, view: View, statements: list[str]) -> str:
-    """Identifier of a matrix in another view, defined by a further statement."""
-    return name if view == home else node.named("view", node.reshape(name, view), statements)
+    return Filters(None, read_of(node, node.named("filters", f"{node.matrix(1, 1)} - {offset}"), home))
 
 
 # --- the cases of a convolution ----------------------------------------------------------------------------------
 
 
-def convolved(node: NodeView, x: Source, filters: Filters, bias: str | None = None) -> tuple[list[str], str, View]:
-    """Statements, text and view of the convolution of inputs 0 and 1; ``bias`` is a column with a number per filter."""
+def convolved(node: NodeView, x: Source, filters: Filters, bias: str | None = None) -> tuple[str, View]:
+    """Text and view of the convolution of inputs 0 and 1; ``bias`` is a column with a number per filter."""
     window = conv_windows(node)
     batch, group = node.dims(0)[0], int(node.attribute("group"))
     count, planes = node.known_dims(1, "a convolution's weight")[:2]
@@ -159,7 +147,7 @@ def convolved(node: NodeView, x: Source, filters: Filters, bias: str | None = No
     return _planar(node, x, filters, layer if window.rank == 2 else replace(layer, window=window.with_flat_axis()))
 
 
-def _planar(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _planar(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     if layer.window.is_pointwise and layer.group == 1 and layer.batch == 1:
         return _pointwise(node, x, filters, layer)
     if (matrix := filters.of_whole_images(layer)) is not None:
@@ -171,34 +159,33 @@ def _planar(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[
     return _windowed(node, x, filters, layer)
 
 
-def _pointwise(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _pointwise(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """One image under filters of one element: a plain product, twice as fast as the builtin."""
     view = View(layer.channels, product(layer.window.sizes))
     image = every_nth(node, Image(x(view), view, lead=layer.channels, sizes=layer.window.sizes), layer.window.strides)
     weight = filters.read(View(layer.filters, layer.channels))
     pixels = product(image.sizes)
     total = single_product(node, weight, image.text, (layer.filters, layer.channels, pixels))
-    return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, pixels)
+    return total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, pixels)
 
 
-def _of_whole_images(node: NodeView, x: Source, matrix: Array, layer: Layer) -> tuple[list[str], str, View]:
+def _of_whole_images(node: NodeView, x: Source, matrix: Array, layer: Layer) -> tuple[str, View]:
     """A plain product, of all images at once: the builtin is slow where there are few windows."""
     images = x(View(layer.batch, matrix.shape[0]))
     total = single_product(node, images, node.constant_matrix(matrix, "weight"), (layer.batch, *matrix.shape))
-    return [], layer.biased(total), layer.output_view
+    return layer.biased(total), layer.output_view
 
 
-def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """The engine's builtin, per group; padding that it cannot do is done before."""
     window = layer.window
     padding, left, right = builtin_padding(window)
     view = View(layer.batch, layer.channels * product(window.sizes))
     image = padded(node, Image(x(view), view, lead=layer.batch * layer.channels, sizes=window.sizes), left, right)
-    more, weight = _weight(node, filters, layer)
-    statements = [*image.before, *more]
+    weight = _weight(node, filters, layer)
     if layer.has_sparse_filters:
-        spread = node.named("filters", node.call("depthwise_filters", weight, node.dim(layer.channels)), statements)
-        weight, layer = spread, replace(layer, group=1)
+        weight = node.named("filters", node.call("depthwise_filters", weight, node.dim(layer.channels)))
+        layer = replace(layer, group=1)
     sizes: Dims = image.sizes
     view = View(layer.batch, layer.channels * product(sizes))
     tail = f"stride={shape_list(node, window.strides)}, padding={shape_list(node, padding)}"
@@ -209,10 +196,10 @@ def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tupl
     )
     if layer.group == 1:
         text = f"conv2d({image.seen(node, view)}, {weight}, {shapes})"
-        return statements, layer.biased(text) if layer.bias else dense(text, count), layer.output_view
+        return layer.biased(text) if layer.bias else dense(text, count), layer.output_view
     whole = image.text
     if image.view != view:
-        whole = node.named("images", image.seen(node, view), statements)
+        whole = node.named("images", image.seen(node, view))
     if layer.group > MOST_WRITTEN_GROUPS:
         call = node.call(
             "grouped_conv", whole, weight, *map(node.dim, (
@@ -220,29 +207,28 @@ def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tupl
                 product(window.outputs),
             ))
         )
-        return statements, layer.biased(node.reshape(call, layer.output_view)), layer.output_view
+        return layer.biased(node.reshape(call, layer.output_view)), layer.output_view
     width = planes * product(sizes)
     parts = []
     for number in range(layer.group):
         columns = f"{node.dim(number * width + 1)}:{node.dim((number + 1) * width)}"
         own = f"{whole}[, {columns}], {weight}[{number * count + 1}:{(number + 1) * count}, ]"
-        parts.append(node.named("group", dense(f"conv2d({own}, {shapes})", count), statements))
-    return statements, layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
+        parts.append(node.named("group", dense(f"conv2d({own}, {shapes})", count)))
+    return layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
 
 
-def _weight(node: NodeView, filters: Filters, layer: Layer) -> tuple[Sequence[str], str]:
-    """Statements and identifier of the weight, a filter per row; holes of a dilation are zeros."""
+def _weight(node: NodeView, filters: Filters, layer: Layer) -> str:
+    """The identifier of the weight, a filter per row; holes of a dilation are zeros."""
     window = layer.window
     lead = layer.filters * layer.planes
     if window.kernel == window.extents:
-        return [], filters.read(View(layer.filters, layer.planes * product(window.kernel)))
+        return filters.read(View(layer.filters, layer.planes * product(window.kernel)))
     if filters.content is not None:
         spread = dilated(filters.content.reshape(lead, *window.kernel), window.dilations)
-        return [], node.constant_matrix(spread.reshape(layer.filters, -1), "weight")
+        return node.constant_matrix(spread.reshape(layer.filters, -1), "weight")
     view = View(layer.filters, layer.planes * product(window.kernel))
     image = inflated(node, Image(filters.read(view), view, lead=lead, sizes=window.kernel), window.dilations)
-    image = image.reshaped(node, View(layer.filters, layer.planes * product(window.extents))).bound(node, "weight")
-    return image.before, image.text
+    return image.reshaped(node, View(layer.filters, layer.planes * product(window.extents))).bound(node, "weight").text
 
 
 def dilated(weight: Array, dilations: tuple[int, ...]) -> Array:
@@ -253,33 +239,31 @@ def dilated(weight: Array, dilations: tuple[int, ...]) -> Array:
     return spread
 
 
-def _deep(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _deep(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """Three spatial axes: the depths under a window become channels, the output depths become images."""
     window = layer.window
     depth, planar = window.axes(0, 1), window.axes(1, 3)
     taps, outputs = depth.kernel[0], depth.outputs[0]
     rows = layer.batch * layer.channels * window.sizes[0]
     slabs = x(View(rows, product(planar.sizes)))
-    name = node.temporary("slabs")
     sizes = (layer.batch, layer.channels, window.sizes[0], taps, outputs, depth.strides[0], depth.dilations[0],
              depth.before[0])
     gathered = node.call("depth_windows", slabs, *map(node.dim, sizes))
     images = layer.batch * outputs
     view = View(images, layer.channels * taps * product(planar.sizes))
-    statements = [f"{name} = {node.reshape(gathered, view)}"]
+    name = node.named("slabs", node.reshape(gathered, view))
     inner = replace(layer, batch=images, channels=layer.channels * taps, window=planar)
-    reads = read_of(node, name, view, statements)
-    before, text, found = _windowed(node, reads, filters, inner)
+    text, found = _windowed(node, read_of(node, name, view), filters, inner)
     plane = product(planar.outputs)
     moved = node.reshape(text, View(images * layer.filters, plane)) if found.cols != plane else text
     swapped = node.call("swapped_rows", moved, *map(node.dim, (layer.batch, outputs, layer.filters)))
     whole = View(layer.batch, layer.filters * outputs * plane)
-    return [*statements, *before], node.reshape(swapped, whole), whole
+    return node.reshape(swapped, whole), whole
 
 
-def read_of(node: NodeView, name: str, home: View, statements: list[str]) -> Source:
+def read_of(node: NodeView, name: str, home: View) -> Source:
     """Reads a temporary, by a further statement in other views."""
-    return lambda view: bound(node, name, home, view, statements)
+    return lambda view: name if view == home else node.named("view", node.reshape(name, view))
 
 
 @gradient("Conv")

@@ -142,7 +142,6 @@ class _Contraction:
     def __init__(self, node: NodeView, equation: Equation) -> None:
         self.node = node
         self.equation = equation
-        self.lines: list[str] = []
 
     def fragment(self) -> Fragment:
         node, equation = self.node, self.equation
@@ -155,8 +154,8 @@ class _Contraction:
         moved = self._moved(result, equation.result)
         if node.output_dims() == () and node.wanted_form() is SCALAR:
             text = f"as.scalar({moved.seen(node, View(1, 1))})"
-            return node.result(text, SCALAR, before=self.lines)
-        return node.result(moved.text, moved.view, before=self.lines)
+            return node.result(text, SCALAR)
+        return node.result(moved.text, moved.view)
 
     def _size(self, labels: Sequence[str]) -> Dim:
         return product(self.equation.sizes[label] for label in labels)
@@ -183,10 +182,10 @@ class _Contraction:
 
     def _bound(self, text: str, view: View, labels: Labels, hint: str, *, finite: bool = False) -> _Term:
         """A new intermediate result; narrow integers are wrapped at each step, before they get beyond FP64."""
-        name = self.node.named(hint, text, self.lines)
+        name = self.node.named(hint, text)
         text = wrapped(self.node.output_dtype(), name)
         if text != name:
-            name = self.node.named(hint, text, self.lines)
+            name = self.node.named(hint, text)
         return _Term(Moved(name, view).source(self.node), labels, finite)
 
     def _moved(self, term: _Term, labels: Labels) -> Moved:
@@ -196,9 +195,7 @@ class _Contraction:
         if perm == tuple(range(len(perm))):
             view = split_view(dims, 1)
             return Moved(term.source(view), view)
-        moved = permuted(self.node, term.source, dims, perm, finite=term.finite)
-        self.lines.extend(moved.before)
-        return Moved(moved.text, moved.view)
+        return permuted(self.node, term.source, dims, perm, finite=term.finite)
 
     def _as(self, term: _Term, labels: Labels, view: View) -> str:
         if labels == term.labels:
@@ -249,7 +246,7 @@ class _Contraction:
     def _multiplied(self, x: str, y: str, multiply: Callable[[str, str], str]) -> str:
         """The product of two operands; that of 32-bit integers by halves, as it has 64 bits."""
         if self.node.output_dtype() in WORDS:
-            return wrapped_matmul(self.node, x, y, multiply, self.lines)
+            return wrapped_matmul(self.node, x, y, multiply)
         return multiply(x, y)
 
 

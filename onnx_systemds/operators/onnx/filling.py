@@ -189,16 +189,15 @@ def range_(node: NodeView) -> Fragment:
     """
     start, delta = node.scalar("start"), node.scalar("delta")
     length = node.output_dims()[0]
-    before: list[str] = []
     text = node.dim(length)
     if _range_length(node) is None:
-        text = node.named("length", node.call("range_length", start, node.scalar("limit"), delta), before)
-        before.append(f"{node.dim(length)} = {text}")
+        text = node.named("length", node.call("range_length", start, node.scalar("limit"), delta))
+        node.write(f"{node.dim(length)} = {text}")
     # not the sequence itself, which the engine would reverse in place (reversed-sequence)
     counted = f"(seq(1, {length}) - 1)" if isinstance(length, int) else node.call("count_up", text)
     scaled = counted if delta == "1" else f"{counted} * {delta}"
     text = scaled if start == "0" else f"{start} + {scaled}"
-    return node.result(round_text(node, node.dtype("start"), text), View(length, 1), before=before)
+    return node.result(round_text(node, node.dtype("start"), text), View(length, 1))
 
 
 @size_rule("Range")
@@ -309,13 +308,12 @@ def one_hot(node: NodeView) -> Fragment:
     axis, dims = _one_hot_axis(node), node.dims("indices")
     prefix, suffix, count = product(dims[:axis]), product(dims[axis:]), node.size("indices")
     depth = node.output_dims()[axis]
-    before: list[str] = []
     if node.constant("depth") is None and node.integers("depth") is None:
-        before.append(f"{node.dim(depth)} = as.integer({node.scalar('depth')})")
+        node.write(f"{node.dim(depth)} = as.integer({node.scalar('depth')})")
         message = f'"OneHot: the depth is " + {node.dim(depth)} + "; the script takes it to be larger"'
-        before.append(f"if ({node.dim(depth)} < 1) {{ stop({message}) }}")
+        node.write(f"if ({node.dim(depth)} < 1) {{ stop({message}) }}")
     if product(node.output_dims()) == 0:
-        return node.fragment(before) + empty(node)
+        return empty(node)
     transposed = prefix == 1 and suffix != 1
     indices = node.view("indices", View(1, count) if transposed else View(count, 1))
     # either makes 0 of -0.0, which the engine would not find among sorted numbers (comparisons-with-sorted-row)
@@ -330,12 +328,10 @@ def one_hot(node: NodeView) -> Fragment:
         moved = Moved(text, View(count, depth))
         if suffix != 1:
             moved = permuted(node, moved.source(node), (prefix, suffix, depth), (0, 2, 1), finite=True)
-    before += moved.before
-    text = _chosen(node, moved.text, moved.view, before)
-    return node.result(text, moved.view, before=before)
+    return node.result(_chosen(node, moved.text, moved.view), moved.view)
 
 
-def _chosen(node: NodeView, hot: str, view: View, before: list[str]) -> str:
+def _chosen(node: NodeView, hot: str, view: View) -> str:
     """The values of off and on where ``hot`` is 0 and 1."""
     content = node.constant("values")
     if content is not None:
@@ -343,8 +339,7 @@ def _chosen(node: NodeView, hot: str, view: View, before: list[str]) -> str:
         off, on = (literal(int(value) if values.dtype.kind == "b" else value) for value in values)
         return hot if values[0] == 0 and values[1] == 1 else _either(node, hot, on, off, view)
     pair = node.view("values", View(2, 1))
-    off, on = node.temporary("off"), node.temporary("on")
-    before += [f"{off} = as.scalar({pair}[1, 1])", f"{on} = as.scalar({pair}[2, 1])"]
+    off, on = node.named("off", f"as.scalar({pair}[1, 1])"), node.named("on", f"as.scalar({pair}[2, 1])")
     return _either(node, hot, on, off, view)
 
 

@@ -117,8 +117,8 @@ def _gather_one(node: NodeView, steps: Steps, axis: int) -> None:
         position = elements[0] if from_front else elements[0] + size
         steps.slice(axis, position, 1)
         return
-    index, place = node.scalar("indices"), node.temporary("place")
-    steps.statements.append(f"{place} = {index} + {node.factor(size)} * as.double({index} < 0) + 1")
+    index = node.scalar("indices")
+    place = node.named("place", f"{index} + {node.factor(size)} * as.double({index} < 0) + 1")
     before, size, after = steps.around(axis)
     if before == 1:
         x = steps.matrix(View(size, after))
@@ -224,17 +224,14 @@ def assume_element_indices(node: NodeFacts) -> None:
 def gather_elements(node: NodeView) -> Fragment:
     """Single elements: rows of the data as one column."""
     count, size = node.size("indices"), node.size("data")
-    index = node.temporary("index")
-    before = [f"{index} = {element_index(node)}"]
-    x = node.view("data", View(size, 1))
-    text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
-    return _taken(node, text, View(count, 1), before)
+    return _taken(node, element_index(node), View(size, 1), count)
 
 
-def _taken(node: NodeView, text: str, view: View, before: Sequence[str]) -> Fragment:
-    """Rows that are taken, of which there may be none."""
-    fragment = node.result(text, view, before=before)
-    return unless_empty(node, fragment, view.rows)
+def _taken(node: NodeView, index: str, view: View, count: Dim) -> Fragment:
+    """Rows of a view of the data that an index names, of which there may be none."""
+    name, x = node.named("index", index), node.view("data", view)
+    text = gather_rows_text(node, x, name, view.rows, count, view.cols, finite=is_finite(node, 0))
+    return unless_empty(node, node.result(text, View(count, view.cols)), count)
 
 
 @gradient("GatherElements")
@@ -267,12 +264,7 @@ def gather_nd(node: NodeView) -> Fragment:
     batch = int(node.attribute("batch_dims") or 0)
     dims, depth = node.dims("data"), index_depth(node)
     rows, cols = product(dims[:depth]), product(dims[depth:])
-    count = product(node.dims("indices")[:-1])
-    index = node.temporary("index")
-    before = [f"{index} = {nd_index(node, dims, batch, depth)}"]
-    x = node.view("data", View(rows, cols))
-    text = gather_rows_text(node, x, index, rows, count, cols, finite=is_finite(node, 0))
-    return _taken(node, text, View(count, cols), before)
+    return _taken(node, nd_index(node, dims, batch, depth), View(rows, cols), product(node.dims("indices")[:-1]))
 
 
 @gradient("GatherND")
@@ -332,8 +324,10 @@ def compress(node: NodeView) -> Fragment:
     axis = 0 if flat else node.axis()
     if product(node.output_dims()) == 0:
         count = node.output_dims()[axis]
-        chosen_count = f"{node.dim(count)} = as.integer(sum({node.view('condition', View(node.size('condition'), 1))}))"
-        return node.fragment([] if isinstance(count, int) else [chosen_count]) + empty(node)
+        mask = node.view("condition", View(node.size("condition"), 1))
+        if not isinstance(count, int):
+            node.write(f"{node.dim(count)} = as.integer(sum({mask}))")
+        return empty(node)
     whole: Dims = (product(dims),) if flat else dims
     before, size, after = around(whole, axis)
     count, length = node.output_dims()[axis], node.size("condition")
@@ -341,13 +335,11 @@ def compress(node: NodeView) -> Fragment:
     mask = node.view("condition", View(length, 1))
     if length != size:
         mask = f"rbind({mask}, {node.filled(0, View(size - length, 1))})"
-    chosen = node.temporary("chosen")
-    statements = [f'{chosen} = removeEmpty(target={x}, margin="rows", select={mask}, empty.return=FALSE)']
+    chosen = node.named("chosen", f'removeEmpty(target={x}, margin="rows", select={mask}, empty.return=FALSE)')
     may_be_none = may_be_zero(whole)
     if not isinstance(count, int) and not may_be_none:
-        statements.append(f"{node.dim(count)} = nrow({chosen})")
-    text, view = from_axis_first(node, chosen, before, count, after)
-    fragment = node.result(text, view, before=statements)
+        node.write(f"{node.dim(count)} = nrow({chosen})")
+    fragment = node.result(*from_axis_first(node, chosen, before, count, after))
     if not may_be_none:
         return fragment
     counted = [] if isinstance(count, int) else [f"{node.dim(count)} = as.integer(sum({mask}))"]

@@ -138,11 +138,10 @@ def _per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> st
 def matmul_integer(node: NodeView) -> Fragment:
     """A product of shifted 8-bit integers."""
     text, view = shifted_product(node, 1, 3)
-    before: list[str] = []
     inner = node.dims("A")[-1]
     if not isinstance(inner, int) or inner > MOST_TERMS:
-        text = wrapped_result(node, text, before)
-    return node.result(text, view, before=before)
+        text = wrapped_result(node, text)
+    return node.result(text, view)
 
 
 @generator("QLinearMatMul", since=(10, 21))
@@ -209,18 +208,14 @@ def qlinear_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("QLinearConv", since=10)
 def qlinear_conv(node: NodeView) -> Fragment:
     """A convolution of shifted integers plus 32-bit bias, requantised; weights may have a scale for each filter."""
-    statements: list[str] = []
     inner = _IntegerConv(node)
-    x, filters = shifted_input(inner, statements), shifted_filters(inner, statements)
+    x, filters = shifted_input(inner), shifted_filters(inner)
     count = node.dims("w")[0]
     bias = node.view("B", View(count, 1)) if node.has("B") else None
-    before, text, view = convolved(inner, x, filters, bias)
+    text, view = convolved(inner, x, filters, bias)
     # the product of a single image has a row per filter, else there is an image per row
     has_filter_rows = view.rows == count and node.dims("x")[0] == 1
-    total = node.temporary("sums")
-    statements += [*before, f"{total} = {text}"]
-    steps = _steps(node, View(count, 1))
+    total, steps = node.named("sums", text), _steps(node, View(count, 1))
     is_vector = node.size("w_scale") != 1 and not has_filter_rows
     scaled = node.call("scaled_channels", total, steps) if is_vector else f"{total} * {steps}"
-    text = requantized(node, scaled, Parameters(node).number(7), node.dtype("y_zero_point"))
-    return node.result(text, view, before=statements)
+    return node.result(requantized(node, scaled, Parameters(node).number(7), node.dtype("y_zero_point")), view)

@@ -75,19 +75,15 @@ def matmul(node: NodeView) -> Fragment:
     inner = left[-1]
     cols: Dim = right[-1] if len(right) > 1 else 1
     batch = broadcast_dims([left[:-2], right[:-2]])
-    dtype = node.output_dtype()
     if inner == 0:  # sums of nothing
         return node.result("0", SCALAR) if node.output_dims() == () else node.result(*_zeros(node))
     if product(right[:-2]) == 1:
         rows = product(left[:-1])
-        before: list[str] = []
         a, b = node.view("A", View(rows, inner)), node.view("B", View(inner, cols))
-        text = _product(node, a, b, (rows, inner, cols), before)
-        if dtype in INTEGER_DTYPES:
-            text = wrapped_result(node, text, before)
+        text = wrapped_result(node, _product(node, a, b, (rows, inner, cols)))
         if rows == 1 and cols == 1:
-            return node.result(f"as.scalar({text})", None, before=before)
-        return node.result(text, View(rows, cols), before=before)
+            return node.result(f"as.scalar({text})", None)
+        return node.result(text, View(rows, cols))
     rows = left[-2] if len(left) > 1 else 1
     count = product(batch)
     x = repeated_factor(node, 0, input_source(node, 0), left, batch, View(count * rows, inner))
@@ -134,19 +130,16 @@ def _zeros(node: NodeView) -> tuple[str, View]:
 
 def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim, Dim, Dim]) -> Fragment:
     rows, inner, cols = sizes
-    before: list[str] = []
 
     def multiply(left: str, right: str) -> str:
         return batch_product(node, left, right, count, sizes)
 
-    text = wrapped_matmul(node, x, y, multiply, before) if may_exceed(node, inner) else multiply(x, y)
-    if node.output_dtype() in INTEGER_DTYPES:
-        text = wrapped_result(node, text, before)
-    fragment = node.result(text, View(count * rows, cols), before=before)
+    text = wrapped_matmul(node, x, y, multiply) if may_exceed(node, inner) else multiply(x, y)
+    fragment = node.result(wrapped_result(node, text), View(count * rows, cols))
     return unless_empty(node, fragment, inner)  # sums of nothing
 
 
-def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim], before: list[str]) -> str:
+def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim]) -> str:
     """The product of two matrices, sizes as in `single_product`; that of 32-bit integers has still to be wrapped."""
     rows, inner, _ = sizes
 
@@ -154,7 +147,7 @@ def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim],
         return single_product(node, x, y, sizes)
 
     if may_exceed(node, inner):
-        return wrapped_matmul(node, left, right, multiply, before)
+        return wrapped_matmul(node, left, right, multiply)
     if inner == 1 and rows == 1:  # a matrix of one cell would not do (product-of-row-and-cell)
         return f"{right} * as.scalar({left})"
     if inner == 1:  # one of them may be a plain matrix(1, ...), see `repeated_row`
@@ -162,12 +155,11 @@ def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim],
     return multiply(left, right)
 
 
-def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
-    """A product of integers that is computed once and wrapped."""
+def wrapped_result(node: NodeView, text: str) -> str:
+    """A product; one of integers that wrap is computed once, and wrapped."""
     if wrapped(node.output_dtype(), "x") == "x":
         return text
-    name = node.named("sums", text, before)
-    return wrapped(node.output_dtype(), name)
+    return wrapped(node.output_dtype(), node.named("sums", text))
 
 
 def repeated_factor(node: NodeView, position: int, source: Source, dims: Dims, batch: Dims, view: View) -> str:
@@ -226,23 +218,22 @@ def gemm(node: NodeView) -> Fragment:
         b = f"t({node.matrix('B', 1)})" if weight is None else node.constant_matrix(weight.T, "weight")
     else:
         b = node.matrix("B", 1)
-    before: list[str] = []
     rows, cols = node.output_dims()
     inner = node.dims("A")[0 if node.attribute("transA") else 1]
-    text = _product(node, a, b, (rows, inner, cols), before)
+    text = _product(node, a, b, (rows, inner, cols))
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     dtype = node.output_dtype()
     is_whole = float(alpha).is_integer() and float(beta).is_integer()
     if dtype in INTEGER_DTYPES and not is_whole:
-        text = wrapped_result(node, text, before)  # as far as it goes it is a product of integers
+        text = wrapped_result(node, text)  # as far as it goes it is a product of integers
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
     if node.has("C") and beta != 0:
         bias = added_operand(node, rows, cols)
         text = plus(text, bias) if beta == 1 else f"{text} + {literal(beta)} * {bias}"
     if dtype in INTEGER_DTYPES:
-        text = wrapped_result(node, text if is_whole else truncated(f"({text})"), before)
-    return node.result(text, View(rows, cols), before=before)
+        text = wrapped_result(node, text if is_whole else truncated(f"({text})"))
+    return node.result(text, View(rows, cols))
 
 
 @nn_layer("Gemm")

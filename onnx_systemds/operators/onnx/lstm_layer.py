@@ -32,14 +32,11 @@ def lstm_layer(node: NodeView) -> Fragment | None:
     states = View(shape.batch, hidden)
     start, cells = (node.view(name, states) if node.has(name) else node.filled(0, states)
                     for name in ("initial_h", "initial_c"))
-    before, x = _sequences(node, shape)
-    every = node.wants(0)
+    x, every = _sequences(node, shape), node.wants(0)
     call = node.layer("lstm", x, weight, bias, node.dim(steps), node.dim(inputs), every, start, cells)
     out, cell, *caches = (node.temporary(hint) for hint in ("out", "c", "cache_out", "cache_c", "cache_gates"))
-    before.append(f"[{', '.join([out, cell, *caches])}] = {call}")
-    fragment = node.fragment(before)
-    if every:
-        fragment += _every(node, shape, out)
+    node.write(f"[{', '.join([out, cell, *caches])}] = {call}")
+    fragment = _every(node, shape, out) if every else node.fragment()
     last = f"{out}[, ({node.dim((steps - 1) * hidden + 1)}):({node.dim(steps * hidden)})]" if every else out
     for position, text in ((1, last), (2, cell)):
         if node.wants(position):
@@ -59,18 +56,17 @@ def _gates(rows: Array, hidden: int) -> Array:
     return ordered
 
 
-def _sequences(node: NodeView, shape: Shape) -> tuple[list[str], str]:
-    """Statements, and X with a sequence per row; a Transpose that brings the steps to the front is passed over."""
+def _sequences(node: NodeView, shape: Shape) -> str:
+    """X with a sequence per row; a Transpose that brings the steps to the front is passed over."""
     view = View(shape.batch, shape.steps * shape.inputs)
     if shape.batch_first or shape.batch == 1:
-        return [], node.view("X", view)
+        return node.view("X", view)
     turned = node.upstream("X")
     if turned is not None and turned.node.identity == ("", "Transpose") and turned.attribute("perm") == [1, 0, 2]:
-        return [], turned.view(0, view)
+        return turned.view(0, view)
     steps = node.view("X", View(shape.steps * shape.batch, shape.inputs))
-    name = node.temporary("sequences")
     swapped = node.call("swapped_rows", steps, 1, node.dim(shape.steps), node.dim(shape.batch))
-    return [f"{name} = {node.reshape(swapped, view)}"], name
+    return node.named("sequences", node.reshape(swapped, view))
 
 
 def _every(node: NodeView, shape: Shape, out: str) -> Fragment:

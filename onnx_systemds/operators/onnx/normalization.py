@@ -79,21 +79,16 @@ def layer_normalization(node: NodeView) -> Fragment:
     axis = node.axis()
     view = split_view(dims, axis)
     x = node.view("X", view)
-    mean, centred, spread = (node.temporary(hint) for hint in ("mean", "centred", "deviation"))
-    statements = [
-        f"{mean} = {row_means(node, x, view.cols)}",
-        f"{centred} = {x} - {mean}",
-        f"{spread} = {root_mean_square(node, centred, view.cols)}",
-    ]
+    mean = node.named("mean", row_means(node, x, view.cols))
+    centred = node.named("centred", f"{x} - {mean}")
+    spread = node.named("deviation", root_mean_square(node, centred, view.cols))
     text = f"{centred} / {spread}"
     if not _is_known(node, 1, 1):
         text += f" * {trailing_operand(node, 1, dims, axis)}"
     if node.has("B") and not _is_known(node, 2, 0):
         text += f" + {trailing_operand(node, 2, dims, axis)}"
-    fragment = node.result(text, view, before=statements)
     column = View(view.rows, 1)
-    fragment += node.result(mean, column, 1)
-    return fragment + node.result(f"1 / {spread}", column, 2)
+    return node.result(text, view) + node.result(mean, column, 1) + node.result(f"1 / {spread}", column, 2)
 
 
 @generator("RMSNormalization", since=23)
@@ -145,11 +140,11 @@ def trailing_operand(node: NodeView, position: int, dims: Dims, axis: int) -> st
 # --- statistics of images -----------------------------------------------------------------------------------------
 
 
-def _standardized(node: NodeView, view: View) -> tuple[list[str], str]:
-    """Statements and text of the rows of a view with zero mean and unit variance."""
-    x, centred = node.view(0, view), node.temporary("centred")
-    before = [f"{centred} = {x} - {row_means(node, x, view.cols)}"]
-    return before, f"{centred} / {root_mean_square(node, centred, view.cols)}"
+def _standardized(node: NodeView, view: View) -> str:
+    """Text of the rows of a view with zero mean and unit variance."""
+    x = node.view(0, view)
+    centred = node.named("centred", f"{x} - {row_means(node, x, view.cols)}")
+    return f"{centred} / {root_mean_square(node, centred, view.cols)}"
 
 
 @generator("InstanceNormalization", since=(1, 6))
@@ -157,17 +152,16 @@ def instance_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each plane; opset 6 drops consumed_inputs."""
     dims = node.dims("input")
     planes = View(dims[0] * dims[1], product(dims[2:]))
-    statements, text = _standardized(node, planes)
-    return _per_channel(node, text, planes, statements)
+    return _per_channel(node, _standardized(node, planes), planes)
 
 
-def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str]) -> Fragment:
+def _per_channel(node: NodeView, text: str, view: View) -> Fragment:
     """``text`` in a view, times input 1 and plus input 2, which have an element per channel."""
     dims = node.dims(0)
     column = View(dims[1], 1)
     has_scale, has_bias = not _is_known(node, 1, 1), not _is_known(node, 2, 0)
     if not has_scale and not has_bias:
-        return node.result(text, view, before=statements)
+        return node.result(text, view)
     is_single = dims[0] == 1
     form = View(dims[1], product(dims[2:])) if is_single else View(dims[0], product(dims[1:]))
     text = node.converted(text, view, form)
@@ -177,7 +171,7 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
     if has_bias:
         bias = node.view(2, column)
         text = f"{text} + {bias}" if is_single else f"bias_add({text}, {bias})"
-    return node.result(text, form, before=statements)
+    return node.result(text, form)
 
 
 @shape_rule("GroupNormalization")
@@ -202,15 +196,15 @@ def group_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each group of channels; scale and bias per group, since opset 21 per channel."""
     dims, groups = node.dims("X"), int(node.attribute("num_groups"))
     view = View(dims[0] * groups, product(dims[1:]) // groups)
-    statements, text = _standardized(node, view)
+    text = _standardized(node, view)
     if node.version >= 21:
-        return _per_channel(node, text, view, statements)
+        return _per_channel(node, text, view)
     column = View(groups, 1)
     scale, bias = node.view("scale", column), node.view("bias", column)
     wide = View(dims[0], product(dims[1:]))
     # a group is to its scale what a channel is to a bias
     whole = f"bias_add({node.call('scaled_channels', node.reshape(text, wide), scale)}, {bias})"
-    return node.result(whole, wide, before=statements)
+    return node.result(whole, wide)
 
 
 @generator("LRN", since=1)
@@ -240,14 +234,10 @@ def mean_variance_normalization(node: NodeView) -> Fragment:
     axes = sorted({node.normalize_axis(int(axis), len(dims)) for axis in node.attribute("axes")})
     home = split_view(dims, 1)
     x = node.view("X", home)
-    mean, centred = node.temporary("mean"), node.temporary("centred")
-    statements = [
-        f"{mean} = {_mean_over(node, x, home, dims, axes)}",
-        f"{centred} = {x} - {_repeated(node, mean, dims, axes, home)}",
-    ]
-    deviation = node.temporary("deviation")
-    statements.append(f"{deviation} = sqrt({_mean_over(node, f'{centred}^2', home, dims, axes)}) + 1e-9")
-    return node.result(f"{centred} / {_repeated(node, deviation, dims, axes, home)}", home, before=statements)
+    mean = node.named("mean", _mean_over(node, x, home, dims, axes))
+    centred = node.named("centred", f"{x} - {_repeated(node, mean, dims, axes, home)}")
+    deviation = node.named("deviation", f"sqrt({_mean_over(node, f'{centred}^2', home, dims, axes)}) + 1e-9")
+    return node.result(f"{centred} / {_repeated(node, deviation, dims, axes, home)}", home)
 
 
 def _mean_over(node: NodeView, text: str, view: View, dims: Dims, axes: Sequence[int]) -> str:
@@ -289,13 +279,13 @@ def lp_normalization(node: NodeView) -> Fragment:
         raise UnsupportedCase(f"LpNormalization with p = {p}")
     prefix, size, suffix = around(dims, axis)
     view = View(prefix, size) if suffix == 1 else View(prefix * size, suffix)
-    x, norm = node.view("input", view), node.temporary("norm")
+    x = node.view("input", view)
     powers = f"abs({x})" if p == 1 else f"{x}^2"
     mean, found = mean_of_axis(node, powers, view, prefix, size, suffix)
     total = f"{mean} * {node.factor(size)}"
-    statements = [f"{norm} = {total if p == 1 else f'sqrt({total})'}"]
+    norm = node.named("norm", total if p == 1 else f"sqrt({total})")
     # the quotient by 1 of zeros is zero
     divisor = f"({norm} + ({norm} == 0))"
     if not (suffix == 1 or prefix == 1 or size == 1):
         divisor = expand_text(node, divisor, found, (True, False, True), (prefix, size, suffix), view, finite=False)
-    return node.result(f"{x} / {divisor}", view, before=statements)
+    return node.result(f"{x} / {divisor}", view)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.registry import generator, shape_rule
@@ -38,37 +40,31 @@ def optimizer_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 
 class _Step:
-    """The step of one tensor: its inputs in one form, and intermediate results."""
+    """The step of one tensor: its inputs in one form, and its results."""
 
     def __init__(self, node: NodeView, number: int, count: int) -> None:
         self.node = node
         self.number = number
         self.count = count
         self.form: Form = node.known_form(2 + number)
-        self.lines: list[str] = []
 
     def old(self, group: int) -> str:
         """Input of the given group: 0 the tensor, 1 its gradient, further ones its accumulators."""
         position = 2 + group * self.count + self.number
         return self.node.scalar(position) if self.form is SCALAR else self.node.view(position, self.form)
 
-    def bind(self, hint: str, text: str) -> str:
-        """A new identifier for an intermediate result."""
-        return self.node.named(hint, text, self.lines)
 
     def gradient(self) -> str:
         """The gradient with that of the regularization."""
         factor = float(self.node.attribute("norm_coefficient"))
         if factor == 0:
             return self.old(1)
-        return self.bind("gradient", f"{literal(factor)} * {self.old(0)} + {self.old(1)}")
+        return self.node.named("gradient", f"{literal(factor)} * {self.old(0)} + {self.old(1)}")
 
     def fragment(self, *results: str) -> Fragment:
-        """The statements so far, and the new tensor and accumulators."""
-        total = self.node.fragment(self.lines)
-        for group, text in enumerate(results):
-            total += self.node.result(text, self.form, group * self.count + self.number)
-        return total
+        """The new tensor and accumulators."""
+        return reduce(Fragment.__add__, (self.node.result(text, self.form, group * self.count + self.number)
+                                         for group, text in enumerate(results)))
 
 
 def _number(node: NodeView, name: str) -> str:
@@ -79,12 +75,13 @@ def _number(node: NodeView, name: str) -> str:
 def adagrad(node: NodeView) -> Fragment:
     """The rate decays with the step's number, and for each element with its squared gradients so far."""
     count = tensor_count(node)
-    rate = node.temporary("rate")
-    total = node.fragment([f"{rate} = {node.scalar('R')} / (1 + {node.scalar('T')} * {_number(node, 'decay_factor')})"])
+    decay = f"(1 + {node.scalar('T')} * {_number(node, 'decay_factor')})"
+    rate = node.named("rate", f"{node.scalar('R')} / {decay}")
+    total = Fragment()
     for number in range(count):
         step = _Step(node, number, count)
         gradient = step.gradient()
-        squares = step.bind("squares", f"{step.old(2)} + {gradient} ^ 2")
+        squares = node.named("squares", f"{step.old(2)} + {gradient} ^ 2")
         moved = f"{step.old(0)} - {rate} * {gradient} / (sqrt({squares}) + {_number(node, 'epsilon')})"
         total += step.fragment(moved, squares)
     return total
@@ -95,18 +92,16 @@ def adam(node: NodeView) -> Fragment:
     """Means of the gradient and of its square, corrected for their start at zero after the first step."""
     count = tensor_count(node)
     alpha, beta = _number(node, "alpha"), _number(node, "beta")
-    rate, time, given = node.temporary("rate"), node.scalar("T"), node.scalar("R")
-    lines = [
-        f"{rate} = {given}",
-        f"if ({time} > 0) {{\n  {rate} = {given} * sqrt(1 - {beta} ^ {time}) / (1 - {alpha} ^ {time})\n}}",
-    ]
-    total = node.fragment(lines)
+    time, given = node.scalar("T"), node.scalar("R")
+    rate = node.named("rate", given)
+    node.write(f"if ({time} > 0) {{\n  {rate} = {given} * sqrt(1 - {beta} ^ {time}) / (1 - {alpha} ^ {time})\n}}")
+    total = Fragment()
     keep = 1 - float(node.attribute("norm_coefficient_post"))
     for number in range(count):
         step = _Step(node, number, count)
         gradient = step.gradient()
-        mean = step.bind("mean", f"{alpha} * {step.old(2)} + (1 - {alpha}) * {gradient}")
-        squares = step.bind("squares", f"{beta} * {step.old(3)} + (1 - {beta}) * {gradient} ^ 2")
+        mean = node.named("mean", f"{alpha} * {step.old(2)} + (1 - {alpha}) * {gradient}")
+        squares = node.named("squares", f"{beta} * {step.old(3)} + (1 - {beta}) * {gradient} ^ 2")
         moved = f"{step.old(0)} - {rate} * {mean} / (sqrt({squares}) + {_number(node, 'epsilon')})"
         total += step.fragment(moved if keep == 1 else f"{literal(keep)} * ({moved})", mean, squares)
     return total
@@ -119,12 +114,13 @@ def momentum(node: NodeView) -> Fragment:
     if mode not in ("standard", "nesterov"):
         raise UnsupportedCase(f"mode {mode}")
     count = tensor_count(node)
-    alpha, weight = _number(node, "alpha"), node.temporary("weight")
-    total = node.fragment([f"{weight} = ifelse({node.scalar('T')} > 0, {_number(node, 'beta')}, 1.0)"])
+    alpha = _number(node, "alpha")
+    weight = node.named("weight", f"ifelse({node.scalar('T')} > 0, {_number(node, 'beta')}, 1.0)")
+    total = Fragment()
     for number in range(count):
         step = _Step(node, number, count)
         gradient = step.gradient()
-        speed = step.bind("speed", f"{alpha} * {step.old(2)} + {weight} * {gradient}")
+        speed = node.named("speed", f"{alpha} * {step.old(2)} + {weight} * {gradient}")
         change = speed if mode == "standard" else f"({gradient} + {alpha} * {speed})"
         total += step.fragment(f"{step.old(0)} - {node.scalar('R')} * {change}", speed)
     return total

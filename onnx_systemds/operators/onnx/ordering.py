@@ -80,12 +80,13 @@ def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
     zeros = node.filled(0, View(before, 1))
     if size == 1:
         return node.result(zeros, View(before, size))
-    whole, sums = node.temporary("whole"), node.call("cumulative_row_sum", x)
+    sums = node.call("cumulative_row_sum", x)
     if isinstance(size, int):
-        text = f"cbind({zeros}, {whole}[, 1:{size - 1}])"
+        text = f"cbind({zeros}, {node.named('whole', sums)}[, 1:{size - 1}])"
     else:  # of one element there is none before the last
-        sums, text = f"cbind({zeros}, {sums})", f"{whole}[1:{node.dim(before)}, 1:{node.dim(size)}]"
-    return node.result(text, View(before, size), before=[f"{whole} = {sums}"])
+        whole = node.named("whole", f"cbind({zeros}, {sums})")
+        text = f"{whole}[1:{node.dim(before)}, 1:{node.dim(size)}]"
+    return node.result(text, View(before, size))
 
 
 _SAFE = {"cumsum": "cumulative_sum", "cumprod": "cumulative_product"}
@@ -106,21 +107,19 @@ def _cumulative(node: NodeView, function: str) -> Fragment:
     if exclusive:
         neutral = node.filled(0 if function == "cumsum" else 1, View(1, after * before))
         x = f"rbind({neutral}, {x})"
-    statements: list[str] = []
     if function == "cumprod" and node.dtype(0) in WORDS:
         text = node.call("wrapped_cumprod", x, sign_offset(node.dtype(0)))
     else:
         is_plain = function == "cumsum" and is_finite(node, 0)
         text = f"cumsum({x})" if is_plain else node.call(_SAFE[function], x)
         if wraps:
-            sums = node.named("sums", text, statements)
-            text = wrapped(node.dtype(0), sums)
+            text = wrapped(node.dtype(0), node.named("sums", text))
     if exclusive:
-        whole = node.named("whole", text, statements)
+        whole = node.named("whole", text)
         # the engine takes the number of columns of an ifelse of unknown dims for 0
         text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(after * before)}]"
     text = f"rev({text})" if backwards else text
-    return node.result(*from_axis_first(node, text, before, size, after), before=statements)
+    return node.result(*from_axis_first(node, text, before, size, after))
 
 
 generator("CumSum", 11)(partial(_cumulative, function="cumsum"))
@@ -151,10 +150,10 @@ def top_k(node: NodeView) -> Fragment:
     before, _, after = around(node.dims("X"), axis)
     largest = node.attribute("largest") is None or bool(node.attribute("largest"))
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
-    values, indices = node.temporary("values"), node.temporary("indices")
-    call = node.call(function, axis_last(node, axis), node.dim(count), largest)
-    fragment = node.fragment([f"[{values}, {indices}] = {call}"])
-    for output, name in enumerate((values, indices)):
+    names = node.temporary("values"), node.temporary("indices")
+    node.write(f"[{', '.join(names)}] = {node.call(function, axis_last(node, axis), node.dim(count), largest)}")
+    fragment = node.fragment()
+    for output, name in enumerate(names):
         text, view = from_axis_last(node, name, before, count, after)
         wanted = node.wanted_form(output)
         if may_be_zero(count) and wanted is not SCALAR and wanted != view:
@@ -180,21 +179,16 @@ def non_zero(node: NodeView) -> Fragment:
     if not dims:
         raise UnsupportedCase("NonZero of a scalar: onnxruntime and ONNX disagree on its dims")
     total, count = product(dims), node.output_dims()[1]
-    place = node.temporary("place")
-    x = node.view("X", View(total, 1))
-    statements = [
-        f'{place} = removeEmpty(target=seq(0, {node.dim(total - 1)}), margin="rows", '
-        f"select=({x} != 0), empty.return=FALSE)",
-        f"{node.dim(count)} = nrow({place})",
-    ]
+    x, numbers = node.view("X", View(total, 1)), f"seq(0, {node.dim(total - 1)})"
+    place = node.named("place", f'removeEmpty(target={numbers}, margin="rows", select=({x} != 0), empty.return=FALSE)')
+    node.write(f"{node.dim(count)} = nrow({place})")
     rows = []
     for axis, size in enumerate(dims):
         _, _, after = around(dims, axis)
         row = f"t({place})" if after == 1 else f"(t({place}) %/% {node.factor(after)})"
         rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
     text = rows[0] if len(rows) == 1 else f"rbind({', '.join(rows)})"
-    fragment = node.result(text, View(len(dims), count), before=statements)
-    return unless_empty(node, fragment, total, [count])
+    return unless_empty(node, node.result(text, View(len(dims), count)), total, [count])
 
 
 @shape_rule("Unique")
@@ -227,9 +221,9 @@ def unique(node: NodeView) -> Fragment:
     ranked = node.dtype("X") == "string" and bool(node.attribute("sorted"))
     plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked
     if plain and not any(node.wants(output) for output in (1, 2, 3)):
-        values, rows = node.temporary("values"), node.output_dims(0)[0]
-        found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
-        fragment = node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
+        values, rows = node.named("values", f"unique({x})"), node.output_dims(0)[0]
+        node.write(f"{node.dim(rows)} = nrow({values})")
+        fragment = node.result(f"order(target={values}, by=1)", View(rows, 1))
         return unless_empty(node, fragment, size, [rows])
     columns = before * after
     if columns == 0:
@@ -241,17 +235,16 @@ def unique(node: NodeView) -> Fragment:
         order += f"rows={node.dim(columns)}, cols=1)"
     count = node.output_dims(0)[axis] if node.node.outputs[0] else unknown_size(node, 0, axis)
     names = [node.temporary(hint) for hint in ("values", "first", "inverse", "counts")]
-    statements: list[str] = []
     if ranked:
         ranks, by_rank = node.temporary("ranks"), node.temporary("by_rank")
-        statements.append(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts.dictionary())}")
+        node.write(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts.dictionary())}")
         x = ranks
     call = node.call("unique_rows", x, f"t({order})", bool(node.attribute("sorted")), flat)
-    statements += [f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"]
+    node.write(f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})")
     values = names[0]
     if ranked and node.wants(0):
-        values = node.named("codes", node.call("codes_of_ranks", names[0], by_rank), statements)
-    fragment = node.fragment(statements)
+        values = node.named("codes", node.call("codes_of_ranks", names[0], by_rank))
+    fragment = node.fragment()
     if node.wants(0):
         fragment += node.result(*from_axis_first(node, values, before, count, after), 0)
     for output, (name, rows) in enumerate(zip(names[1:], (count, size, count)), 1):

@@ -115,16 +115,12 @@ def padded(node: NodeView, amounts: Amounts) -> Fragment:
         return _run_time_padded(node, amounts)
     source = input_source(node, 0)
     moved, dims = cropped(node, source, node.dims(0), amounts)
-    statements: tuple[str, ...] = ()
     if moved is not None:
-        source, statements = moved.source(node), moved.before
+        source = moved.source(node)
     added = positive_parts(amounts)
     if any(amount != (0, 0) for amount in added):
         moved = _padded(node, source, dims, added)
-        statements += moved.before
-    if moved is None:
-        return node.same_elements()
-    return node.result(moved.text, moved.view, before=statements)
+    return node.same_elements() if moved is None else node.result(moved.text, moved.view)
 
 
 def _padded(node: NodeView, source: Source, dims: Dims, added: Amounts) -> Moved:

@@ -53,19 +53,17 @@ def max_unpool(node: NodeView) -> Fragment:
     """Elements go to their indices in zeros; a larger output shape adds zeros after each axis."""
     dims, wanted = pooled_dims(node), node.output_dims()
     count, total = node.size("X"), product(dims)
-    x, index = node.view("X", View(count, 1)), node.view("I", View(count, 1))
-    before: list[str] = []
-    index = node.named("index", index, before)
+    x, index = node.view("X", View(count, 1)), node.named("index", node.view("I", View(count, 1)))
     places = f"({index} + 1) * ({index} < {node.factor(total)})"  # 0, which the engine refuses, beyond the elements
     text = node.call("scatter_rows", node.filled(0, View(total, 1)), x, places)
     more: Dims = tuple(after - before for before, after in zip(dims, wanted))
     if all(pad == 0 for pad in more):
-        return node.result(text, View(total, 1), before=before)
+        return node.result(text, View(total, 1))
     if more[:2] != (0, 0) or any(isinstance(pad, int) and pad < 0 for pad in more):
         raise UnsupportedCase("the output shape is smaller than the tensor that the indices count")
-    image = Image(text, View(total, 1), tuple(before), lead=product(dims[:2]), sizes=dims[2:]).bound(node, "unpooled")
+    image = Image(text, View(total, 1), lead=product(dims[:2]), sizes=dims[2:]).bound(node, "unpooled")
     image = padded(node, image, (0,) * len(dims[2:]), more[2:])
-    return node.result(image.text, image.view, before=image.before)
+    return node.result(image.text, image.view)
 
 
 # --- Col2Im ----------------------------------------------------------------------------------------------------

@@ -123,18 +123,17 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
     span = (outputs - 1) * stride + 1
     spans = [f"{node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}" for tap in range(kernel)]
     whole = image.reshaped(node, view).bound(node, "whole")
-    slices, before = [f"{whole.text}[, {taken}]" for taken in spans], [*whole.before]
+    slices = [f"{whole.text}[, {taken}]" for taken in spans]
     if builtin == "max_pool":
         text = slices[0]
         for number, taken in enumerate(slices[1:]):
             text = extreme("max", text, taken, repeats=number % 2 == 1)
             if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < kernel - 2:
-                text = node.named("part", text, before)
+                text = node.named("part", text)
     else:
         text = f"({' + '.join(slices)}) / {kernel}"
-    spread = Image(text, View(prefix, span * suffix), tuple(before), lead=prefix, sizes=(span, suffix))
-    picked = every_nth(node, spread, (stride, 1))
-    return replace(image.resized(picked.text, axis, outputs), before=picked.before).bound(node, "pooled")
+    spread = Image(text, View(prefix, span * suffix), lead=prefix, sizes=(span, suffix))
+    return image.resized(every_nth(node, spread, (stride, 1)).text, axis, outputs).bound(node, "pooled")
 
 
 def _input_image(node: NodeView, window: Windows) -> Image:
@@ -162,21 +161,18 @@ def average_pool(node: NodeView) -> Fragment:
     """Means over windows: opset 7 may count the padding, 10 may round up, 19 may dilate."""
     window = pool_windows(node)
     image = pooled(node, _input_image(node, window), window, "avg_pool")
-    text, before = image.text, image.before
-    if window.is_padded:
-        more, share = counted_share(node, window, include=bool(node.attribute("count_include_pad")))
-        text, before = f"{text} / {share}" if share else text, (*before, *more)
-    return node.result(text, image.view, before=before)
+    share = counted_share(node, window, include=bool(node.attribute("count_include_pad"))) if window.is_padded else ""
+    return node.result(f"{image.text} / {share}" if share else image.text, image.view)
 
 
-def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[Sequence[str], str]:
-    """Statements and a row with the share of each window's elements that count; "" where all of them do."""
+def counted_share(node: NodeView, window: Windows, *, include: bool) -> str:
+    """A row with the share of each window's elements that count; "" where all of them do."""
     if all_known((*window.sizes, *window.before, *window.after)):
         check_table(_number(product(window.outputs)), "the shares of windows that reach over the edge")
         share = reduce(np.multiply.outer, (_axis_share(window, axis, include=include) for axis in range(window.rank)))
-        return [], "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
+        return "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
     if include and window.after == window.declared_after:
-        return [], ""
+        return ""
     image = _ones(node, window)
     if include:
         image = padded(node, image, window.before, window.declared_after, "1")
@@ -184,8 +180,7 @@ def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[Se
         image = padded(node, image, (0,) * window.rank, extra)
         window = window.without_padding()
     shares = pooled(node, image, window, "avg_pool").reshaped(node, View(1, product(window.outputs)))
-    shares = shares.bound(node, "share")
-    return shares.before, shares.text
+    return shares.bound(node, "share").text
 
 
 def _ones(node: NodeView, window: Windows) -> Image:
@@ -223,7 +218,7 @@ def lp_pool(node: NodeView) -> Fragment:
     image = _input_image(node, window)
     image = replace(image, text=power(image.text, p)).bound(node, "powers")
     image = pooled(node, image, window, "avg_pool")
-    return node.result(root(f"{image.text} * {product(window.kernel)}", p), image.view, before=image.before)
+    return node.result(root(f"{image.text} * {product(window.kernel)}", p), image.view)
 
 
 @batch_rule("MaxPool")
@@ -257,10 +252,8 @@ def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> F
 
 def _maxima(node: NodeView, found: Moved) -> Fragment:
     """The result of max_pool; numbers of FP64 alone reach as low as what it makes of -Inf."""
-    if node.dtype("X") == "double":
-        found = found.bound(node, "maxima")
-        found = replace(found, text=window_maxima(found.text))
-    return node.result(found.text, found.view, before=found.before)
+    is_wide = node.dtype("X") == "double"
+    return node.result(window_maxima(node.named("maxima", found.text)) if is_wide else found.text, found.view)
 
 
 def _with_indices(node: NodeView, window: Windows) -> Fragment:
@@ -269,27 +262,24 @@ def _with_indices(node: NodeView, window: Windows) -> Fragment:
     view = View(image.lead, product(image.sizes))
     places = strides(window.padded_sizes)
     numbers = strides(window.sizes[::-1])[::-1] if node.attribute("storage_order") else strides(window.sizes)
-    lines, starts, taps = _window_places(node, window, places, numbers)
+    starts, taps = _window_places(node, window, places, numbers)
     plane = padded(node, _ones(node, window), window.before, window.after)
     within = plane.seen(node, View(product(plane.sizes), 1))  # 1 within the image, 0 in the padding
     call = node.call("max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)), within)
     maxima, indices = node.temporary("maxima"), node.temporary("indices")
-    statements = [*image.before, *lines, *plane.before, f"[{maxima}, {indices}] = {call}"]
+    node.write(f"[{maxima}, {indices}] = {call}")
     result = View(image.lead, product(window.outputs))
-    return node.result(maxima, result, before=statements) + node.result(indices, result, 1)
+    return node.result(maxima, result) + node.result(indices, result, 1)
 
 
-def _window_places(
-    node: NodeView, window: Windows, places: list[Dim], numbers: list[Dim]
-) -> tuple[list[str], str, str]:
-    """Statements and identifiers: where each window starts, and how far from it each of its elements is.
+def _window_places(node: NodeView, window: Windows, places: list[Dim], numbers: list[Dim]) -> tuple[str, str]:
+    """Two identifiers: of where each window starts, and of how far from it each of its elements is.
 
     In two columns: in the padded plane (from 1), and in the numbering of the plane, in which padding does not count.
     """
-    flat, axes, starts, taps = (node.temporary(hint) for hint in ("window", "window_along", "windows", "taps"))
-    lines = [f"{flat} = seq(0, {node.dim(product(window.outputs) - 1)})"]
+    flat = node.named("window", f"seq(0, {node.dim(product(window.outputs) - 1)})")
     along = along_axes(node, flat, window.outputs)
-    lines.append(f"{axes} = cbind({', '.join(along)})" if len(along) > 1 else f"{axes} = {along[0]}")
+    axes = node.named("window_along", f"cbind({', '.join(along)})" if len(along) > 1 else along[0])
 
     def total(matrix: str, factors: Sequence[Dim]) -> str:
         columns = [(f"{matrix}[, {axis + 1}]", size) for axis, size in enumerate(factors)]
@@ -298,12 +288,11 @@ def _window_places(
     moved = [[stride * size for stride, size in zip(window.strides, sizes)] for sizes in (places, numbers)]
     first = sum((before * size for before, size in zip(window.before, numbers)), start=0)
     number = total(axes, moved[1]) + ("" if first == 0 else f" - {node.factor(first)}")
-    lines.append(f"{starts} = cbind({total(axes, moved[0])} + 1, {number})")
+    starts = node.named("windows", f"cbind({total(axes, moved[0])} + 1, {number})")
     check_table(LOOP_STEPS * math.prod(window.kernel), "the places in a window")
     offsets = np.array(list(itertools.product(*(range(size) for size in window.kernel)))) * window.dilations
     steps = node.constant_matrix(offsets, "steps")
-    lines.append(f"{taps} = cbind({total(steps, places)}, {total(steps, numbers)})")
-    return lines, starts, taps
+    return starts, node.named("taps", f"cbind({total(steps, places)}, {total(steps, numbers)})")
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------

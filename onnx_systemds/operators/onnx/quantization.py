@@ -56,7 +56,7 @@ def _scaling_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return product(node.dims(1)) != 1 and axis == _scaled_axis(node)
 
 
-def scaled_operands(node: NodeView, statements: list[str], *, shifted: bool) -> Operands:
+def scaled_operands(node: NodeView, *, shifted: bool) -> Operands:
     """Input, scale and (if ``shifted``) zero point in one view: per tensor, per axis (13) or per block (21)."""
     dims, scale = node.dims("x"), node.dims(1)
     positions = [0, 1, 2] if shifted else [0, 1]
@@ -70,7 +70,7 @@ def scaled_operands(node: NodeView, statements: list[str], *, shifted: bool) -> 
         return operands(Aligned(node, aligned), positions, dims)
     blocks: Dim | None = divide_exactly(dims[axis], block)
     if blocks is None:
-        return _partial_blocks(node, positions, axis, block, statements)
+        return _partial_blocks(node, positions, axis, block)
     whole = (*dims[:axis], blocks, block, *dims[axis + 1 :])
     part = (*scale[: axis + 1], 1, *scale[axis + 1 :])
     return operands(Aligned(node, {0: whole, **dict.fromkeys(positions[1:], part)}), positions, whole)
@@ -114,7 +114,7 @@ def _assume_blocks(node: NodeFacts, block: int) -> None:
             node.assume_equal(node.dims(position)[axis], count, node.axis_words(position, axis), "the number of blocks")
 
 
-def _partial_blocks(node: NodeView, positions: list[int], axis: int, block: int, statements: list[str]) -> Operands:
+def _partial_blocks(node: NodeView, positions: list[int], axis: int, block: int) -> Operands:
     """As `scaled_operands` where the last block is (or, with dims of the run, may be) not full: scales are gathered."""
     length = node.dims("x")[axis]
     numbers = f"(seq(0, {node.dim(length - 1)}) %/% {block})"
@@ -123,7 +123,6 @@ def _partial_blocks(node: NodeView, positions: list[int], axis: int, block: int,
         source = input_source(node, position)
         finite = is_finite(node, position)
         moved = gathered(node, source, node.dims(position), axis, numbers, length, finite=finite)
-        statements += moved.before
         items.append(Operand(f"({moved.text})", FULL))
         view = moved.view
     return Operands((Operand(node.view("x", view), FULL), *items), view)
@@ -144,14 +143,12 @@ def quantize_linear(node: NodeView) -> Fragment:
 
     Opset 13 brought scales per axis, 19 float8, 21 blocks and the output's type, 23 the precision of the division.
     """
-    statements: list[str] = []
     target, zero = node.output_dtype(), _one_zero(node)
-    shifted = node.has(2) and (zero is None or target not in INTEGER_DTYPES)
-    given = scaled_operands(node, statements, shifted=shifted)
+    given = scaled_operands(node, shifted=node.has(2) and (zero is None or target not in INTEGER_DTYPES))
     precision = _dtype_attribute(node, "precision") or node.dtype("y_scale")
     quotient = _quotient(node, given, precision)
     if target not in INTEGER_DTYPES:
-        return node.fragment(statements) + _to_small_float(node, given, quotient, precision, target)
+        return _to_small_float(node, given, quotient, precision, target)
     low, high = integer_range(target)
     # cut off first, infinities among it: what is out of range, or beyond the reach of any zero point
     bounds = (low - high - 1, high - low + 1) if zero is None else (low - zero, high - zero)
@@ -162,10 +159,10 @@ def quantize_linear(node: NodeView) -> Fragment:
     function, *shift = ("nearest_integer_plus", literal(zero)) if zero else ("nearest_integer",)
     whole = applied(node, function, near, *shift)
     if zero is not None:
-        return node.fragment(statements) + finish(node, whole, given)
+        return finish(node, whole, given)
     whole = infix(node, "+", whole, given.items[2], given.form)
     text = f"min(max({whole.text}, {literal(low)}), {literal(high)})"
-    return node.fragment(statements) + finish(node, Operand(text, whole.kind), given)
+    return finish(node, Operand(text, whole.kind), given)
 
 
 def _one_zero(node: NodeView) -> float | None:
@@ -196,26 +193,24 @@ def _to_small_float(node: NodeView, given: Operands, quotient: Operand, precisio
     quotient = applied(node, "round_to_float", quotient, *FLOAT_FORMATS[precision].rounding())  # ties depend on it
     if node.has("y_zero_point"):
         quotient = infix(node, "+", quotient, given.items[2], given.form)
-    before: list[str] = []
     if target in NO_NAN:  # as Cast gives 0 for NaN
-        text = node.named("quotient", quotient.text, before)
+        text = node.named("quotient", quotient.text)
         quotient = Operand(f"ifelse({text} != {text}, {node.filled(0, given.form)}, {text})", quotient.kind)
     rounding = FLOAT_FORMATS[target].rounding(saturates=node.attribute("saturate") != 0)
-    return node.fragment(before) + finish(node, applied(node, "round_to_float", quotient, *rounding), given)
+    return finish(node, applied(node, "round_to_float", quotient, *rounding), given)
 
 
 @generator("DequantizeLinear", since=(10, 13, 21, 23))
 def dequantize_linear(node: NodeView) -> Fragment:
     """(x - zero point) * scale; opset 13 brought scales per axis, 21 blocks, 23 the output's type."""
-    statements: list[str] = []
     zero = _one_zero(node)
-    given = scaled_operands(node, statements, shifted=zero is None)
+    given = scaled_operands(node, shifted=zero is None)
     x = given.items[0]
     x = infix(node, "-", x, given.items[2], given.form) if zero is None else increased(x, -zero)
     scaled = _scaled(node, x, given)
     if _may_overflow(node):
         scaled = applied(node, "round_to_float", scaled, *FLOAT_FORMATS["float"].rounding())
-    return node.fragment(statements) + finish(node, scaled, given)
+    return finish(node, scaled, given)
 
 
 @fold("DequantizeLinear", since=10)
@@ -267,18 +262,15 @@ def dynamic_quantize_linear(node: NodeView) -> Fragment:
     form = node.wanted_form() if node.wants(0) else node.known_form("x")
     view = View(1, 1) if form is SCALAR else form
     x = node.view("x", view)
-    low, scale, zero = (node.temporary(hint) for hint in ("low", "step", "zero"))
 
     def narrowed(text: str) -> str:
         return node.call("single_precision", text)
 
+    low = node.named("low", f"min(min({x}), 0)")
     spread = narrowed(f"as.matrix(max(max({x}), 0) - {low})")
-    before = [
-        f"{low} = min(min({x}), 0)",
-        f"{scale} = as.scalar({narrowed(f'{spread} / 255')})",
-        f"{scale} = ifelse({scale} == 0, 1.0, {scale})",
-        f"{zero} = as.scalar({node.call('nearest_integer', narrowed(f'as.matrix(-{low} / {scale})'))})",
-    ]
+    scale = node.named("step", f"as.scalar({narrowed(f'{spread} / 255')})")
+    node.write(f"{scale} = ifelse({scale} == 0, 1.0, {scale})")
+    zero = node.named("zero", f"as.scalar({node.call('nearest_integer', narrowed(f'as.matrix(-{low} / {scale})'))})")
     whole = node.call("nearest_integer", narrowed(f"{x} / {scale}"))
-    fragment = node.result(f"min(max(bias_add({whole}, as.matrix({zero})), 0), 255)", view, before=before)
+    fragment = node.result(f"min(max(bias_add({whole}, as.matrix({zero})), 0), 255)", view)
     return fragment + node.result(scale, SCALAR, 1) + node.result(zero, SCALAR, 2)

@@ -153,8 +153,8 @@ class Layer:
             way = f"as.matrix({-1 if is_backward else 1})"
             arguments = [*self._gates(x, weights), *self._states(direction), *self._extras(direction), way]
             calls.append(f"{function.register()}({', '.join(arguments)})")
-        lines, results = self._in_parallel(calls) if self._is_worth_threads() else self._in_turn(calls)
-        fragment = node.fragment(lines)
+        results = self._in_parallel(calls) if self._is_worth_threads() else self._in_turn(calls)
+        fragment = node.fragment()
         for position, per_direction in enumerate(zip(*results)):
             if node.wants(position):
                 text, view = self._last(per_direction) if position else self._every(per_direction)
@@ -172,13 +172,14 @@ class Layer:
         added = " + ".join([product, *biases[:1]])
         return [self.node.reshape(added, View(rows, count)), of_states, *biases[1:]]
 
-    def _in_turn(self, calls: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-        """Statements with the call of each direction, and for each its results: all states, the last ones."""
+    def _in_turn(self, calls: Sequence[str]) -> list[list[str]]:
+        """Write the call of each direction; return for each its results: all states, the last ones."""
         suffixes = ["_forward", "_backward"] if len(calls) == 2 else [""]
         results = [[self.node.temporary(hint + suffix) for hint in ["all", *self.states]] for suffix in suffixes]
-        return [f"[{', '.join(names)}] = {call}" for names, call in zip(results, calls)], results
+        self.node.write(*(f"[{', '.join(names)}] = {call}" for names, call in zip(results, calls)))
+        return results
 
-    def _in_parallel(self, calls: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    def _in_parallel(self, calls: Sequence[str]) -> list[list[str]]:
         """As `_in_turn`, each direction in a thread of its own; its results are a row of those of both."""
         node, shape = self.node, self.shape
         states = View(shape.batch, shape.hidden)
@@ -189,15 +190,15 @@ class Layer:
         rows = [View(1, view.rows * view.cols) for view in views]
         wanted = [position for position in range(len(hints)) if node.wants(position)]
         direction = node.temporary("direction")
-        lines = [f"{both[i]} = {node.filled(0, View(2, rows[i].cols))}" for i in wanted]
-        lines.append(f"parfor ({direction} in 1:2, check=0, par=2, mode=LOCAL, opt=CONSTRAINED) {{")
+        node.write(*(f"{both[i]} = {node.filled(0, View(2, rows[i].cols))}" for i in wanted),
+                   f"parfor ({direction} in 1:2, check=0, par=2, mode=LOCAL, opt=CONSTRAINED) {{")
         for opening, call in zip((f"if ({direction} == 1) {{", "} else {"), calls):
-            lines += [f"  {opening}", f"    [{', '.join(names)}] = {call}"]
-        lines += ["  }", *(f"  {both[i]}[{direction}, ] = {node.reshape(names[i], rows[i])}" for i in wanted), "}"]
+            node.write(f"  {opening}", f"    [{', '.join(names)}] = {call}")
+        node.write("  }", *(f"  {both[i]}[{direction}, ] = {node.reshape(names[i], rows[i])}" for i in wanted), "}")
         results = [[node.reshape(f"{name}[{which}, ]", view) for name, view in zip(both, views)] for which in (1, 2)]
         if not (shape.batch_first or shape.joined):  # all states are read by whole steps, which are reshaped anyway
             results = [[f"{both[0]}[{which}, ]", *last] for which, (_, *last) in enumerate(results, 1)]
-        return lines, results
+        return results
 
     def _is_worth_threads(self) -> bool:
         shape = self.shape

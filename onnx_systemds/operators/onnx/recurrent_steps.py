@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
+from onnx_systemds.dml.templates import render_operator
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.operators.api import NodeFacts, NodeView
@@ -117,9 +119,8 @@ class Variant:
             "steps": steps,
             "rescaling": rescaling,
         }
-        key = node.render("recurrent_layer", name="", **parts)[0]
-        return node.own_function(f"{self.kind.lower()}_layer", key, lambda name: node.render(
-            "recurrent_layer", name=name, **parts)[0])
+        write = partial(render_operator, "recurrent_layer", **parts)
+        return node.own_function(f"{self.kind.lower()}_layer", write(name=""), lambda name: write(name=name))
 
     def _is_scaled(self) -> bool:
         """Whether it is an LSTM of which one sigmoid gives all gates and the candidate."""

@@ -216,7 +216,6 @@ class _Steps:
         self.node = node
         self.reduction = reduction
         self.runs = list(runs)
-        self.before: list[str] = []
         self.view = View(1, 1)
         self.text = ""
 
@@ -229,14 +228,13 @@ class _Steps:
             view = form if isinstance(form, View) else View(1, size)
             x = self.node.view(0, view)
             ahead = x if self.reduction.ahead is None else self.reduction.ahead(x)
-            text = self._whole(ahead, view)
-            return self.node.result(_finished(self.node, self.reduction, text), SCALAR, before=self.before)
+            return self.node.result(_finished(self.node, self.reduction, self._whole(ahead, view)), SCALAR)
         first = True
         while any(reduced for reduced, _ in self.runs):
             position = max(index for index, (reduced, _) in enumerate(self.runs) if reduced)
             self._reduce_run(position, first=first)
             first = False
-        return self.node.result(_finished(self.node, self.reduction, self.text), self.view, before=self.before)
+        return self.node.result(_finished(self.node, self.reduction, self.text), self.view)
 
     def _reduce_run(self, position: int, *, first: bool) -> None:
         ahead = product(size for _, size in self.runs[:position])
@@ -291,7 +289,7 @@ class _Steps:
 
     def _named(self, text: str) -> str:
         """An identifier for a text."""
-        return text if is_name(text) else self.node.named("part", text, self.before)
+        return text if is_name(text) else self.node.named("part", text)
 
     def _aggregate(self, side: str, x: str, size: Dim) -> str:
         """The aggregates of rows (or columns) of ``size`` elements."""

@@ -13,7 +13,7 @@ from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.convolution import conv_rule, conv_windows
 from onnx_systemds.operators.onnx.indexing import size_row
-from onnx_systemds.operators.support.movement import permuted
+from onnx_systemds.operators.support.movement import input_source, permuted
 from onnx_systemds.operators.support.products import single_product
 from onnx_systemds.operators.support.windows import Windows
 
@@ -119,9 +119,8 @@ def deform_conv(node: NodeView) -> Fragment:
     blocks = lcm(group, offset_group)
     if (planes * group) % blocks:
         raise UnsupportedCase(f"{channels} channels in {group} groups and {offset_group} groups of offsets")
-    columns = node.temporary("columns")
-    statements = [f"{columns} = {_columns(node, window, batch, blocks, offset_group)}"]
-    weight, before = _block_weight(node, window, group, blocks)
+    columns = node.named("columns", _columns(node, window, batch, blocks, offset_group))
+    weight = _block_weight(node, window, group, blocks)
     if group == 1:
         sizes = (batch * product(window.outputs), planes * product(window.kernel), filters)
         text = single_product(node, columns, weight, sizes)
@@ -131,7 +130,7 @@ def deform_conv(node: NodeView) -> Fragment:
         text = f"{text} + {node.view('B', View(1, filters))}"
     places = product(window.outputs)
     turned = f"t({node.reshape(text, View(places, batch * filters))})"
-    return node.result(turned, View(batch * filters, places), before=[*statements, *before])
+    return node.result(turned, View(batch * filters, places))
 
 
 def _columns(node: NodeView, window: Windows, batch: Dim, blocks: int, offset_group: int) -> str:
@@ -152,18 +151,15 @@ def _columns(node: NodeView, window: Windows, batch: Dim, blocks: int, offset_gr
     )
 
 
-def _block_weight(node: NodeView, window: Windows, group: int, blocks: int) -> tuple[str, list[str]]:
-    """The weight with a column per filter of a group, rows are group, block, tap, channel; statements before it."""
+def _block_weight(node: NodeView, window: Windows, group: int, blocks: int) -> str:
+    """The weight with a column per filter of a group, rows are group, block, tap, channel."""
     filters, planes = node.known_dims("W", "a convolution's weight")[:2]
     taps = int(np.prod(window.kernel))
     dims = (group, filters // group, blocks // group, planes * group // blocks, taps)
     order = (0, 2, 4, 3, 1)
     rows, cols = planes * group * taps, filters // group
-    view = View(rows, cols)
     content = node.constant("W")
     if content is not None:
-        moved = content.reshape(dims).transpose(order).reshape(rows, cols)
-        return node.constant_matrix(moved, "weight"), []
-    step = permuted(node, lambda wanted: node.view("W", wanted), dims, order, finite=False)
-    name = node.temporary("weight")
-    return name, [*step.before, f"{name} = {step.seen(node, view)}"]
+        return node.constant_matrix(content.reshape(dims).transpose(order).reshape(rows, cols), "weight")
+    step = permuted(node, input_source(node, 1), dims, order, finite=False)
+    return node.named("weight", step.seen(node, View(rows, cols)))

@@ -38,11 +38,10 @@ class Number:
 
 
 class Parameters:
-    """The scales and zero points of a node; ``statements`` compute what is not known at conversion."""
+    """The scales and zero points of a node; statements are written that compute what is not known at conversion."""
 
     def __init__(self, node: NodeView) -> None:
         self.node = node
-        self.statements: list[str] = []
 
     def number(self, position: int, default: float = 0.0) -> Number:
         """An input of one element. Raises UnsupportedCase where it has several."""
@@ -68,9 +67,7 @@ class Parameters:
         return self._computed(f"{left.text} * {right.text} + {third.text}")
 
     def _computed(self, text: str) -> Number:
-        name = self.node.temporary("step")
-        self.statements.append(f"{name} = {self.node.call_on('single_precision', text, single=True)}")
-        return Number(name)
+        return Number(self.node.named("step", self.node.call_on("single_precision", text, single=True)))
 
 
 def single(node: NodeView, operand: Operand) -> Operand:

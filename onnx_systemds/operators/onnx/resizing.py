@@ -209,7 +209,7 @@ def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Ax
         index = node.call("nearest_positions", at, size, scale, f'"{how.nearest_mode}"')
         steps.take(given.axis, f"{index} + 1", given.count)
         return
-    right = node.named(f"weights{given.axis}", _weights_at_run_time(node, how, at, size, scale), steps.statements)
+    right = node.named(f"weights{given.axis}", _weights_at_run_time(node, how, at, size, scale))
     _multiply_by(steps, given.axis, given.count, right)
 
 

@@ -32,30 +32,30 @@ def affine_grid(node: NodeView) -> Fragment:
     """The positions of a regular grid times each batch entry's matrix."""
     spatial = node.require_integers("size", "the size")[2:]
     batch, rank, count = node.dims("theta")[0], len(spatial), product(spatial)
-    before, base = _places(node, spatial)
+    base = _places(node, spatial)
     theta = node.view("theta", View(batch * rank, rank + 1))
     text = f"{base} %*% t({theta})"
     if batch == 1:
-        return node.result(text, View(count, rank), before=before)
+        return node.result(text, View(count, rank))
     # the rows are [place, batch]
     turned = node.reshape(text, View(count * batch, rank))
     index = f"outer(seq(1, {node.dim(batch)}), t(seq(0, {node.dim((count - 1) * batch)}, {node.dim(batch)})), \"+\")"
     column = node.reshape(index, View(count * batch, 1))
-    view = View(count * batch, rank)
     text = gather_rows_text(node, turned, column, count * batch, count * batch, rank, finite=False)
-    return node.result(text, view, before=before)
+    return node.result(text, View(count * batch, rank))
 
 
-def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
-    """Statements and identifier of a row for each place of a grid: coordinates from -1 to 1, last axis first, and 1."""
+def _places(node: NodeView, spatial: Dims) -> str:
+    """The identifier of a row for each place of a grid: coordinates from -1 to 1, last axis first, and 1."""
     aligned = bool(node.attribute("align_corners"))
     known = as_ints(spatial)
     if known is not None:
         check_table((len(known) + 1) * math.prod(known), "the places of the grid")
         ticks = [_ticks(size, aligned=aligned) for size in known]
         places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))
-        return [], node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")
-    flat, places_name, count = node.temporary("place"), node.temporary("places"), product(spatial)
+        return node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")
+    count = product(spatial)
+    flat = node.named("place", f"seq(0, {node.dim(count - 1)})")
     columns = []
     for at, size in zip(along_axes(node, flat, spatial), spatial):
         if aligned:  # an axis of one place has it at -1, where ONNX's definition begins
@@ -63,7 +63,7 @@ def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
         else:
             columns.append(f"(2 * {at} + 1) / {node.factor(size)} - 1")
     columns = [*columns[::-1], node.filled(1, View(count, 1))]
-    return [f"{flat} = seq(0, {node.dim(count - 1)})", f"{places_name} = cbind({', '.join(columns)})"], places_name
+    return node.named("places", f"cbind({', '.join(columns)})")
 
 
 def _ticks(size: int, *, aligned: bool) -> Array:
@@ -119,12 +119,10 @@ def non_max_suppression(node: NodeView) -> Fragment:
     most = node.scalar("max_output_boxes_per_class") if node.has("max_output_boxes_per_class") else "0"
     overlap = node.scalar("iou_threshold") if node.has("iou_threshold") else "0.0"
     lowest = node.scalar("score_threshold") if node.has("score_threshold") else "(-Inf)"
-    kept = node.temporary("kept")
-    call = node.call(
+    kept = node.named("kept", node.call(
         "non_max_suppression",
         node.view("boxes", View(batch * boxes, 4)), node.view("scores", View(batch * classes, boxes)),
         node.dim(classes), most, overlap, lowest, bool(node.attribute("center_point_box")),
-    )
-    fragment = node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])
-    given = product((batch, classes, boxes))
-    return unless_empty(node, fragment, given, [count])
+    ))
+    node.write(f"{node.dim(count)} = nrow({kept})")
+    return unless_empty(node, node.result(kept, View(count, 3)), product((batch, classes, boxes)), [count])

@@ -159,7 +159,8 @@ class _Blocks:
         node = self.node
         if not first:
             raise UnsupportedCase("slices of a size that only the run decides are collected forwards along axis 0 only")
-        room = node.named("rows", "matrix(0, rows=0, cols=1)", self.before)
+        room = node.temporary("rows")
+        self.before.append(f"{room} = matrix(0, rows=0, cols=1)")
         self.after.append(f"{whole} = {node.call('first_rows', room, node.dim(self.count))}")
         row = one if value.dims == () else f"matrix({one}, rows=1, cols=length({one}))"
         return grown(node, room, node.call("append_row", room, self.step, row))

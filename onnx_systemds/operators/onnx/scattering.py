@@ -80,7 +80,6 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         raise UnsupportedCase(f"the reduction {quoted(reduction)} is none of {', '.join(REDUCTIONS)}")
     view = View(rows, cols)
     x, u = node.view("data", view), node.view("updates", View(count, cols))
-    before: list[str] = []
     if reduction == "none":
         text = node.call("scatter_rows", x, u, index)
     elif reduction == "add":
@@ -88,19 +87,18 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
     else:
         kind = f"wrap {reduction}" if reduction == "mul" and node.dtype("data") in NARROW else reduction
         text = node.call("scatter_reduce", x, u, index, f'"{kind}"')
-    text = _unless_none(node, text, x, count, before)
+    text = _unless_none(node, text, x, count)
     if reduction in ("add", "mul") and wrapped(node.dtype("data"), "x") != "x":
-        name = node.named("sum", text, before)
-        text = wrapped(node.dtype("data"), name)
-    return node.result(text, view, before=before)
+        text = wrapped(node.dtype("data"), node.named("sum", text))
+    return node.result(text, view)
 
 
-def _unless_none(node: NodeView, text: str, x: str, count: Dim, before: list[str]) -> str:
-    """The text of updated rows, those of ``x`` where there are no updates; what may be none is added to ``before``."""
+def _unless_none(node: NodeView, text: str, x: str, count: Dim) -> str:
+    """The text of updated rows, those of ``x`` where there are no updates."""
     if not may_be_zero(count):
         return text
-    result = node.named("updated", x, before)
-    before.append(f"if ({node.dim(count)} > 0) {{ {result} = {text} }}")
+    result = node.named("updated", x)
+    node.write(f"if ({node.dim(count)} > 0) {{ {result} = {text} }}")
     return result
 
 
@@ -131,6 +129,4 @@ def tensor_scatter(node: NodeView) -> Fragment:
     index = node.call("cache_index", starts, node.dim(middle), node.dim(size), node.dim(length), circular)
     rows, count = batch * middle * size, batch * middle * length
     x, u = node.view("past_cache", View(rows, after)), node.view("update", View(count, after))
-    before: list[str] = []
-    text = _unless_none(node, node.call("scatter_rows", x, u, index), x, count, before)
-    return node.result(text, View(rows, after), before=before)
+    return node.result(_unless_none(node, node.call("scatter_rows", x, u, index), x, count), View(rows, after))

@@ -24,13 +24,12 @@ MOST_RUNS = 8  # pieces of a selection that are written out as slices
 
 
 class Steps:
-    """The first input on its way through selections: its current text, view and dims, and the statements so far."""
+    """The first input on its way through selections: its current text, view and dims."""
 
     def __init__(self, node: NodeView) -> None:
         self.node = node
         self.dims: Dims = node.dims(0)
         self.finite = is_finite(node, 0)
-        self.statements: list[str] = []
         self._text: str | None = None
         self._view = View(0, 0)
 
@@ -40,7 +39,7 @@ class Steps:
             return self.node.view(0, view)
         text = self._text if view == self._view else self._reshaped(view)
         if not is_name(text):
-            text = self.node.named("part", text, self.statements)
+            text = self.node.named("part", text)
         self._text, self._view = text, view
         return text
 
@@ -173,7 +172,7 @@ class Steps:
         wanted = self.node.wanted_form(output)
         if wanted is not SCALAR and wanted != self._view and may_be_zero(wanted):
             self._text, self._view = self._reshaped(wanted), wanted
-        return self.node.result(self._text, self._view, output, before=self.statements)
+        return self.node.result(self._text, self._view, output)
 
 
 def part_of_axis(node: NodeView, along: AlongAxis, matrix: str, start: Dim, count: Dim) -> str:

@@ -134,32 +134,29 @@ def sequence_at_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("SequenceAt", since=11)
 def sequence_at_11(node: NodeView) -> Fragment:
     """An item, counted from 0 or, below it, from the end."""
-    items, before = _identifier(node)
+    items = _identifier(node)
     known = node.constant("position")
     if known is not None and int(known.ravel()[0]) >= 0:
-        return _taken(node, f"{items}[{int(known.ravel()[0]) + 1}]", before)
-    position = node.named("position", node.scalar("position"), before)
-    before.append(f"{position} = {position} + 1 + as.integer({position} < 0) * length({items})")
-    return _taken(node, f"{items}[as.integer({position})]", before)
+        return _taken(node, f"{items}[{int(known.ravel()[0]) + 1}]")
+    position = node.named("position", node.scalar("position"))
+    node.write(f"{position} = {position} + 1 + as.integer({position} < 0) * length({items})")
+    return _taken(node, f"{items}[as.integer({position})]")
 
 
-def _identifier(node: NodeView) -> tuple[str, list[str]]:
-    """A list as an identifier, which alone can be indexed, and the statement that makes it one."""
+def _identifier(node: NodeView) -> str:
+    """A list as an identifier, which alone can be indexed."""
     text = _list(node)
-    if is_name(text):
-        return text, []
-    name = node.temporary("items")
-    return name, [f"{name} = {text}"]
+    return text if is_name(text) else node.named("items", text)
 
 
-def _taken(node: NodeView, text: str, before: list[str]) -> Fragment:
+def _taken(node: NodeView, text: str) -> Fragment:
     if node.values[node.node.outputs[0]].is_list:
-        return node.result(f"as.list({text})", LIST, before=before)
+        return node.result(f"as.list({text})", LIST)
     form = item_form(node.output_dims())
     if form != View(1, 1):
-        return node.result(f"as.matrix({text})", form, before=before)
-    cell = node.named("cell", f"as.matrix({text})", before)  # engine/faults: scalar-of-item
-    return node.result(f"{cell}[1, 1]", form, before=before)
+        return node.result(f"as.matrix({text})", form)
+    cell = node.named("cell", f"as.matrix({text})")  # engine/faults: scalar-of-item
+    return node.result(f"{cell}[1, 1]", form)
 
 
 @generator("SequenceLength", since=11)
@@ -191,21 +188,20 @@ def concat_from_sequence_11(node: NodeView) -> Fragment:
     stacked = bool(node.attribute("new_axis"))
     dims = node.output_dims()
     axis = node.normalize_axis(int(node.attribute("axis")), len(dims))
-    items, before = _identifier(node)
+    items = _identifier(node)
     if axis == 0 and not stacked:
-        return node.result(node.call("list_rows", items), split_view(dims, 1), before=before)
+        return node.result(node.call("list_rows", items), split_view(dims, 1))
     element = node.value("input_sequence").element
     in_front: Dims = () if element is None or element.dims is None else element.dims[:axis]
     if any(is_varying(size) for size in in_front):
         raise UnsupportedCase("the items' dims in front of the axis are only known when the model runs")
-    joined_items = node.temporary("joined")
-    before.append(f"{joined_items} = {node.call('concat_items', items, node.dim(product(in_front)))}")
-    text = joined_items  # with the axis before it in the rows; its size shows in the result only
+    # with the axis before it in the rows; its size shows in the result only
+    text = node.named("joined", node.call("concat_items", items, node.dim(product(in_front))))
     if axis == 0:
         text = f"matrix({text}, rows=length({items}), cols=length({text}) / length({items}))"
     elif axis > 1:
         text = f"matrix({text}, rows={node.dim(dims[0])}, cols=length({text}) / {node.factor(dims[0])})"
-    return node.result(text, split_view(dims, 1), before=before)
+    return node.result(text, split_view(dims, 1))
 
 
 @shape_rule("SplitToSequence")
@@ -264,5 +260,4 @@ def optional_get_element_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("OptionalGetElement", since=(15, 18))
 def optional_get_element_15(node: NodeView) -> Fragment:
     """The only item; the engine's own error when there is none."""
-    items, before = _identifier(node)
-    return _taken(node, f"{items}[1]", before)
+    return _taken(node, f"{_identifier(node)}[1]")

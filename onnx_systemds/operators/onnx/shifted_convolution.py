@@ -18,37 +18,37 @@ from onnx_systemds.operators.support.windows import Image, Windows, padded, shap
 MOST_TAP_RESULTS = 1_000_000  # numbers for an image, up to which the results of all taps are there at once
 
 
-def dilated_depthwise(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def dilated_depthwise(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """One plane per filter, with holes: a sum of shifted planes, weighted by row, that never reads the holes."""
     window = layer.window
     rows, taps = layer.batch * layer.channels, product(window.kernel)
-    statements, planes, line = _padded_planes(node, x, layer)
+    planes, line = _padded_planes(node, x, layer)
     weight = filters.read(View(layer.channels, taps))
     if layer.batch != 1:
         all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
         weight = node.reshape(f"{node.filled(1, View(layer.batch, 1))} %*% {all_taps}", View(rows, taps))
     if not is_name(weight):
-        weight = node.named("taps", weight, statements)
+        weight = node.named("taps", weight)
     total = node.temporary("sum")
     for tap, columns in enumerate(_shifts(node, line, window)):  # a loop would make the engine compile at each step
         term = f"{planes}[, {columns}] * {weight}[, {tap + 1}]"
-        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
-    text = _without_gaps(node, total, rows, line, window, statements)
-    return statements, layer.biased(node.reshape(text, layer.output_view)), layer.output_view
+        node.write(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    text = _without_gaps(node, total, rows, line, window)
+    return layer.biased(node.reshape(text, layer.output_view)), layer.output_view
 
 
-def _padded_planes(node: NodeView, x: Source, layer: Layer) -> tuple[list[str], str, Dim]:
-    """Statements, identifier of the padded planes, one in each row, and the length of their lines."""
+def _padded_planes(node: NodeView, x: Source, layer: Layer) -> tuple[str, Dim]:
+    """The identifier of the padded planes, one in each row, and the length of their lines."""
     window, rows = layer.window, layer.batch * layer.channels
     view = View(rows, product(window.sizes))
     image = padded(node, Image(x(view), view, lead=rows, sizes=window.sizes), window.before, window.after)
     image = image.reshaped(node, View(rows, product(image.sizes)))
     if not is_name(image.text):
         image = image.bound(node, "planes")
-    return [*image.before], image.text, image.sizes[1]
+    return image.text, image.sizes[1]
 
 
-def stacked(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def stacked(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """The form that serves the number of images and their size."""
     is_dilated = layer.window.kernel != layer.window.extents
     if (is_dilated or layer.batch != 1) and _has_few_results(layer):
@@ -67,47 +67,44 @@ def _has_few_results(layer: Layer) -> bool:
     return layer.filters * of_plane <= MOST_TAP_RESULTS and is_sparse(of_plane, taps)
 
 
-def _in_one_product(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _in_one_product(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """Planes of one image, shifted for each tap, all at once: they lie above each other for one product."""
     window = layer.window
-    statements, planes, line = _padded_planes(node, x, layer)
+    planes, line = _padded_planes(node, x, layer)
     rows = layer.channels * math.prod(window.kernel)
-    total, stack = node.temporary("sum"), node.temporary("stack")
     shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
     weight = filters.read(View(layer.filters, rows))
     joined = f"cbind({', '.join(shifted)})"
-    statements.append(f"{stack} = {node.reshape(joined, View(rows, _span(line, window)))}")
+    stack = node.named("stack", node.reshape(joined, View(rows, _span(line, window))))
     whole = single_product(node, weight, stack, (layer.filters, rows, _span(line, window)))
-    statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
-    lines = _without_gaps(node, total, layer.filters, line, window, statements)
+    total = node.named("sum", whole if layer.bias is None else f"{whole} + {layer.bias}")
+    lines = _without_gaps(node, total, layer.filters, line, window)
     view = View(layer.filters, product(window.outputs))
-    return statements, node.reshape(lines, view), view
+    return node.reshape(lines, view), view
 
 
-def _shifted_results(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _shifted_results(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """All pixels weighted for each tap by one builtin; a product with a sparse matrix shifts and sums these results.
 
     The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly.
     """
     window, taps, count = layer.window, math.prod(layer.window.kernel), layer.filters
-    weight, shifts, results = node.temporary("filters"), node.temporary("shifts"), node.temporary("taps")
     by_tap = node.reshape(f"t({filters.read(View(count * layer.channels, taps))})", View(taps * count, layer.channels))
     sizes = (*window.sizes, *window.kernel, *window.dilations, *window.before, *window.outputs)
     images = x(View(layer.batch, layer.channels * product(window.sizes)))
-    statements = [
-        f"{weight} = {node.call('swapped_rows', by_tap, '1', str(taps), str(count))}",
-        f"{shifts} = {node.call('tap_shifts', *map(node.dim, sizes))}",
-        f"{results} = {dense(_of_pixels(node, layer, images, window.sizes, weight, taps * count), taps * count)}",
-    ]
+    weight = node.named("filters", node.call("swapped_rows", by_tap, "1", str(taps), str(count)))
+    shifts = node.named("shifts", node.call("tap_shifts", *map(node.dim, sizes)))
+    by_pixel = _of_pixels(node, layer, images, window.sizes, weight, taps * count)
+    results = node.named("taps", dense(by_pixel, taps * count))
     by_filter = node.reshape(results, View(layer.batch * count, taps * product(window.sizes)))
     total = node.reshape(f"t({shifts} %*% t({by_filter}))", layer.output_view)
-    return statements, layer.biased(total), layer.output_view
+    return layer.biased(total), layer.output_view
 
 
-def _tap_by_tap(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+def _tap_by_tap(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
     """The sum over the taps of shifted planes, each weighted by the builtin: of large images, all at once need room."""
     window, taps = layer.window, math.prod(layer.window.kernel)
-    statements, planes, line = _padded_planes(node, x, layer)
+    planes, line = _padded_planes(node, x, layer)
     total, span = node.temporary("sum"), _span(line, window)
     weight = filters.read(View(layer.filters * layer.channels, taps))
     for tap, columns in enumerate(_shifts(node, line, window)):
@@ -115,11 +112,11 @@ def _tap_by_tap(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tu
         own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
         text = _of_pixels(node, layer, images, (1, span), own, layer.filters)
         term = layer.biased(text) if tap == 0 and layer.bias else dense(text, layer.filters)
-        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+        node.write(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
     rows = layer.batch * layer.filters
-    statements.append(f"{total} = {node.reshape(total, View(rows, span))}")
-    lines = _without_gaps(node, total, rows, line, window, statements)
-    return statements, node.reshape(lines, layer.output_view), layer.output_view
+    node.write(f"{total} = {node.reshape(total, View(rows, span))}")
+    lines = _without_gaps(node, total, rows, line, window)
+    return node.reshape(lines, layer.output_view), layer.output_view
 
 
 def _of_pixels(node: NodeView, layer: Layer, images: str, sizes: tuple[Dim, ...], weight: str, filters: int) -> str:
@@ -145,13 +142,12 @@ def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
     return [f"{node.dim(first + 1)}:{node.dim(first + span)}" for first in firsts]
 
 
-def _without_gaps(node: NodeView, total: str, rows: Dim, line: Dim, window: Windows, statements: list[str]) -> str:
+def _without_gaps(node: NodeView, total: str, rows: Dim, line: Dim, window: Windows) -> str:
     """Planes of whole lines, each in a row, less what lies between the lines of the result; a line in each row."""
     height, width = window.outputs
     whole = View(rows * height, line)
     if width == line:
         return node.reshape(total, whole)
-    lines = node.temporary("lines")
     rest = node.filled(0, View(rows, line - width))
-    statements.append(f"{lines} = {node.reshape(f'cbind({total}, {rest})', whole)}")
+    lines = node.named("lines", node.reshape(f"cbind({total}, {rest})", whole))
     return f"{lines}[, 1:{node.dim(width)}]"

@@ -18,26 +18,26 @@ batch_rule("Softmax", "LogSoftmax", "Hardmax")(mixes_from_axis)
 batch_rule("Softmax", "LogSoftmax", "Hardmax", since=13)(mixes_at_axis)
 
 Columns = bool  # whether a matrix is normalized along its columns instead of its rows
-Normalize = Callable[[NodeView, str, Columns], tuple[list[str], str]]
+Normalize = Callable[[NodeView, str, Columns], str]
 
 
-def _softmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
-    powers = node.temporary("exp")
+def _softmax(node: NodeView, x: str, columns: Columns) -> str:
     side = "col" if columns else "row"
-    return [f"{powers} = exp({x} - {side}Maxs({x}))"], f"{powers} / {side}Sums({powers})"
+    powers = node.named("exp", f"exp({x} - {side}Maxs({x}))")
+    return f"{powers} / {side}Sums({powers})"
 
 
-def _log_softmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
-    shifted = node.temporary("shifted")
+def _log_softmax(node: NodeView, x: str, columns: Columns) -> str:
     side = "col" if columns else "row"
-    return [f"{shifted} = {x} - {side}Maxs({x})"], minus_vector(shifted, f"log({side}Sums(exp({shifted})))")
+    shifted = node.named("shifted", f"{x} - {side}Maxs({x})")
+    return minus_vector(shifted, f"log({side}Sums(exp({shifted})))")
 
 
-def _hardmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
+def _hardmax(node: NodeView, x: str, columns: Columns) -> str:
     """The first of equal maxima: the one up to which one of them was counted."""
-    maxima = node.temporary("maxima")
     side, count = ("col", "cumsum") if columns else ("row", "rowcumsum")
-    return [f"{maxima} = {x} == {side}Maxs({x})"], f"{maxima} * ({count}({maxima}) == 1)"
+    maxima = node.named("maxima", f"{x} == {side}Maxs({x})")
+    return f"{maxima} * ({count}({maxima}) == 1)"
 
 
 def normalized_along(node: NodeView, normalize: Normalize) -> Fragment:
@@ -47,30 +47,21 @@ def normalized_along(node: NodeView, normalize: Normalize) -> Fragment:
     """
     dims, axis = node.dims(0), node.axis()
     if not dims:
-        before, text = normalize(node, node.view(0, View(1, 1)), False)
-        return node.result(text, View(1, 1), before=before)
-    before_axis, size, after = around(dims, axis)
-    if after == 1 or before_axis == 1:
+        return node.result(normalize(node, node.view(0, View(1, 1)), False), View(1, 1))
+    before, size, after = around(dims, axis)
+    if after == 1 or before == 1:
         by_rows = after == 1
-        view = View(before_axis, size) if by_rows else View(size, after)
-        before, text = normalize(node, node.view(0, view), not by_rows)
-        return node.result(text, view, before=before)
-    front = node.temporary("front")
-    x = node.view(0, View(before_axis, size * after))
-    before, text = normalize(node, front, True)
-    return node.result(
-        f"t({node.reshape(text, View(size * after, before_axis))})",
-        View(before_axis, size * after),
-        before=[f"{front} = {node.reshape(f't({x})', View(size, after * before_axis))}", *before],
-    )
+        view = View(before, size) if by_rows else View(size, after)
+        return node.result(normalize(node, node.view(0, view), not by_rows), view)
+    whole = View(before, size * after)
+    front = node.named("front", node.reshape(f"t({node.view(0, whole)})", View(size, after * before)))
+    return node.result(f"t({node.reshape(normalize(node, front, True), View(size * after, before))})", whole)
 
 
 def flattened(node: NodeView, normalize: Normalize) -> Fragment:
     """Before opset 13: all axes from ``axis`` on are normalized as one."""
-    axis = node.axis()
-    view = split_view(node.dims(0), axis)
-    before, text = normalize(node, node.view(0, view), False)
-    return node.result(text, view, before=before)
+    view = split_view(node.dims(0), node.axis())
+    return node.result(normalize(node, node.view(0, view), False), view)
 
 
 for _name, _normalize in {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}.items():

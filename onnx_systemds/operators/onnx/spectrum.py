@@ -117,28 +117,25 @@ def dft(node: NodeView) -> Fragment:
     back = _is_real_inverse(node)
     if back and parts != 2:
         raise UnsupportedCase("a one-sided inverse DFT of real numbers")
-    before: list[str] = []
     if inner == 1:
         signals = node.view("input", View(outer, size * parts))
     else:
         moved = permuted(node, input_source(node, 0), (outer, size, inner, parts), (0, 2, 1, 3), finite=False)
         signals = moved.seen(node, View(outer * inner, size * parts))
-        before += moved.before
     used = minimum(size, _one_side(length) if back else length)
     if used != size:
-        name = node.named("signals", signals, before)
-        signals = f"{name}[, 1:{node.dim(used * parts)}]"
+        signals = f"{node.named('signals', signals)}[, 1:{node.dim(used * parts)}]"
     wanted, out_parts = node.output_dims()[axis], 1 if back else 2
     if back:
         matrix = node.call("real_dft_matrix", node.dim(used), node.dim(length))
     else:
         matrix = _transform(node, used, length, wanted, parts, inverse=bool(node.attribute("inverse")))
-    spectra = Moved(f"{signals} %*% {matrix}", View(outer * inner, wanted * out_parts), tuple(before))
+    spectra = Moved(f"{signals} %*% {matrix}", View(outer * inner, wanted * out_parts))
     if inner == 1:
-        return node.result(spectra.text, spectra.view, before=spectra.before)
+        return node.result(spectra.text, spectra.view)
     spectra = spectra.bound(node, "spectra")
     moved = permuted(node, spectra.source(node), (outer, inner, wanted, out_parts), (0, 2, 1, 3), finite=False)
-    return node.result(moved.text, moved.view, before=[*spectra.before, *moved.before])
+    return node.result(moved.text, moved.view)
 
 
 # --- STFT --------------------------------------------------------------------------------------------------------
@@ -173,8 +170,7 @@ def stft(node: NodeView) -> Fragment:
     dims = (*node.dims("signal"), 1)[:3]
     parts = _parts(node) if node.rank("signal") == 3 else 1
     length, step, frames = _frame_sizes(node)
-    before: list[str] = []
-    signals = _frames(node, dims, (length, step, frames), before)
+    signals = _frames(node, dims, (length, step, frames))
     wanted = node.output_dims()[2]
     known_window = node.constant("window") if node.has("window") else None
     matrix = _transform(node, length, length, wanted, parts, known_window, inverse=False)
@@ -184,10 +180,10 @@ def stft(node: NodeView) -> Fragment:
             window = f"matrix(cbind({window}, {window}), rows={node.dim(2 * length)}, cols=1)"
         matrix = f"({matrix} * {window})"
     view = View(dims[0] * frames, 2 * wanted)
-    return node.result(f"{signals} %*% {matrix}", view, before=before)
+    return node.result(f"{signals} %*% {matrix}", view)
 
 
-def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim], before: list[str]) -> str:
+def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim]) -> str:
     """The frames of all signals below each other; sizes: length of a frame, step, number of frames."""
     length, step, frames = sizes
     batch, points, parts = dims
@@ -199,13 +195,11 @@ def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim], before: lis
             span = f"{node.factor(first * parts + 1)}:{node.factor((frames * step + first) * parts)}"
             pieces.append(node.reshape(f"{x}[, {span}]", View(batch * frames, step * parts)))
         return f"cbind({', '.join(pieces)})" if len(pieces) > 1 else pieces[0]
-    index = node.temporary("positions")
     starts = f"seq(0, {node.dim(frames - 1)}) * {node.factor(step)}"
     offsets = f"t(seq(0, {node.dim(length - 1)}))"
     count = frames * length
-    before.append(f'{index} = matrix(outer({starts}, {offsets}, "+"), rows={node.dim(count)}, cols=1)')
+    index = node.named("positions", f'matrix(outer({starts}, {offsets}, "+"), rows={node.dim(count)}, cols=1)')
     moved = gathered(node, input_source(node, 0), dims, 1, index, count, finite=False)
-    before.extend(moved.before)
     return moved.seen(node, View(batch * frames, length * parts))
 
 
@@ -233,9 +227,8 @@ def window_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _window(node: NodeView, weights: Sequence[float]) -> Fragment:
     size = node.output_dims()[0]
     counted = () if node.integers(0) is not None else (f"{node.dim(size)} = as.integer({node.scalar(0)})",)
-    before: list[str] = []
     turn = size if node.attribute("periodic") else size - 1
-    angle = node.named("angle", f"seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}", before)
+    angle = node.named("angle", f"seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}")
     terms = [literal(weights[0])]
     for turns, weight in enumerate(weights[1:], 1):
         argument = angle if turns == 1 else f"{turns} * {angle}"
@@ -245,7 +238,7 @@ def _window(node: NodeView, weights: Sequence[float]) -> Fragment:
         text = f"sign({text}) * floor(abs({text}))"
     elif node.output_dtype() not in FLOAT_FORMATS:
         raise UnsupportedCase(f"a window of type {node.output_dtype()}")
-    return Fragment(counted) + unless_empty(node, node.result(text, View(size, 1), before=before), size)
+    return Fragment(counted) + unless_empty(node, node.result(text, View(size, 1)), size)
 
 
 for _name, _weights in _WINDOWS.items():

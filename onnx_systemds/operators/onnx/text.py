@@ -84,19 +84,16 @@ def string_split_20(node: NodeView) -> Fragment:
     codes = node.view("X", View(count, 1))
     pieces, counts = node.temporary("pieces"), node.temporary("counts")
     call = node.call("split_texts", codes, node.texts.dictionary(), delimiter, -1 if limit is None else int(limit))
-    before = [node.texts.extending(call, pieces, counts)]
-    dims = node.output_dims(0)
-    if dims[:1] == (count,):
-        first = node.result(pieces, split_view(dims, 1), 0, before=before)
-    elif len(dims) == 1:  # of one string
-        first = node.result(f"t({pieces})", split_view(dims, 1), 0, before=before)
-    else:  # the width shows in the pieces only
+    node.write(node.texts.extending(call, pieces, counts))
+    dims, text = node.output_dims(0), pieces
+    if len(dims) == 1 and dims != (count,):  # of one string
+        text = f"t({pieces})"
+    elif dims[:1] != (count,):  # the width shows in the pieces only
         if not isinstance(dims[-1], int):
-            before.append(f"{node.dim(dims[-1])} = ncol({pieces})")
-        rows = node.dim(product(dims[:1]))
-        first = node.result(f"matrix({pieces}, rows={rows}, cols=length({pieces}) / {node.factor(product(dims[:1]))})",
-                            split_view(dims, 1), 0, before=before)
-    return first + node.result(counts, View(count, 1), 1)
+            node.write(f"{node.dim(dims[-1])} = ncol({pieces})")
+        rows = product(dims[:1])
+        text = f"matrix({pieces}, rows={node.dim(rows)}, cols=length({pieces}) / {node.factor(rows)})"
+    return node.result(text, split_view(dims, 1)) + node.result(counts, View(count, 1), 1)
 
 
 @shape_rule("StringNormalizer")
@@ -117,31 +114,24 @@ def string_normalizer_10(node: NodeView) -> Fragment:
     stop = [str(word) for word in node.attribute("stopwords") or ()]
     action = str(node.attribute("case_change_action"))
     locale = str(node.attribute("locale") or "en_US").replace("_", "-")
-    before: list[str] = []
     if stop:
         compared = codes
         if not node.attribute("is_case_sensitive"):
-            compared = node.temporary("folded")
-            before.append(node.texts.extending(_cased(node, codes, "LOWER", locale), compared))
+            compared = _cased(node, codes, "LOWER", locale, "folded")
             stop = sorted({word.lower() for word in stop})
         words = node.constant_matrix(node.texts.codes(np.array(stop, dtype=object)).reshape(1, -1), "stopwords")
-        kept = node.temporary("kept")
-        before.append(f'{kept} = rowSums(outer({compared}, {words}, "==")) == 0')
+        kept = node.named("kept", f'rowSums(outer({compared}, {words}, "==")) == 0')
         # nothing left is one empty string, code 1
-        before.append(f'{kept} = max(removeEmpty(target={codes}, margin="rows", select={kept}), {EMPTY})')
+        node.write(f'{kept} = max(removeEmpty(target={codes}, margin="rows", select={kept}), {EMPTY})')
         codes = kept
-    form = split_view(node.output_dims(), 1)
-    result = codes if len(node.output_dims()) == 1 else f"t({codes})"
-    if action == "NONE":
-        return node.result(result, form, before=before)
-    changed = node.temporary("changed")
-    before.append(node.texts.extending(_cased(node, codes, action, locale), changed))
-    return node.result(changed if result == codes else f"t({changed})", form, before=before)
+    if action != "NONE":
+        codes = _cased(node, codes, action, locale, "changed")
+    return node.result(codes if len(node.output_dims()) == 1 else f"t({codes})", split_view(node.output_dims(), 1))
 
 
-def _cased(node: NodeView, codes: str, action: str, locale: str) -> str:
+def _cased(node: NodeView, codes: str, action: str, locale: str, hint: str) -> str:
     method = {"LOWER": "toLowerCase", "UPPER": "toUpperCase"}.get(action)
     if method is None:
         raise UnsupportedCase(f"case_change_action {action!r} is none of LOWER, UPPER and NONE")
     java = f"x.{method}(java.util.Locale.forLanguageTag({java_string_literal(locale)}))"
-    return node.call("map_texts", codes, node.texts.dictionary(), _in_dml(java))
+    return node.new_codes(hint, node.call("map_texts", codes, node.texts.dictionary(), _in_dml(java)))

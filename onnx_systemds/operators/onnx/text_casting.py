@@ -44,10 +44,9 @@ def text_to_number(node: NodeView, target: str, rounding: Sequence[object]) -> F
     """
     codes, form = _given(node)
     text = node.call("texts_numbers", codes, node.texts.dictionary())
-    before: list[str] = []
     if target == "bool" or target in INTEGER_DTYPES:
-        number = node.named("number", text, before)
+        number = node.named("number", text)
         text = f"({truncated(number)} != 0)" if target == "bool" else wrapped(target, truncated(number))
     elif rounding:
         text = node.call("round_to_float", text, *rounding)
-    return node.result(f"as.scalar({text})" if form is SCALAR else text, form, before=before)
+    return node.result(f"as.scalar({text})" if form is SCALAR else text, form)

@@ -110,10 +110,10 @@ def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
 def conv_transpose(node: NodeView) -> Fragment:
     """The gradient of a convolution with respect to its input."""
     axes = spreads(node)
-    statements, text, view = _deep(node, axes) if len(axes) == 3 else _flat(node, axes)
+    text, view = _deep(node, axes) if len(axes) == 3 else _flat(node, axes)
     if node.has("B"):
         text = f"bias_add({text}, {node.view('B', View(node.dims('B')[0], 1))})"
-    return node.result(text, view, before=statements)
+    return node.result(text, view)
 
 
 @nn_layer("ConvTranspose")
@@ -135,42 +135,38 @@ def conv2d_transpose_layer(node: NodeView) -> Fragment | None:
     return node.layer_result(call, View(batch, planes * product(axis.output for axis in axes)), ["height", "width"])
 
 
-def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, View]:
+def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[str, View]:
     """One and two spatial axes."""
     if len(axes) == 1:
         axes = (Spread(1, 1, 1, 1, 1, 0, 1), *axes)
     channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
     batch, view = node.dims("X")[0], View(node.dims("X")[0], product(node.dims("X")[1:]))
     group = int(node.attribute("group"))
-    before, weight = _weight(node, axes, channels, planes)
-    stored, filters = _Filters(weight, channels, planes, group), planes * group
-    more, text, sizes = _planar(node, node.view("X", view), batch, stored, axes)
+    stored, filters = _Filters(_weight(node, axes, channels, planes), channels, planes, group), planes * group
+    text, sizes = _planar(node, node.view("X", view), batch, stored, axes)
     view = View(batch, filters * product(sizes))
-    image = _placed(node, Image(text, view, (*before, *more), lead=batch * filters, sizes=sizes), axes)
+    image = _placed(node, Image(text, view, lead=batch * filters, sizes=sizes), axes)
     whole = View(batch, filters * product(axis.output for axis in axes))
-    return [*image.before], image.seen(node, whole), whole
+    return image.seen(node, whole), whole
 
 
-def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int) -> tuple[Sequence[str], str]:
-    """Statements and identifier of the weight, an input channel per row; holes in the last two axes are zeros."""
+def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int) -> str:
+    """The identifier of the weight, an input channel per row; holes in the last two axes are zeros."""
     kernel, steps = tuple(axis.kernel for axis in axes[-2:]), tuple(axis.dilation for axis in axes[-2:])
     extents = tuple(axis.extent for axis in axes[-2:])
     lead = planes * product(axis.kernel for axis in axes[:-2])
     view = View(channels, lead * product(kernel))
     if kernel == extents:
-        return [], node.view("W", view)
+        return node.view("W", view)
     content = node.constant("W")
     if content is not None:
-        return [], node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
+        return node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
     image = inflated(node, Image(node.view("W", view), view, lead=channels * lead, sizes=kernel), steps)
-    image = image.reshaped(node, View(channels, lead * product(extents))).bound(node, "weight")
-    return image.before, image.text
+    return image.reshaped(node, View(channels, lead * product(extents))).bound(node, "weight").text
 
 
-def _planar(
-    node: NodeView, x: str, batch: Dim, filters: _Filters, axes: tuple[Spread, ...]
-) -> tuple[list[str], str, Dims]:
-    """The engine's builtin, per group: statements, text, and the sizes of the images it gives."""
+def _planar(node: NodeView, x: str, batch: Dim, filters: _Filters, axes: tuple[Spread, ...]) -> tuple[str, Dims]:
+    """The engine's builtin, per group: text, and the sizes of the images it gives."""
     weight, channels, planes, group = filters
     builtin = all(axis.builtin_padding >= 0 for axis in axes)
     sizes = tuple(axis.output if builtin else axis.whole for axis in axes)
@@ -182,15 +178,14 @@ def _planar(
         f"padding={shape_list(node, [axis.builtin_padding if builtin else 0 for axis in axes])}"
     )
     if group == 1:
-        return [], f"conv2d_backward_data({weight}, {x}, {tail})", sizes
+        return f"conv2d_backward_data({weight}, {x}, {tail})", sizes
     width = own * product(axis.size for axis in axes)
-    statements: list[str] = []
     parts: list[str] = []
     for number in range(group):
         rows = f"{weight}[{number * own + 1}:{(number + 1) * own}, ]"
         columns = f"{x}[, {node.dim(number * width + 1)}:{node.dim((number + 1) * width)}]"
-        parts.append(node.named("group", f"conv2d_backward_data({rows}, {columns}, {tail})", statements))
-    return statements, f"cbind({', '.join(parts)})", sizes
+        parts.append(node.named("group", f"conv2d_backward_data({rows}, {columns}, {tail})"))
+    return f"cbind({', '.join(parts)})", sizes
 
 
 def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> Image:
@@ -203,26 +198,25 @@ def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> Image:
     return cropped(node, image, tuple(axis.before for axis in axes), tuple(axis.output for axis in axes))
 
 
-def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, View]:
+def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[str, View]:
     """Three spatial axes: depths are images, the taps along them are planes, which are summed where they meet."""
     depth, planar = axes[0], axes[1:]
     channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
     group, batch = int(node.attribute("group")), node.dims("X")[0]
     filters, images = planes * group, batch * depth.size
-    before, weight = _weight(node, axes, channels, planes)
+    weight = _weight(node, axes, channels, planes)
     plane = product(axis.size for axis in planar)
     slabs = node.view("X", View(batch * channels * depth.size, plane))
-    name = node.temporary("slabs")
     moved = node.call("swapped_rows", slabs, *map(node.dim, (batch, channels, depth.size)))
-    statements = [*before, f"{name} = {node.reshape(moved, View(images, channels * plane))}"]
-    more, text, sizes = _planar(node, name, images, _Filters(weight, channels, planes * depth.kernel, group), planar)
+    name = node.named("slabs", node.reshape(moved, View(images, channels * plane)))
+    text, sizes = _planar(node, name, images, _Filters(weight, channels, planes * depth.kernel, group), planar)
     lead, view = images * filters * depth.kernel, View(images, filters * depth.kernel * product(sizes))
-    image = _placed(node, Image(text, view, (*statements, *more), lead=lead, sizes=sizes), planar)
+    image = _placed(node, Image(text, view, lead=lead, sizes=sizes), planar)
     area = product(axis.output for axis in planar)
     counts = (batch, depth.size, filters, depth.kernel, depth.output, depth.stride, depth.dilation, depth.before)
     summed = node.call("depth_sums", image.seen(node, View(lead, area)), *map(node.dim, counts))
     whole = View(batch, filters * depth.output * area)
-    return [*image.before], node.reshape(summed, whole), whole
+    return node.reshape(summed, whole), whole
 
 
 @gradient("ConvTranspose")

@@ -68,7 +68,7 @@ def permutation(node: NodeView, dims: Dims, perm: tuple[int, ...]) -> Fragment:
     if len(merged(dims, perm)[0]) < 2:
         return node.same_elements()
     moved = permuted(node, input_source(node, 0), dims, perm, finite=is_finite(node, 0))
-    return node.result(moved.text, moved.view, before=moved.before)
+    return node.result(moved.text, moved.view)
 
 
 def _perm(node: NodeFacts) -> tuple[int, ...]:

@@ -48,20 +48,16 @@ def wrapped_products(node: NodeView, given: Operands) -> Operand:
     return Operand(f"as.scalar({text})", SINGLE) if given.form is SCALAR else Operand(text, FULL)
 
 
-def wrapped_matmul(node: NodeView, x: str, y: str, multiply: Callable[[str, str], str], before: list[str]) -> str:
+def wrapped_matmul(node: NodeView, x: str, y: str, multiply: Callable[[str, str], str]) -> str:
     """A matrix product by halves of 16 bits; ``multiply`` writes one of two identifiers.
 
     The result still has to be wrapped: it has fewer than 53 bits as long as a sum has fewer than 2^19 terms.
     """
-    names = [node.temporary(hint) for hint in ("left", "upper", "lower", "right", "high", "low", "middle")]
-    left, upper, lower, right, high, low, middle = names
-    before += [
-        f"{left} = {x}",
-        f"{upper} = floor({left} / 65536)",
-        f"{lower} = {left} - {upper} * 65536",
-        f"{right} = {y}",
-        f"{high} = floor({right} / 65536)",
-        f"{low} = {right} - {high} * 65536",
-        f"{middle} = {multiply(upper, low)} + {multiply(lower, high)}",
-    ]
+    left = node.named("left", x)
+    upper = node.named("upper", f"floor({left} / 65536)")
+    lower = node.named("lower", f"{left} - {upper} * 65536")
+    right = node.named("right", y)
+    high = node.named("high", f"floor({right} / 65536)")
+    low = node.named("low", f"{right} - {high} * 65536")
+    middle = node.named("middle", f"{multiply(upper, low)} + {multiply(lower, high)}")
     return f"(({middle} - 65536 * floor({middle} / 65536)) * 65536 + {multiply(lower, low)})"

@@ -29,11 +29,10 @@ LONG_BLOCK = 32  # from this length on a row is worth gathering as a whole
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Elements on their way: DML text, the view it has, and the statements that run before it."""
+    """Elements on their way: DML text, and the view it has."""
 
     text: str
     view: View
-    before: tuple[str, ...] = ()
 
     def seen(self, node: NodeView, view: View) -> str:
         """The text of another view."""
@@ -49,8 +48,7 @@ class Moved:
 
     def bound(self: Kind, node: NodeView, hint: str) -> Kind:
         """The same elements under a name of their own, so that a chain of steps is read line by line."""
-        name = node.temporary(hint)
-        return replace(self, text=name, before=(*self.before, f"{name} = {self.text}"))
+        return replace(self, text=node.named(hint, self.text))
 
 
 def input_source(node: NodeView, position: int) -> Source:
@@ -98,7 +96,7 @@ def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *,
         moved = _rows_permuted(node, source, dims, (*order[cut:], *order[:cut]), finite=finite)
         moved = moved.bound(node, "blocks")
         after = View(product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut]))
-        return Moved(f"t({moved.seen(node, after)})", View(after.cols, after.rows), moved.before)
+        return Moved(f"t({moved.seen(node, after)})", View(after.cols, after.rows))
     cut = wanted + 1
     flipped = split_view(dims, cut)
     turned = Moved(f"t({source(flipped)})", View(flipped.cols, flipped.rows))
@@ -124,9 +122,9 @@ def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[in
         return few
     lead, block = dims[:-1], dims[-1]
     count = product(lead)
-    rows, index = node.shared(_permuted_positions(node, lead, order[:-1]), lead, "row_order")
+    rows = node.shared(_permuted_positions(node, lead, order[:-1]), lead, "row_order")
     text = gather_rows_text(node, source(View(count, block)), rows, count, count, block, finite=finite)
-    return Moved(text, View(count, block), index)
+    return Moved(text, View(count, block))
 
 
 def _few_swapped(node: NodeView, source: Source, dims: Dims, order: tuple[int, ...]) -> Moved | None:
@@ -142,19 +140,21 @@ def _few_swapped(node: NodeView, source: Source, dims: Dims, order: tuple[int, .
     together, apart = View(count * length, heads * block), View(count, heads * length * block)
     if count == 1:
         apart = View(heads * length, block)
-    text, before = source(together if is_apart else apart), ()  # type: str, tuple[str, ...]
-    if not is_name(text):  # only identifiers can be indexed
-        name = node.temporary("heads")
-        text, before = name, (f"{name} = {text}",)
+    text = _indexed(node, source(together if is_apart else apart), "heads")
     step = block if is_apart else length if count == 1 else length * block
     spans = [f"{node.factor(at * step + 1)}:{node.factor((at + 1) * step)}" for at in range(heads)]
     if count == 1:
         parts = [f"{text}[, {span}]" if is_apart else f"{text}[{span}, ]" for span in spans]
-        return Moved(f"{'rbind' if is_apart else 'cbind'}({', '.join(parts)})", apart if is_apart else together, before)
+        return Moved(f"{'rbind' if is_apart else 'cbind'}({', '.join(parts)})", apart if is_apart else together)
     taken, wanted = View(count * length, block), View(count, length * block)
     taken, wanted = (taken, wanted) if is_apart else (wanted, taken)
     parts = [node.converted(f"{text}[, {span}]", taken, wanted) for span in spans]
-    return Moved(f"cbind({', '.join(parts)})", apart if is_apart else together, before)
+    return Moved(f"cbind({', '.join(parts)})", apart if is_apart else together)
+
+
+def _indexed(node: NodeView, text: str, hint: str) -> str:
+    """An identifier for a matrix: only these can be indexed."""
+    return text if is_name(text) else node.named(hint, text)
 
 
 def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
@@ -187,24 +187,19 @@ def cropped(node: NodeView, source: Source, dims: Dims, amounts: Amounts) -> tup
         for amount in (before, after):
             _require_sign(amount)
         remaining = dims[axis] - first - last
-        moved = _runs(node, source, dims, axis, [(first, remaining)], moved.before if moved else ())
+        moved = _runs(node, source, dims, axis, [(first, remaining)])
         source, dims = moved.source(node), (*dims[:axis], remaining, *dims[axis + 1 :])
     return moved, dims
 
 
-def _runs(
-    node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[tuple[Dim, Dim]], before: tuple[str, ...]
-) -> Moved:
+def _runs(node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[tuple[Dim, Dim]]) -> Moved:
     """Runs of an axis one after the other: where each starts and how long it is."""
     along = along_axis(dims, axis)
-    text = source(along.view(dims[axis]))
-    if not is_name(text):  # only identifiers can be indexed
-        name = node.temporary("whole")
-        text, before = name, (*before, f"{name} = {text}")
+    text = _indexed(node, source(along.view(dims[axis])), "whole")
     ends = [(start * along.step + 1, (start + length) * along.step) for start, length in runs]
     parts = [along.part(text, f"{node.factor(first)}:{node.factor(last)}") for first, last in ends]
     count = sum((length for _, length in runs), start=0)
-    return Moved(parts[0] if len(parts) == 1 else along.joined(parts), along.view(count), before)
+    return Moved(parts[0] if len(parts) == 1 else along.joined(parts), along.view(count))
 
 
 def _require_sign(amount: Dim) -> None:
@@ -216,10 +211,9 @@ def _require_sign(amount: Dim) -> None:
 
 
 def _grown(
-    node: NodeView, source: Source, dims: Dims, amounts: Amounts,
-    grow: Callable[[Source, Dims, int, tuple[str, ...]], Moved],
+    node: NodeView, source: Source, dims: Dims, amounts: Amounts, grow: Callable[[Source, Dims, int], Moved]
 ) -> Moved:
-    """The axes that a pad changes, grown from the last to the first; ``grow`` gets the statements so far."""
+    """The axes that a pad changes, grown from the last to the first."""
     moved = Moved("", View(0, 0))
     for axis, (before, after) in reversed(list(enumerate(amounts))):
         if (before, after) == (0, 0):
@@ -229,7 +223,7 @@ def _grown(
         if moved.text:
             moved = moved.bound(node, "padded")
             source = moved.source(node)
-        moved = grow(source, dims, axis, moved.before)
+        moved = grow(source, dims, axis)
         dims = (*dims[:axis], before + dims[axis] + after, *dims[axis + 1 :])
     return moved
 
@@ -240,16 +234,14 @@ def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
 
-    def grow(source: Source, dims: Dims, axis: int, statements: tuple[str, ...]) -> Moved:
+    def grow(source: Source, dims: Dims, axis: int) -> Moved:
         along, (before, after) = along_axis(dims, axis), amounts[axis]
         text = source(along.view(dims[axis]))
         first, last = (node.filled(value, along.view(amount)) for amount in (before, after))
         if before == after:
-            name = node.temporary("margin")
-            statements = (*statements, f"{name} = {first}")
-            first = last = name
+            first = last = node.named("margin", first)
         parts = [part for part, amount in ((first, before), (text, 1), (last, after)) if amount != 0]
-        return Moved(along.joined(parts), along.view(before + dims[axis] + after), statements)
+        return Moved(along.joined(parts), along.view(before + dims[axis] + after))
 
     return _grown(node, source, dims, amounts, grow)
 
@@ -271,13 +263,12 @@ def gathered(
         return Moved(f"t{rows}", View(prefix, length))
     starts = f"seq(0, {node.dim(prefix - 1)})"
     starts = starts if size == 1 else f"{starts} * {node.factor(size)}"
-    name = node.temporary("rows")
     count = prefix * length
-    statement = f'{name} = matrix(outer({starts}, t({index}), "+"), rows={node.dim(count)}, cols=1)'
+    name = node.named("rows", f'matrix(outer({starts}, t({index}), "+"), rows={node.dim(count)}, cols=1)')
     rows = gather_rows_text(
         node, source(View(prefix * size, suffix)), name, prefix * size, count, suffix, finite=finite
     )
-    return Moved(rows, View(count, suffix), (statement,))
+    return Moved(rows, View(count, suffix))
 
 
 def _few_runs(mode: str, before: Dim, size: Dim, after: Dim) -> list[tuple[int, int]]:
@@ -316,14 +307,12 @@ def padded_from_inside(
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
 
-    def grow(source: Source, dims: Dims, axis: int, statements: tuple[str, ...]) -> Moved:
+    def grow(source: Source, dims: Dims, axis: int) -> Moved:
         size, (before, after) = dims[axis], amounts[axis]
         if runs := _few_runs(mode, before, size, after):
-            return _runs(node, source, dims, axis, runs, statements)
-        positions = node.temporary("positions")
+            return _runs(node, source, dims, axis, runs)
         call = node.call(f"{mode}_positions", node.dim(before), node.dim(size), node.dim(after))
-        moved = gathered(node, source, dims, axis, positions, before + size + after, finite=finite)
-        return replace(moved, before=(*statements, f"{positions} = {call}", *moved.before))
+        return gathered(node, source, dims, axis, node.named("positions", call), before + size + after, finite=finite)
 
     return _grown(node, source, dims, amounts, grow)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -195,8 +195,8 @@ def is_even(window: Windows) -> bool:
 class Image(Moved):
     """A matrix with ``lead`` times the row-major elements of spatial axes ``sizes``, in some view."""
 
-    lead: Dim = field(kw_only=True)
-    sizes: Dims = field(kw_only=True)
+    lead: Dim
+    sizes: Dims
 
     def around(self, axis: int) -> tuple[Dim, Dim]:
         """How many runs of an axis there are, and how many elements each of its positions has."""
