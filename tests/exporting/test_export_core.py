@@ -131,6 +131,10 @@ CONTROL = [
     row("sequence downwards", "Y = seq(nrow(X), 1) + X[, 1]"),
     row("sequence up or down", "Y = cbind(seq(3, nrow(X)), seq(3, nrow(X), 1))"),
     row("sequence from a computed number", "k = nrow(X) / 4\nY = rbind(seq(k, 3), seq(k, -2.5), seq(5, k), seq(k, 4, 0.3))"),
+    row("sequences of decimals", "Y = rbind(seq(0, 0.3, 0.1), seq(0.1, 0.7, 0.2), seq(2.5, 2.8, 0.1), seq(1, 0, -0.1))\n"
+        "Z = rbind(as.matrix(sum(seq(0, 1, 0.1) == 0.8)), as.matrix(nrow(seq(1, 1.2, 0.2))))", outputs=("Y", "Z")),
+    row("sequences of computed steps", "s = as.scalar(rowIndexMax(X[1, ])) / 8\nn = as.scalar(rowIndexMax(X[1, ])) - 1\n"
+        "Y = rbind(seq(0, 4, s), seq(4, -1, -s), seq(n, 9, n), seq(5, n / n, n / n))"),
     row("nested loops", "Y = X\nfor (i in 1:nrow(X)) { for (j in 1:nrow(X)) { Y[i, ] = Y[i, ] + X[j, ] * j } }"),
 ]
 

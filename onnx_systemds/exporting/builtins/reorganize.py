@@ -8,20 +8,16 @@ from functools import reduce
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase, quoted
-from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Scalar, Tensor, Value, builtin
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Scalar, Value, builtin
 from onnx_systemds.exporting.builtins.frames import check_fitting, join_frames
 from onnx_systemds.exporting.builtins.operators import binary, tensor_operator
 from onnx_systemds.exporting.builtins.products import with_places_moved
-from onnx_systemds.exporting.builtins.registry import known_content
-from onnx_systemds.exporting.builtins.scalar_operators import COMPARED, direction, distance
-from onnx_systemds.exporting.graph.nodes import TEXT, WIDE
+from onnx_systemds.exporting.builtins.scalar_operators import COMPARED
 from onnx_systemds.exporting.values import (
     STRING,
     FrameValue,
     ListValue,
     integer,
-    known_numbers,
-    known_of,
     known_scalar,
     unwrapped,
 )
@@ -125,75 +121,6 @@ def _items(target: Value) -> tuple[Value, ...]:
     if not isinstance(target, ListValue):
         raise UnsupportedCase(f"the size of {target}")
     return target.items
-
-
-@builtin("seq")
-def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None, /) -> Value:
-    """A column of numbers from `from` to `to`, both included."""
-    given = [from_, to] if incr is None else [from_, to, incr]
-    known = known_numbers(*given)
-    if known is not None:
-        start, stop, *steps = map(float, known)
-        step = steps[0] if steps else 1.0 if start <= stop else -1.0
-        count = int(np.floor((stop - start) / step + 1e-10)) + 1 if step else 0
-        if count < 1:
-            raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
-        ctx.g.reserve(count)
-        return ctx.matrix(ctx.g.constant((start + step * np.arange(count)).reshape(count, 1), FLOAT))
-    first = from_.dim if isinstance(from_, Scalar) else None
-    last = to.dim if isinstance(to, Scalar) else None
-    step_size = 1 if incr is None else incr.dim if isinstance(incr, Scalar) else None
-    if first is None or last is None or not isinstance(step_size, int):
-        return _computed_sequence(ctx, from_, to, incr)
-    if step_size == 0:
-        raise UnsupportedCase("a sequence whose step is 0")
-    if step_size != 1:
-        return _counted(ctx, first, step_size, (last - first + step_size) // step_size)
-    way = direction(ctx, first, last)  # the engine goes down also where the step 1 is given
-    return _counted(ctx, first, way, distance(first, last, way))
-
-
-def _counted(ctx: Context, first: Dim, step: Dim, size: Dim) -> Matrix:
-    """Return the integers from `first` on in steps as a column."""
-    counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
-    if step != 1:
-        counted = counted * ctx.floats(integer(step))
-    if first == 1 and step == 1:
-        counted = counted + 1.0
-        counted.counts = True
-    elif first != 0:
-        counted = counted + ctx.floats(integer(first))
-    return ctx.matrix(counted)
-
-
-def _computed_sequence(ctx: Context, from_: Value, to: Value, incr: Value | None) -> Matrix:
-    """Return the sequence between numbers that the model computes, in known steps; counted in float64."""
-    g = ctx.g
-    start, stop = (_wide(ctx, value) for value in (from_, to))
-    step = known_content(incr, float, "incr", "seq") if incr is not None else 1.0
-    if step == 0:
-        raise UnsupportedCase("a sequence whose step is 0")
-    steps = g.constant(np.float64(step), WIDE)
-    if step == 1:
-        steps = g.where(start <= stop, steps, -1)
-    whole = (stop - start) / steps
-    trips = (whole + 1e-10).apply("Floor")
-    size = g.integer_symbol(g.cast(trips, INT), "steps") + 1
-    counted = g.floating(g.reshape(g.count(0, size), (size, 1)))
-    return ctx.matrix(counted * g.floating(steps) + ctx.floats(from_))
-
-
-def _wide(ctx: Context, value: Value) -> Tensor:
-    """Return a scalar as float64, a known one without rounding it to the floats of the model."""
-    known = known_of(value)
-    if isinstance(known, (bool, int, float)):
-        return ctx.g.constant(np.float64(known), WIDE)
-    if isinstance(value, Matrix) and value.dims != (1, 1):
-        raise UnsupportedCase(f"{value} where a number is needed")
-    tensor = ctx.tensor(value)
-    if tensor.kind == TEXT:
-        raise UnsupportedCase("a string where a number is needed")
-    return ctx.g.cast(ctx.g.reshape(tensor, ()), WIDE)
 
 
 @builtin("cbind")
