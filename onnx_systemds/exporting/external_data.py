@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 
 from onnx_systemds.array_files import Array
+from onnx_systemds.exporting.float_rounding import rounded
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 
 SMALLEST = 1024
@@ -58,8 +59,7 @@ class ExternalData:
                 _write_pieces(stream, content, dtype, place)
             else:
                 stream.seek(place)
-                with np.errstate(over="ignore"):  # of float32: what is beyond its range is infinite
-                    stream.write(_bytes(content.astype(dtype)).data)
+                stream.write(_bytes(rounded(content, dtype)).data)
 
 
 def _write_pieces(stream: IO[bytes], content: StoredMatrix, dtype: np.dtype[np.generic], place: int) -> None:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.errors import InternalError, TranspileError
 from onnx_systemds.exporting.external_data import SMALLEST, ExternalData
+from onnx_systemds.exporting.float_rounding import rounded
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import (
     BOOL,
@@ -229,8 +230,7 @@ class _Writer:
 
     def narrowed(self, array: np.ndarray) -> np.ndarray:
         if array.dtype == np.float64 and self.builder.dtype == "float32":
-            with np.errstate(over="ignore"):
-                return array.astype(np.float32)
+            return rounded(array, np.dtype(np.float32))
         return array
 
     def name(self, tensor: Tensor | None) -> str:

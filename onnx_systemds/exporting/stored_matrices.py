@@ -16,6 +16,7 @@ import numpy as np
 from onnx_systemds.array_files import Array, read_array_file
 from onnx_systemds.engine.matrix_files import matrix_blocks, matrix_sizes, read_matrix
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.float_rounding import rounded
 
 _NARROW_BYTES = 2
 _PIECE = 1 << 20
@@ -58,8 +59,7 @@ class StoredMatrix:
     def pieces_of(self, dtype: np.dtype[Any]) -> Iterator[tuple[int, int, Array]]:
         """Yield its `pieces` in a type of a model. Raises TranspileError where 16 bits cannot hold a number."""
         for row, column, part in self.pieces():
-            with np.errstate(over="ignore"):
-                held = part.astype(dtype)
+            held = rounded(part, dtype)
             if dtype.itemsize == _NARROW_BYTES and (overflowed := np.isfinite(part) & ~np.isfinite(held)).any():
                 message = f"the number {part[overflowed][0]:g} is beyond {dtype.name}"
                 raise TranspileError(message, self.path, "use another --dtype")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.exporting.float_rounding import rounded
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import INT, TEXT, Node, Scope, Tensor, made_by, pairs
 from onnx_systemds.exporting.graph.operators import TO_THE_END, Operators
@@ -83,9 +84,13 @@ def _multiplied(fusing: Fusing, x: Tensor) -> tuple[Tensor, float]:
     """Return what a number is multiplied with, and that number if an attribute holds it exactly; else `x` and 1."""
     for one, other in pairs(fusing.single(x, "Mul")):
         known = other.constant
-        if known is not None and not known.shape and float(np.float32(known)) == known and 0 < abs(known) < np.inf:
+        if known is not None and not known.shape and 0 < abs(known) < np.inf and _is_float32(known.item()):
             return one, float(known)
     return x, 1.0
+
+
+def _is_float32(number: float) -> bool:
+    return float(rounded(np.array(number), np.dtype(np.float32))) == number
 
 
 def _transposed(operand: Tensor | None) -> tuple[Tensor | None, bool]:
@@ -242,15 +247,16 @@ def transposed_softmax(fusing: Fusing, node: Node) -> bool:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "Add": (gemm, views.offset_of_view, convolution_joins.shifted, idioms.batch_normalization,
             idioms.normalized_shifted, idioms.missing_filled, simplifications.based, activations.rectified,
-            activations.lowered_by_logarithm),
-    "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid),
+            activations.lowered_by_logarithm, extreme_factors.almost_neutral),
+    "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid,
+            extreme_factors.almost_neutral),
     "Clip": (activations.hard_sigmoid,),
     "Relu": (simplifications.clipped_at_zero,),
     "Mul": (convolution_joins.scaled, activations.hard_swish, idioms.gelu, idioms.normalized_scaled,
-            simplifications.moved_back, extreme_factors.scaled_product),
+            simplifications.moved_back, extreme_factors.scaled_product, extreme_factors.almost_neutral),
     "Div": (single_numbers.inverse, views.mean, convolution_joins.divided, activations.hard_swish, softmax,
             softmax_of_product, idioms.layer_normalization, idioms.unit_rows, activations.hyperbolic_tangent,
-            extreme_factors.scaled_product),
+            extreme_factors.scaled_product, extreme_factors.almost_neutral),
     "MatMul": (extreme_factors.product_of_scaled,),
     "Log": (activations.log_softmax, activations.softplus, activations.log_cosh),
     "Where": (simplifications.chosen_truths, activations.rectified),

@@ -1,0 +1,66 @@
+"""Constants at the limits of floats: in float32 none becomes infinite or 0, in float64 onnxruntime leaves none out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnxruntime import InferenceSession
+
+from onnx_systemds.exporting.float_rounding import rounded
+from onnx_systemds.exporting.model_files import export_file
+from onnx_systemds.exporting.stored_matrices import stored_array
+from tests.exporting.export_harness import ExportCase, check_export, model_of, operators
+
+X = {"X": np.array([[0.0, 2, -1], [0, 0, 0], [3, -0.5, 1]])}
+
+CASES = [
+    ExportCase("masked scores", "S = ifelse(X > 0, X, -1e300)\nE = exp(S - rowMaxs(S))\nY = E / rowSums(E)", X),
+    ExportCase("a mask that is added", "S = X + (X < 0) * -1e40\nE = exp(S - rowMaxs(S))\nY = E / rowSums(E)", X),
+    ExportCase("the smallest of what is not hidden", "M = ifelse(X > 0, X, 1e308)\nY = rowIndexMin(M) + (rowMins(M) < 1e307)", X),
+    ExportCase("a best number so far", "b = 1e300\nk = 0\nfor (i in 1:nrow(X)) { if (as.scalar(X[i, 1]) < b) { b = as.scalar(X[i, 1])\n k = i } }\n"
+               "Y = matrix(b - k, 1, 1)", X),
+    ExportCase("replaced by what is hardly more than 0", "Y = (replace(target=abs(X), pattern=0, replacement=2e-307) > 0) + (X + 1e-60 > 0)", X),
+    ExportCase("logarithms of what may be 0", "Y = abs(X) * log(abs(X) + 1e-300) + (X != 0) * log(max(abs(X), 1e-200))", X),
+    ExportCase("clusters of points that are centers", "[cluster, outliers] = dbscanApply(X=X, clusterModel=X[1:2, ], eps=0.5)\nY = outliers",
+               {"X": np.array([[0.0, 0], [4, 4], [0, 0], [9, 9]])}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_numbers(case: ExportCase) -> None:
+    check_export(case)
+
+
+@pytest.mark.parametrize(("body", "used"), [
+    ("Y = log(abs(X) + 1e-300)", ["Abs", "Sum", "Log"]),
+    ("Y = log(1e-300 + abs(X)) + log(abs(X) - -1e-60)", ["Abs", "Sum", "Log", "Sum", "Log", "Add"]),
+    ("Y = (abs(X) * 1.000000001 - abs(X)) * 1e9", ["Abs", "Mul", "Mul", "Sub", "Mul"]),
+    ("Y = (abs(X) / 1.000000001 - 0.999999999 * abs(X)) * 1e18", None),
+    ("Y = abs(X) * 1.0000001 - 1e-30", ["Abs", "Mul", "Sub"]),
+])
+def test_float64_that_float32_takes_for_0_or_1(body: str, used: list[str] | None) -> None:
+    """onnxruntime's optimizer looks at them as float32, and would leave the operation out."""
+    case = ExportCase(body, body, X, dtypes=["float64"])
+    check_export(case)
+    assert used is None or operators(model_of(case, "float64")) == used
+
+
+def test_weights(tmp_path: Path) -> None:
+    """The same in the model, beside it, and read only when the file is written."""
+    largest, smallest = np.finfo(np.float32).max, np.finfo(np.float32).tiny
+    weights = np.array([[1e300, -1e300, 1e-300, -1e-300, 0, np.inf, -np.inf, 0.1]])
+    expected = np.array([[largest, -largest, smallest, -smallest, 0, np.inf, -np.inf, 0.1]], np.float32)
+    np.save(tmp_path / "w.npy", weights)
+    stored = stored_array(tmp_path / "w.npy")
+    assert stored is not None
+    np.testing.assert_array_equal(stored.read(np.float32), expected)
+    np.testing.assert_array_equal(rounded(weights, np.dtype(np.float64)), weights)
+    path = tmp_path / "model.onnx"
+    for bytes_beside in (None, 1):
+        export_file('X = read("X")\nW = read("W")\nY = W + X * 0.1\nwrite(Y, "Y")\n', path, inputs={"X": "double[1,8]"},
+                    bindings={"W": weights}, external_data=bytes_beside)
+        assert path.with_name("model.onnx.data").exists() == (bytes_beside is not None)
+        found = InferenceSession(path).run(None, {"X": np.zeros((1, 8), np.float32)})[0]
+        np.testing.assert_array_equal(found, expected)
