@@ -82,6 +82,9 @@ def test_what_is_rounded_even_so_is_told() -> None:
     ("Y = max(X) - X", [1, 1260827, 0]),
     ("Y = max(X, 20000000) - 20000000 + (-X + 20000000)", [0, 999699, 0]),
     ("Y = ifelse(X > 20000000, X, 20261126) - 20261120", [7, 6, 8]),
+    ("Y = X * 2 - 40522253", [1, -2521651, 3]),
+    ("Y = rowSums(cbind(X, X)) - 40522253 + (X * 3 + 1 - X * 3)", [2, -2521650, 4]),
+    ("Y = matrix(1, 3, 1) %*% (t(X) %*% X - 1182038013000000)", [233114] * 3),
 ])
 def test_matrices_of_integers_may_be_large(body: str, expected: list[float]) -> None:
     """Dates, keys and seconds: an input of 64-bit integers holds them, so they are not rounded on their way in."""

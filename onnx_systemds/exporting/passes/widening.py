@@ -2,8 +2,9 @@
 
 Hashes, moduli and words of bits are calculated with integers beyond 2^24, of which float32 holds some alone. What
 is only an output, or goes on as a float, may be rounded. What is rounded to an integer, divided with a remainder or
-made an int must be exact, and so must all that it is calculated from; so must a difference of such numbers, and what is
-compared or put in order. Inputs that are no integers, and weights, are what float32 holds.
+made an int must be exact, and so must all that it is calculated from; so must a difference of such numbers, and of
+what whole numbers are made of them, and what is compared or put in order. Inputs that are no integers, and weights,
+are what float32 holds.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def widen(builder: GraphBuilder) -> None:
     _demand(edges, _beyond(nodes, edges, magnitudes(builder.main, outputs, 1.0)), filter(_rounds, nodes), wide)
     _demand(edges, _beyond(nodes, edges, sizes), filter(_divides_whole, nodes), wide)
     words = _words(nodes, sizes)
+    keeping += [(given, to) for given, to in edges if made_by(to, *_GROWING) is not None and _is_beyond(to, sizes)]
     before = -1
     while before != len(wide):
         before = len(wide)
