@@ -37,15 +37,13 @@ def may_not_run(trips: Dim) -> bool:
     return compared_sizes(">=", trips, 1) is not True
 
 
-def results(
-    graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
-) -> list[Tensor]:
+def results(batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]) -> list[Tensor]:
     """Return the values of the states after a loop.
 
     initial: what they hold before it. ends: what an iteration leaves of each. Raises UnsupportedCase where an iteration
     needs what another one has left.
     """
-    chains = [Writes(graph, state) for state in initial]
+    chains = [Writes(batching.graph, state) for state in initial]
     made = [chain.of(end) for chain, end in zip(chains, ends)]
     blocks = [_common_block(batching, writes) if writes else None for writes in made]
     for chain, block in zip(chains, blocks):
@@ -55,29 +53,27 @@ def results(
         if block is not None:
             batching.add_block_state(state, start, block)
     found = []
-    conditional = ConditionalStates(graph, batching, initial, ends)
+    conditional = ConditionalStates(batching, initial, ends)
     for (state, start), end, writes, block in zip(initial.items(), ends, made, blocks):
         if end is state:
             found.append(start)
         elif writes and block is not None:
-            found.append(_written(graph, batching, start, writes, block))
+            found.append(_written(batching, start, writes, block))
         else:
-            found.append(_handed_on(graph, batching, conditional, state, start, end))
+            found.append(_handed_on(batching, conditional, state, start, end))
     return found
 
 
 def _handed_on(
-    graph: Operators, batching: Batching, conditional: ConditionalStates, state: Tensor, initial: Tensor, end: Tensor
+    batching: Batching, conditional: ConditionalStates, state: Tensor, initial: Tensor, end: Tensor
 ) -> Tensor:
     """Return the final value of a state without block writes."""
     forms = (_gathered, lambda *_: conditional.of(state), _grown, _grown_by_some)
-    found = first_found(form(graph, batching, state, initial, end) for form in forms)
-    return _last(graph, batching, end) if found is None else found
+    found = first_found(form(batching, state, initial, end) for form in forms)
+    return _last(batching, end) if found is None else found
 
 
-def of_all_rows(
-    graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
-) -> list[Tensor]:
+def of_all_rows(batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]) -> list[Tensor]:
     """Return the same for a loop over ranges that cover all rows, each row depending on the same row only."""
     found, writes = [], []
     for (state, start), end in zip(initial.items(), ends):
@@ -88,9 +84,9 @@ def of_all_rows(
         if len(made) != 1 or made[0].cols != Range(0, state.dims[1]):
             raise UnsupportedCase("the iterations of this loop do not write ranges of whole rows")
         writes.append((len(found) - 1, (made[0].part, made[0].rows, state.dims[0])))
-    for (position, _), whole in zip(writes, all_rows(graph, batching.scope, batching.trip, batching.trips,
-                                                  [write for _, write in writes])):
-        found[position] = whole
+    whole = all_rows(batching.graph, batching.scope, batching.trip, batching.trips, [write for _, write in writes])
+    for (position, _), rows in zip(writes, whole):
+        found[position] = rows
     return found
 
 
@@ -124,19 +120,16 @@ def _common_block(batching: Batching, writes: Sequence[Replacement]) -> Block:
     raise UnsupportedCase("the iterations of this loop do not write a block of rows or columns each")
 
 
-def _written(
-    graph: Operators, batching: Batching, initial: Tensor, writes: Sequence[Replacement], block: Block
-) -> Tensor:
+def _written(batching: Batching, initial: Tensor, writes: Sequence[Replacement], block: Block) -> Tensor:
     """Return a matrix with the blocks that the iterations write."""
     for write in writes:
-        initial = _with_blocks(graph, batching, initial, write, block, batching.of(write.part))
+        initial = _with_blocks(batching, initial, write, block, batching.of(write.part))
     return initial
 
 
-def _with_blocks(
-    graph: Operators, batching: Batching, initial: Tensor, write: Replacement, block: Block, found: Batched
-) -> Tensor:
+def _with_blocks(batching: Batching, initial: Tensor, write: Replacement, block: Block, found: Batched) -> Tensor:
     """Return a matrix in which the blocks of all iterations hold what the iterations write, `found`."""
+    graph = batching.graph
     block.check_inside(batching.trips, initial.dims[block.axis])
     own = Range(block.first, batching.trips * block.size)
     rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
@@ -148,8 +141,9 @@ def _with_blocks(
     return replaced(graph, initial, graph.reshape(part, (rows.size, cols.size)), rows, cols)
 
 
-def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
+def _gathered(batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
     """Return the final value of a sum, product or extreme; None for other states."""
+    graph = batching.graph
     found = ((op, _operands(graph, op, end, state)) for op in _GATHERED)
     op, parts = next(((op, parts) for op, parts in found if parts is not None), ("", None))
     if parts is None or (op in ("Max", "Min") and may_not_run(batching.trips)):
@@ -214,8 +208,9 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
         return list(graph.branches(node.operand(), ends, [(kind, whole.dims)]))
 
 
-def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
+def _grown(batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
     """Return the final value of a matrix to whose end all iterations join something; None for others."""
+    graph = batching.graph
     found = _joined(graph, state, end) if state.rank == 2 else None
     if found is None:
         return None
@@ -256,9 +251,9 @@ def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Ten
         return axis, list(graph.branches(node.operand(), chosen, [(ends[0].kind, ends[0].dims)]))
 
 
-def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
+def _grown_by_some(batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
     """Return the same if only the iterations of one branch join a row or a column."""
-    node = end.node
+    graph, node = batching.graph, end.node
     if node is None or node.op != "If" or state.rank != 2:
         return None
     position, (then, otherwise) = list(node.outputs).index(end), node.subgraphs()
@@ -279,7 +274,7 @@ def _grown_by_some(graph: Operators, batching: Batching, state: Tensor, initial:
     return None
 
 
-def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
+def _last(batching: Batching, end: Tensor) -> Tensor:
     """Return the value of a state that the last iteration sets."""
     if may_not_run(batching.trips):
         raise UnsupportedCase("only the run knows whether this loop runs at all")
@@ -287,8 +282,8 @@ def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
     if found.is_invariant:
         return found.tensor
     every = batching.stacked(found, end.dims)
-    last = graph.slice(every, 0, batching.trips - 1, batching.trips, size=1)
-    return graph.reshape(last, end.dims)
+    last = batching.graph.slice(every, 0, batching.trips - 1, batching.trips, size=1)
+    return batching.graph.reshape(last, end.dims)
 
 
 class Collected:
@@ -298,16 +293,16 @@ class Collected:
     """
 
     def __init__(
-        self, graph: Operators, batching: Batching, states: Sequence[Tensor], ends: Sequence[Tensor], condition: Tensor
+        self, batching: Batching, states: Sequence[Tensor], ends: Sequence[Tensor], condition: Tensor
     ) -> None:
-        self.graph, self.batching = graph, batching
+        self.batching = batching
         self.blocks: dict[int, tuple[Replacement, Block]] = {}
         if may_not_run(batching.trips):
             return
         for position, (state, end) in enumerate(zip(states, ends)):
             writes = replaced_ranges(end, state) or []
             with suppress(UnsupportedCase):
-                if len(writes) == 1 and all(map(graph.computable, writes[0].part.dims)):
+                if len(writes) == 1 and all(map(batching.graph.computable, writes[0].part.dims)):
                     self.blocks[position] = writes[0], _common_block(batching, writes)
         while True:
             others = [end for position, end in enumerate(ends) if position not in self.blocks]
@@ -328,5 +323,5 @@ class Collected:
 
     def matrices(self, made: Sequence[Tensor], initial: Sequence[Tensor]) -> dict[int, Tensor]:
         """Return the states after the loop, by their position, from what it has collected."""
-        return {position: _with_blocks(self.graph, self.batching, initial[position], write, block, Batched(tensor))
+        return {position: _with_blocks(self.batching, initial[position], write, block, Batched(tensor))
                 for (position, (write, block)), tensor in zip(self.blocks.items(), made)}

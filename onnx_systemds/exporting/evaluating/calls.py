@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.call_forms import IN_DML, check_form
 from onnx_systemds.exporting.builtins.files import file_name, put, written_as
 from onnx_systemds.exporting.builtins.library import library_results
@@ -16,7 +16,6 @@ from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
 from onnx_systemds.exporting.evaluating.outlined_calls import outlined
-from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.sources import JAR_PREFIX
 from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value, known_of
@@ -123,12 +122,7 @@ def _as_large_as(evaluator: Evaluator, chosen: Value, other: tree.Expression) ->
     """Return what an ``ifelse`` gives: a scalar fills the matrix, and an integer is the double, that the other is."""
     if not isinstance(chosen, Scalar):
         return chosen
-    try:
-        whole = evaluator.value(other)
-    except (BudgetExceeded, InternalError):
-        raise
-    except TranspileError:
-        return chosen
+    whole = evaluator.possible(other)
     if isinstance(whole, Scalar) and (chosen.type, whole.type) == (INTEGER, DOUBLE):
         return Scalar(DOUBLE, float(chosen.content) if isinstance(chosen.content, int) else chosen.content)
     if not isinstance(whole, Matrix):
@@ -209,14 +203,7 @@ def _assert(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 def _is_exported(evaluator: Evaluator, arguments: Sequence[tree.CallArgument]) -> bool:
     """Evaluate arguments; return whether all of them can be exported."""
-    try:
-        for argument in arguments:
-            evaluator.value(argument.value)
-    except (BudgetExceeded, InternalError):
-        raise
-    except TranspileError:
-        return False
-    return True
+    return all(evaluator.possible(argument.value) is not None for argument in arguments)
 
 
 def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
@@ -232,7 +219,8 @@ def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     if len(node.arguments) < 2 or any(argument.name for argument in node.arguments[:2]):
         return None
     target = node.arguments[0].value
-    path = _known_path(evaluator, node.arguments[1].value)
+    named = evaluator.possible(node.arguments[1].value)
+    path = None if named is None else file_name(named)
     if path is not None:
         name = written_as(context, path)
     elif isinstance(target, tree.Name):
@@ -251,17 +239,6 @@ def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     with evaluator.at(node):
         put(context, name, value)
     return ()
-
-
-def _known_path(evaluator: Evaluator, node: tree.Expression) -> str | None:
-    """Return the name of a file; None if only the run knows it."""
-    try:
-        path = evaluator.value(node)
-    except (BudgetExceeded, InternalError):
-        raise
-    except TranspileError:
-        return None
-    return file_name(path)
 
 
 SPECIAL = {

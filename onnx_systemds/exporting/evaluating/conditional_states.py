@@ -15,7 +15,6 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, SubGraph, Tensor
-from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batching
 
 _TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
@@ -49,11 +48,9 @@ class _Search:
 class ConditionalStates:
     """The states of a loop that are set by branches alone."""
 
-    def __init__(
-        self, graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
-    ) -> None:
+    def __init__(self, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]) -> None:
         """`initial`: what the states hold before the loop. `ends`: what an iteration leaves of each."""
-        self.graph, self.batching, self.initial = graph, batching, initial
+        self.graph, self.batching, self.initial = batching.graph, batching, initial
         self.trips = batching.trips
         self._own = {state: found for state, end in zip(initial, ends) if (found := _conditional_state(end, state))}
         self._places: dict[tuple[Tensor, ...], Tensor] = {}

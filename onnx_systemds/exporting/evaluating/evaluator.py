@@ -139,6 +139,15 @@ class Evaluator:
         except ScriptError as error:
             return Poison(errors=(error,))
 
+    def possible(self, node: tree.Expression) -> Value | None:
+        """Return the value of an expression, None for one that cannot be exported."""
+        try:
+            return self.value(node)
+        except (InternalError, limits.BudgetExceeded):
+            raise
+        except TranspileError:
+            return None
+
     def refuse(self, errors: Iterable[TranspileError], output: str = "") -> None:
         """Note reasons against the export, without duplicates. output: the only one that they affect."""
         errors = tuple(errors)

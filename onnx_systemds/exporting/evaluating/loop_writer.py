@@ -181,9 +181,9 @@ class LoopWriter:
             batching = Batching(graph, attempt.scope, self.trips, attempt.counter, RULES)
             states = dict(zip(attempt.states, initial))
             try:
-                made = results(graph, batching, states, ends)
+                made = results(batching, states, ends)
             except UnsupportedCase:
-                made = of_all_rows(graph, batching, states, ends)
+                made = of_all_rows(batching, states, ends)
             values = merging.values_of(forms, context, made)
         except UnsupportedCase:
             if self.mode is LoopMode.BATCHED:
@@ -228,7 +228,7 @@ class LoopWriter:
         if self.trips is None or not isinstance(self.step, int):
             return None
         batching = Batching(self.graph, attempt.scope, self.trips, attempt.counter, RULES)
-        return Collected(self.graph, batching, attempt.states, ends, attempt.condition)
+        return Collected(batching, attempt.states, ends, attempt.condition)
 
     def _assign(self, forms: Mapping[str, merging.Template], values: Variables) -> None:
         for name, value in values.items():

@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_systemds.exporting.graph.nodes import CONVOLUTIONS, FLOAT, Array, Node, Tensor, cut_of, made_by, pairs
 from onnx_systemds.exporting.passes.fusing import Fusing
+from onnx_systemds.inference.dims import Dims
 
 SCALE = "_scale"
 """Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
@@ -107,24 +108,26 @@ def padded(fusing: Fusing, node: Node) -> bool:
     border = fusing.single(image if view is None else view.operand(), "Pad")
     if border is None or image.rank != 4 or border.operand().rank < 3:
         return False
-    inner = border.operand()
-    pads = _image_border(border, node.op)
-    window = node.attributes.get("kernel_shape")
-    if pads is None or image.dims[2:] != border.outputs[0].dims[-2:] or not isinstance(window, tuple):
+    inner, pads = border.operand(), _image_border(border, node.op)
+    if pads is None or image.dims[2:] != border.outputs[0].dims[-2:]:
         return False
-    own = node.attributes.get("pads", (0,) * 4)
-    assert isinstance(own, tuple)
-    pads = [int(a) + b for a, b in zip(own, pads)]
-    pooling = node.op != "Conv"
-    if pooling and any(pad >= int(size) for pad, size in zip(pads, window * 2)):
+    return with_border(fusing, node, inner, (*image.dims[:2], *inner.dims[-2:]), pads)
+
+
+def with_border(fusing: Fusing, node: Node, image: Tensor, dims: Dims, border: Sequence[int]) -> bool:
+    """Make a Conv or pooling one of an image seen with these dims, if it can make the border around it (`pads`)."""
+    window, own = node.attributes.get("kernel_shape"), node.attributes.get("pads", (0,) * 4)
+    if not isinstance(window, tuple) or not isinstance(own, tuple):
+        return False
+    pads = tuple(int(a) + b for a, b in zip(own, border))
+    if node.op != "Conv" and any(pad >= int(size) for pad, size in zip(pads, window * 2)):
         return False
     if any(own) and node.op == "AveragePool" and not node.attributes.get("count_include_pad"):
         return False
-    attributes = {**node.attributes, "pads": tuple(pads)}
-    if node.op == "AveragePool":
-        attributes["count_include_pad"] = 1
-    shaped = fusing.viewed(inner, (*image.dims[:2], *inner.dims[-2:]), node)
-    return shaped is not None and fusing.become(node, node.op, [shaped, *node.inputs[1:]], **attributes)
+    counting = {"count_include_pad": 1} if node.op == "AveragePool" else {}
+    view = fusing.viewed(image, dims, node)
+    attributes = {**node.attributes, "pads": pads, **counting}
+    return view is not None and fusing.become(node, node.op, [view, *node.inputs[1:]], **attributes)
 
 
 def _image_border(border: Node, op: str) -> list[int] | None:

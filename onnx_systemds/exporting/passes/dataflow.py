@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Union
 
+from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
 
@@ -12,11 +13,15 @@ Edge = tuple[Sequence[Union[Tensor, None]], Tensor]
 """What a tensor is made of, and that tensor."""
 
 
-def all_nodes(scope: Scope, outputs: Iterable[Tensor]) -> Iterator[Node]:
-    """Yield the needed nodes, those of bodies before what they are the bodies of."""
+def all_nodes(builder: GraphBuilder) -> Iterator[Node]:
+    """Yield the needed nodes of a graph, those of bodies before what they are the bodies of."""
+    return _nodes_in(builder.main, [tensor for _, tensor in builder.outputs])
+
+
+def _nodes_in(scope: Scope, outputs: Iterable[Tensor]) -> Iterator[Node]:
     for node in needed_nodes(scope, outputs):
         for body in node.subgraphs():
-            yield from all_nodes(body.scope, body.outputs)
+            yield from _nodes_in(body.scope, body.outputs)
         yield node
 
 

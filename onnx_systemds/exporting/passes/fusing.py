@@ -125,6 +125,5 @@ def kept_axes(node: Node | None) -> tuple[int, ...]:
 
 def only_axis(node: Node | None) -> int | None:
     """Return the axis along which a Reduce node works, which it keeps; None for any other."""
-    axes = reduced_axes(node)
-    keeps = node is not None and node.attributes.get("keepdims") == 1
-    return axes[0] if axes is not None and len(axes) == 1 and keeps else None
+    axes = kept_axes(node)
+    return axes[0] if len(axes) == 1 else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import Node
+from onnx_systemds.exporting.passes.dataflow import all_nodes
 
 _MOVES = ("Concat", "Expand", "Reshape", "Shape", "Transpose")
 HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, *_MOVES, "MatMul", "Softmax"))
@@ -14,18 +15,14 @@ HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, *_MOVES, "MatMul", "Softmax"))
 
 def hoist(builder: GraphBuilder) -> None:
     """Move nodes out of the bodies of loops, of inner ones first."""
-    _hoist_in(builder.main, [tensor for _, tensor in builder.outputs])
+    for node in all_nodes(builder):
+        if node.op == "Loop":
+            _move_out(node)
 
 
-def _hoist_in(scope: Scope, outputs: list[Tensor]) -> None:
-    for node in needed_nodes(scope, outputs):
-        for body in node.subgraphs():
-            _hoist_in(body.scope, list(body.outputs))
-            if node.op == "Loop":
-                _move_out(scope, node, body)
-
-
-def _move_out(scope: Scope, loop: Node, body: SubGraph) -> None:
+def _move_out(loop: Node) -> None:
+    scope, (body,) = loop.scope, loop.subgraphs()
+    assert scope is not None
     around = list(scope.with_parents())
     place = scope.nodes.index(loop)
     for node in needed_nodes(body.scope, body.outputs):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from onnx_systemds.correspondence import ELEMENTWISE
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Node, Scope, Tensor, cut_of, made_by
+from onnx_systemds.exporting.passes.dataflow import all_nodes
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.known_dims import as_ints
 
@@ -21,19 +21,15 @@ _MOVES = ("Concat", "Expand", "Transpose")
 
 def convert_ifs(builder: GraphBuilder) -> None:
     """Convert Ifs in the whole graph, inner ones first."""
-    _convert_in(builder.main, [tensor for _, tensor in builder.outputs])
-
-
-def _convert_in(scope: Scope, outputs: Iterable[Tensor]) -> None:
-    for node in needed_nodes(scope, outputs):
-        for body in node.subgraphs():
-            _convert_in(body.scope, body.outputs)
+    for node in all_nodes(builder):
         if node.op == "If":
-            _convert(scope, node)
+            _convert(node)
 
 
-def _convert(scope: Scope, node: Node) -> None:
+def _convert(node: Node) -> None:
     """Make both branches of an If before it, and then a Where of each of its results, where that serves."""
+    scope = node.scope
+    assert scope is not None
     ends = [[_bare(end, body.scope) for end in body.outputs] for body in node.subgraphs()]
     inner = [each for body, own in zip(node.subgraphs(), ends) for each in needed_nodes(body.scope, own)]
     choices = list(zip(node.outputs, *ends))

@@ -15,6 +15,7 @@ import numpy as np
 from onnx_systemds.exporting.graph.folding import moved
 from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, source_of
 from onnx_systemds.exporting.graph.patches import OUTSIDE, windows
+from onnx_systemds.exporting.passes.convolution_joins import with_border
 from onnx_systemds.exporting.passes.fusing import Fusing
 from onnx_systemds.inference.known_dims import as_ints
 
@@ -78,9 +79,8 @@ def _filling(x: Tensor) -> float | None:
 
 def bordered(fusing: Fusing, node: Node) -> bool:
     """A Conv or pooling of one image in a border of joined numbers, which it makes itself."""
-    image, window = node.operand(), node.attributes.get("kernel_shape")
-    pads = node.attributes.get("pads", (0,) * 4)
-    if image.rank != 4 or image.dims[0] != 1 or not isinstance(window, tuple) or not isinstance(pads, tuple):
+    image, pads = node.operand(), node.attributes.get("pads", (0,) * 4)
+    if image.rank != 4 or image.dims[0] != 1 or not isinstance(pads, tuple):
         return False
     if source_of(image, "Reshape", "Concat") is None or (node.op == "AveragePool" and any(pads)):
         return False
@@ -99,14 +99,7 @@ def bordered(fusing: Fusing, node: Node) -> bool:
     framed = np.pad(whole, ((0, 0), *zip(low, after)), constant_values=OUTSIDE)
     if math.prod(source.dims) != math.prod(size) or not np.array_equal(places[0], framed):
         return False
-    wider = [int(own) + int(more) for own, more in zip(pads, (*low, *after))]
-    if node.op != "Conv" and any(pad >= int(extent) for pad, extent in zip(wider, window * 2)):
-        return False
-    view = fusing.viewed(source, (1, *size), node)
-    attributes = {**node.attributes, "pads": tuple(wider)}
-    if node.op == "AveragePool":
-        attributes["count_include_pad"] = 1
-    return view is not None and fusing.become(node, node.op, [view, *node.inputs[1:]], **attributes)
+    return with_border(fusing, node, source, (1, *size), (*map(int, low), *map(int, after)))
 
 
 def convolved_lines(fusing: Fusing, node: Node) -> bool:

@@ -38,8 +38,8 @@ def narrow(builder: GraphBuilder) -> None:
 
 def _numbers(builder: GraphBuilder) -> set[Tensor]:
     """Return the tensors, of float and wide kind, that inputs or weights have a part in."""
-    nodes = all_nodes(builder.main, [tensor for _, tensor in builder.outputs])
-    edges = [edge for node in nodes if node.op not in _CONTROL or _allows(builder, node.op) for edge in edges_of(node)]
+    nodes = (node for node in all_nodes(builder) if node.op not in _CONTROL or _allows(builder, node.op))
+    edges = [edge for node in nodes for edge in edges_of(node)]
     weights = {tensor for given, _ in edges for tensor in given if tensor is not None and _is_weight(tensor)}
     inputs = {tensor for tensor in builder.inputs if tensor.kind == NARROW}
     return reached(edges, inputs | weights, (FLOAT, NARROW, WIDE)) - weights

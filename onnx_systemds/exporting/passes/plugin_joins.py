@@ -12,7 +12,7 @@ from onnx_systemds.registration import Places, failure
 
 
 class Joining(Protocol):
-    """What a pattern can ask and do; `graph_passes` has it."""
+    """What a pattern can ask and do; `fusing.Fusing` has it."""
 
     def single(self, tensor: Tensor | None, op: str) -> Node | None:
         """Return the node `op` that makes a tensor that only one node uses."""

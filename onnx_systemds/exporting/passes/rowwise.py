@@ -144,7 +144,7 @@ class Rowwise:
 def all_rows(
     graph: Operators, scope: Scope, trip: str, trips: Dim, writes: Sequence[tuple[Tensor, Range, Dim]]
 ) -> list[Tensor]:
-    """Return the matrices of all rows. parts: what iterations write into ranges of matrices (part, rows, height)."""
+    """Return the matrices of all rows. writes: what iterations write into ranges of them (part, rows, height)."""
     made: list[Tensor] = []
     for part, rows, height in writes:
         if not ranges_cover(rows, height, trip, trips):

@@ -45,7 +45,7 @@ def widen(builder: GraphBuilder) -> None:
     if builder.dtype != "float32":
         return
     outputs = [tensor for _, tensor in builder.outputs]
-    nodes = list(all_nodes(builder.main, outputs))
+    nodes = list(all_nodes(builder))
     edges = [edge for node in nodes if node.op in RULES or node.subgraphs() for edge in edges_of(node)]
     keeping = [edge for node in nodes if node.op in KEEPING for edge in edges_of(node)]
     sizes = magnitudes(builder.main, outputs, _EXACT - 1)
