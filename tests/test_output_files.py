@@ -311,7 +311,7 @@ def test_an_interruption_while_weights_are_written(tmp_path: Path, monkeypatch: 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(weights_module, "_replace", interrupt)
+    monkeypatch.setattr(weights_module, "write_metadata", interrupt)
     result = invoke(model, "--weights", "files")
     assert result.exit_code == 130 and result.output == "interrupted\n"
     monkeypatch.setattr(script_module, "write_list", interrupt)
@@ -331,7 +331,7 @@ def test_a_process_that_is_asked_to_end_leaves_nothing(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     (tmp_path / "plugin.py").write_text("""import os, signal
 from onnx_systemds.engine import matrix_files
-matrix_files._replace = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+matrix_files.write_metadata = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
 """)
     before = contents(tmp_path)
     done = command_line(model, "--weights", "files", "--plugin", tmp_path / "plugin.py", capture_output=True)

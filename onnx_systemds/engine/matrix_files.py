@@ -81,9 +81,8 @@ def write_matrix(
     each step covered. Integers beyond 2^53 are rounded. Raises ValueError when `array` is not 2-D or has no
     elements, TypeError when its dtype is not real.
     """
-    with _staging(path := Path(path)) as staging:
-        _write_file(staging / path.name, array, block_size, threads, progress)
-        _replace(staging, path)
+    with _replacing(Path(path)) as target:
+        _write_file(target, array, block_size, threads, progress)
 
 
 def write_list(
@@ -105,19 +104,18 @@ def write_list(
         raise ValueError(f"{quoted(bad[0])} cannot be the key of a weight")
     if len(set(names)) != len(names):
         raise ValueError("two weights of a list have the same name")
-    with _staging(Path(directory) / name) as staging:
-        (staging / name).mkdir()
+    with _replacing(Path(directory) / name) as target:
+        target.mkdir()
         for index, weight in enumerate(weights):
-            target = staging / name / f"{index}_{list_key(weight.name)}"
+            item = target / f"{index}_{list_key(weight.name)}"
             if weight.array.dtype == object:
-                write_frame(target, weight.array.ravel().tolist())
+                write_frame(item, weight.array.ravel().tolist())
             else:
-                _write_file(target, weight.array, block_size, THREADS, progress)
+                _write_file(item, weight.array, block_size, THREADS, progress)
             if weight.release is not None:
                 weight.release()
         mtd = {"data_type": "list", "value_type": "unknown", "rows": len(weights), "cols": 1}
-        write_metadata(staging / name, mtd | {"format": "binary"})
-        _replace(staging, Path(directory) / name)
+        write_metadata(target, mtd | {"format": "binary"})
 
 
 def list_key(name: str) -> str:
@@ -302,23 +300,18 @@ def _block_values(body: memoryview, height: int, width: int, kind: int) -> Array
 
 
 @contextmanager
-def _staging(path: Path) -> Iterator[Path]:
-    """Give a temporary directory beside `path`, on the same disk; remove it and what is left in it."""
+def _replacing(path: Path) -> Iterator[Path]:
+    """Give a place on the same disk; what is there in the end, and its ``.mtd``, replace those of `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".writing-", dir=path.parent))
+    staging, mtd = Path(tempfile.mkdtemp(prefix=".writing-", dir=path.parent)), metadata_path(path)
     try:
-        yield staging
+        yield staging / path.name
+        # Checksums that Hadoop left beside older files would make it refuse the new ones.
+        stale = [path.with_name(f".{old.name}.crc") for old in (path, mtd)]
+        for number, old in enumerate([mtd, path, *stale]):
+            if os.path.lexists(old):
+                old.rename(staging / f"old-{number}")
+        (staging / path.name).rename(path)
+        (staging / mtd.name).rename(mtd)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _replace(staging: Path, path: Path) -> None:
-    """Move the finished ``staging/name`` and its ``.mtd`` to `path`; the old ones go into `staging`."""
-    mtd = metadata_path(path)
-    # Checksums that Hadoop left beside older files would make it refuse the new ones.
-    stale = [path.with_name(f".{old.name}.crc") for old in (path, mtd)]
-    for number, old in enumerate([mtd, path, *stale]):
-        if os.path.lexists(old):
-            old.rename(staging / f"old-{number}")
-    (staging / path.name).rename(path)
-    (staging / mtd.name).rename(mtd)
