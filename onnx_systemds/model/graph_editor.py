@@ -33,11 +33,13 @@ class GraphEditor:
         self._uses.update(output.name for output in graph.outputs)
         self._producer = {name: position for position, node in enumerate(graph.nodes) for name in node.outputs if name}
 
-    def made_for(self, name: str, readers: int = 1) -> Producer | None:
-        """What makes a value for one other node (or so many) alone."""
+    def made_for(self, name: str, *op_types: str, readers: int = 1) -> Producer | None:
+        """What makes a value for one other node (or so many) alone, if it is one of these operators of ONNX, or any."""
         position = self._producer.get(name)
         node = None if position is None or self._uses[name] != readers else self.nodes[position]
-        return None if position is None or node is None else Producer(position, node)
+        if position is None or node is None or (op_types and (node.domain or node.op_type not in op_types)):
+            return None
+        return Producer(position, node)
 
     def producer(self, name: str) -> Node | None:
         """The node that makes a value, whoever reads it."""
@@ -106,7 +108,7 @@ def narrowed(weights: Array, dtype: np.dtype[Any]) -> Array | None:
     return held if np.all(errors <= most) else None
 
 
-PRODUCTS = (("", "Mul"), ("", "Div"))
+_PRODUCTS = ("Mul", "Div")
 _MOST_STEPS = 4  # of the products that make one value
 
 
@@ -137,11 +139,11 @@ class Product:
     def take_value(self, name: str) -> None:
         """Multiply by a value, or by the factors of which it is made."""
         number = self.editor.number(name)
-        made = self.editor.made_for(name)
+        made = self.editor.made_for(name, *_PRODUCTS)
         if number is not None:
             self.number *= number
             self.tolerance = self.editor.tolerance(name)
-        elif made is not None and made.node.identity in PRODUCTS and len(self.removed) < _MOST_STEPS:
+        elif made is not None and len(self.removed) < _MOST_STEPS:
             self.removed.append(made.position)
             self.take(made.node)
         else:
@@ -149,8 +151,8 @@ class Product:
 
     def step(self, name: str, op_type: str) -> Node | None:
         """The node of that operator that makes a value for one other node alone, which goes."""
-        made = self.editor.made_for(name)
-        if made is None or made.node.identity != ("", op_type):
+        made = self.editor.made_for(name, op_type)
+        if made is None:
             return None
         self.removed.append(made.position)
         return made.node
@@ -180,6 +182,6 @@ class Product:
 def product_of(editor: GraphEditor, node: Node) -> Product:
     """What a Mul or a Div gives, as a product; that of no factors for other nodes."""
     product = Product(editor)
-    if node.identity in PRODUCTS:
+    if not node.domain and node.op_type in _PRODUCTS:
         product.take(node)
     return product

@@ -49,25 +49,22 @@ def _quotients(editor: GraphEditor, node: Node) -> Iterator[tuple[str, str, list
         dividend, divisor = node.inputs
         yield dividend, divisor, []
     for x, factor in (node.inputs, node.inputs[::-1]) if node.identity == ("", "Mul") else ():
-        made = editor.made_for(factor)
-        if made is not None and made.node.identity == ("", "Reciprocal"):
-            yield x, made.node.inputs[0], [made.position]
-        elif made is not None and made.node.identity == ("", "Div") and editor.number(made.node.inputs[0]) == 1:
-            yield x, made.node.inputs[1], [made.position]
+        made = editor.made_for(factor, "Reciprocal", "Div")
+        if made is not None and (made.node.op_type == "Reciprocal" or editor.number(made.node.inputs[0]) == 1):
+            yield x, made.node.inputs[-1], [made.position]
 
 
 def _normalization(editor: GraphEditor, node: Node, x: str, divisor: str) -> tuple[Node, list[int]] | None:
     """The normalization that divides ``x``, and the positions of the nodes before it that it makes needless."""
-    root = editor.made_for(divisor)
-    found = _mean_square(editor, root.node) if root is not None and root.node.identity == ("", "Sqrt") else None
+    root = editor.made_for(divisor, "Sqrt")
+    found = None if root is None else _mean_square(editor, root.node)
     if root is None or found is None or found.x != x:
         return None
     epsilon = editor.initializers[found.epsilon]
     removed = [root.position, *found.positions]
     op_type = "RMSNormalization"
-    centred = editor.made_for(x, readers=2)
-    is_centred = centred is not None and centred.node.identity == ("", "Sub")
-    mean = editor.made_for(centred.node.inputs[1]) if centred is not None and is_centred else None
+    centred = editor.made_for(x, "Sub", readers=2)
+    mean = None if centred is None else editor.made_for(centred.node.inputs[1])
     if centred is not None and mean is not None and _is_mean(editor, mean.node, centred.node.inputs[0]):
         op_type, x = "LayerNormalization", centred.node.inputs[0]
         removed += [centred.position, mean.position]
@@ -87,18 +84,16 @@ class _MeanSquare(NamedTuple):
 
 def _mean_square(editor: GraphEditor, root: Node) -> _MeanSquare | None:
     """What a node is the root of, if that is a mean square and a number."""
-    total = editor.made_for(root.inputs[0])
-    if total is None or total.node.identity != ("", "Add"):
+    total = editor.made_for(root.inputs[0], "Add")
+    if total is None:
         return None
     for name, epsilon in (total.node.inputs, total.node.inputs[::-1]):
-        mean = editor.made_for(name)
-        is_mean = mean is not None and mean.node.op_type == "ReduceMean"
-        square = editor.made_for(mean.node.inputs[0]) if mean is not None and is_mean else None
+        mean = editor.made_for(name, "ReduceMean")
+        square = None if mean is None else editor.made_for(mean.node.inputs[0], "Pow", "Mul")
         if mean is None or square is None or editor.number(epsilon) is None:
             continue
         x, *others = square.node.inputs
-        is_power = square.node.identity == ("", "Pow") and editor.number(others[0]) == 2
-        is_square = is_power or (square.node.identity == ("", "Mul") and others == [x])
+        is_square = editor.number(others[0]) == 2 if square.node.op_type == "Pow" else others == [x]
         if is_square and _is_mean(editor, mean.node, square.node.outputs[0]):
             return _MeanSquare(x, epsilon, [total.position, mean.position, square.position])
     return None
