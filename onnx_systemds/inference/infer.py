@@ -53,6 +53,7 @@ from onnx_systemds.model.ir import (
     TensorType,
     ValueInfo,
 )
+from onnx_systemds.model.tensors import written_out
 
 _REAL = "DML has real numbers only: convert a part without it, by --from and --to"
 
@@ -289,18 +290,10 @@ def _constant_content(facts: NodeFacts) -> Array:
         if name in ("value_string", "value_strings"):
             return np.asarray(content, dtype=object)
         if name == "sparse_value":
-            return _dense(content)
+            if not isinstance(content, SparseTensor):
+                raise UnsupportedOperator("the sparse constant is no sparse tensor")
+            return written_out(content)
     raise UnsupportedOperator("the constant has no value")
-
-
-def _dense(content: object) -> Array:
-    if not isinstance(content, SparseTensor):
-        raise UnsupportedOperator("the sparse constant is no sparse tensor")
-    dense = np.zeros(content.dims, dtype=content.values.dtype)
-    indices = content.indices
-    where = np.unravel_index(indices, dense.shape) if indices.ndim == 1 else tuple(indices.T)
-    dense[where] = content.values
-    return dense
 
 
 def _new_symbols(outputs: tuple[Value, ...], node: Node, context: Context) -> tuple[tuple[Value, ...], tuple[str, ...]]:

@@ -111,12 +111,7 @@ class TensorReader:
             raise InvalidModel("a sparse tensor of strings")
         if math.prod(found.dims) * found.values.itemsize > _LARGEST_DENSE:
             raise InvalidModel(f"a sparse tensor of dimensions {_shown(found.dims)} is too large to be written out")
-        out = np.zeros(math.prod(found.dims), dtype=found.values.dtype)
-        linear = found.indices
-        if linear.ndim == 2 and found.dims:
-            linear = np.ravel_multi_index(tuple(linear.T), found.dims)
-        out[linear.reshape(-1)] = found.values
-        return _frozen(out.reshape(found.dims))
+        return _frozen(written_out(found))
 
     def _cut(self, tensor: onnx.TensorProto, kind: str, cut: Cut, dims: tuple[int, ...], count: int) -> Array:
         if cut.field != "raw_data" and _storage_field(tensor.data_type) != cut.field:
@@ -145,6 +140,15 @@ class TensorReader:
                 f"the file has {len(buffer)}"
             )
         return _from_raw(tensor.data_type, kind, buffer, offset, length, dims, count)
+
+
+def written_out(sparse: SparseTensor) -> Array:
+    """Return a sparse tensor with its zeros."""
+    dense, linear = np.zeros(math.prod(sparse.dims), sparse.values.dtype), sparse.indices
+    if linear.ndim == 2 and sparse.dims:
+        linear = np.ravel_multi_index(tuple(linear.T), sparse.dims)
+    dense[linear.reshape(-1)] = sparse.values
+    return dense.reshape(sparse.dims)
 
 
 def _shown(dims: tuple[int, ...]) -> str:

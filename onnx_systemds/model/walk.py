@@ -18,20 +18,26 @@ def reverse_order(nodes: Sequence[Node]) -> Iterator[int]:
     reads = [{producer[name] for name in names_read(node) if name in producer} for node in nodes]
     consumers = [0] * len(nodes)
     for position, read in enumerate(reads):
+        read.discard(position)
         for source in read:
-            if source != position:
-                consumers[source] += 1
-    ready = [-position for position, count in enumerate(consumers) if count == 0]
+            consumers[source] += 1
+    return ready_first(consumers, reads, sign=-1)
+
+
+def ready_first(waits: list[int], releases: Sequence[Iterable[int]], sign: int = 1) -> Iterator[int]:
+    """Positions, each after those that release it; of those that are ready the lowest (sign -1: the highest) first.
+
+    waits: for how many others each waits. releases: those that wait for each. What waits for itself never comes.
+    """
+    ready = [sign * position for position, count in enumerate(waits) if count == 0]
     heapq.heapify(ready)
     while ready:
-        position = -heapq.heappop(ready)
+        position = sign * heapq.heappop(ready)
         yield position
-        for source in reads[position]:
-            if source == position:
-                continue
-            consumers[source] -= 1
-            if consumers[source] == 0:
-                heapq.heappush(ready, -source)
+        for other in releases[position]:
+            waits[other] -= 1
+            if waits[other] == 0:
+                heapq.heappush(ready, sign * other)
 
 
 def needed_positions(nodes: Sequence[Node], outputs: Iterable[str]) -> set[int]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Container, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from onnx_systemds.errors import InvalidModel, NodePlace, Reasons, quoted, quoted_list
 from onnx_systemds.model.ir import Function, FunctionKey, Graph, Node
-from onnx_systemds.model.walk import all_nodes
+from onnx_systemds.model.walk import all_nodes, ready_first
 
 _MOST_NODES_EXPANDED = 10_000_000
 
@@ -108,21 +107,11 @@ def _producers(nodes: Sequence[Node], given: Iterable[str], graph: str, reasons:
 
 def _smallest_first(needs: Sequence[Sequence[int]]) -> list[int]:
     """Return positions so that each stands after its needs, as many as no cycle holds up."""
-    waiting = [len(needed) for needed in needs]
     users: list[list[int]] = [[] for _ in needs]
     for position, needed in enumerate(needs):
         for producer in needed:
             users[producer].append(position)
-    ready = [position for position, count in enumerate(waiting) if count == 0]  # sorted, hence a heap
-    order = []
-    while ready:
-        position = heapq.heappop(ready)
-        order.append(position)
-        for user in users[position]:
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heapq.heappush(ready, user)
-    return order
+    return list(ready_first([len(needed) for needed in needs], users))
 
 
 def _cycle(nodes: Sequence[Node], needs: Sequence[Sequence[int]], done: set[int], graph: str) -> InvalidModel:

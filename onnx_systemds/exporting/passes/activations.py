@@ -125,7 +125,7 @@ def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
 
 def hard_sigmoid(fusing: Fusing, node: Node) -> bool:
     """``min(max(a * X + b, 0), 1)``."""
-    if node.op != "Clip" or len(node.inputs) != 3 or not _limits(node, 0.0, 1.0):
+    if not _is_from_zero_to(node, 1.0):
         return False
     for line, shift in pairs(fusing.single(node.inputs[0], "Add")):
         offset, (slope, factors) = number_of(shift), _factors(fusing, line)
@@ -161,14 +161,14 @@ def _gate(fusing: Fusing, x: Tensor, gate: Tensor) -> float:
         fits = isinstance(slope, float) and math.isclose(slope, 1 / 6, rel_tol=1e-7) and offset == 0.5
         return 1 / 6 if fits else 0.0
     limited = fusing.single(gate, "Clip")
-    if limited is None or len(limited.inputs) != 3 or not _limits(limited, 0.0, 6.0):
+    if limited is None or not _is_from_zero_to(limited, 6.0):
         return 0.0
     return 1.0 if fusing.beside_number(limited.inputs[0], "Add", 3.0) is x else 0.0
 
 
-def _limits(node: Node, low: float, high: float) -> bool:
-    """Whether these are the limits of a Clip."""
-    return number_of(node.inputs[1]) == low and number_of(node.inputs[2]) == high
+def _is_from_zero_to(clip: Node, high: float) -> bool:
+    """Whether the limits of a Clip are 0 and a number."""
+    return [number_of(limit) for limit in clip.inputs[1:]] == [0.0, high]
 
 
 def leaky_relu(fusing: Fusing, node: Node) -> bool:

@@ -251,7 +251,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid,
             extreme_factors.almost_neutral),
     "Clip": (activations.hard_sigmoid,),
-    "Relu": (simplifications.clipped_at_zero,),
     "Mul": (convolution_joins.scaled, activations.hard_swish, idioms.gelu, idioms.normalized_scaled,
             simplifications.moved_back, extreme_factors.scaled_product, extreme_factors.almost_neutral),
     "Div": (single_numbers.inverse, views.mean, convolution_joins.divided, activations.hard_swish, softmax,
@@ -269,9 +268,9 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
                 single_numbers.reshaped_before, views.unviewed),
     "Slice": (moved_windows.convolved_lines, chosen, simplifications.counted_back, single_numbers.cell),
     "Softmax": (simplifications.classified,),
-    "Min": (simplifications.clipped,),
     "Max": (simplifications.clipped, activations.leaky_relu),
     "ReduceSum": (simplifications.summed,),
+    **dict.fromkeys(("Min", "Relu"), (simplifications.clipped,)),
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (convolution_joins.padded, moved_windows.bordered)),
 }
 """By the last node of their patterns."""

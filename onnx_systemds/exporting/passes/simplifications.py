@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor, made_by, pairs, source_of
@@ -13,12 +15,14 @@ _EXACT = 2.0**22
 
 
 def clipped(fusing: Fusing, node: Node) -> bool:
-    """The least of a number and what is at least another number, or the other way round."""
+    """The least of a number and what is at least another number, or the other way round; at least 0 by a Relu, too."""
     inner = "Max" if node.op == "Min" else "Min"
-    if len(node.inputs) != 2 or node.outputs[0].kind not in (FLOAT, WIDE):
+    if len(node.inputs) > 2 or node.outputs[0].kind not in (FLOAT, WIDE):
         return False
-    for limited, bound in pairs(node):
-        outer = number_of(bound)
+    ends: Iterable[tuple[Tensor, float | None]] = [(node.operand(), 0.0)]
+    if node.op != "Relu":
+        ends = ((limited, number_of(bound)) for limited, bound in pairs(node))
+    for limited, outer in ends:
         made = fusing.single(limited, inner)
         if outer is None or limited.dims != node.outputs[0].dims:
             continue
@@ -33,16 +37,6 @@ def clipped(fusing: Fusing, node: Node) -> bool:
         low, high = (number, outer) if inner == "Max" else (outer, number)
         if low <= high:
             limits = [fusing.builder.constant(np.float64(limit), x.kind) for limit in (low, high)]
-            return fusing.become(node, "Clip", [x, *limits])
-    return False
-
-
-def clipped_at_zero(fusing: Fusing, node: Node) -> bool:
-    """What is at least 0, of the lesser of a number that is not below 0 and something."""
-    for x, bound in pairs(fusing.single(node.inputs[0], "Min")):
-        number = number_of(bound)
-        if number is not None and number >= 0 and x.dims == node.outputs[0].dims and x.kind in (FLOAT, WIDE):
-            limits = [fusing.builder.constant(np.float64(limit), x.kind) for limit in (0.0, number)]
             return fusing.become(node, "Clip", [x, *limits])
     return False
 
