@@ -2,8 +2,8 @@
 
 Each is a function in a file of its own, which says what it rewrites to what, under which condition, and why. A pass is
 called as its file is. It says what it did, and why it did not where one would expect it to; `Context.notes` keeps that.
-It has nothing to do at other operators than those of its ``NEEDS``, if it has such, nor in a graph that has none of
-them.
+At other operators than those of its ``NEEDS``, if it has such, it is not called, nor for a graph that has none of them;
+a name alone is of an operator of ONNX.
 
 Dead nodes, identities, inference-mode Dropout and reshapes need no pass: the reverse walk writes only what is demanded
 (see `operators.rendering.scope`).
@@ -50,7 +50,7 @@ from onnx_systemds.inference.passes.transpose_sinking import sink_transposes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.passes.unit_splits import split_into_single_places
 from onnx_systemds.inference.plugin_rewrites import rewritten_by_plugins
-from onnx_systemds.inference.registry import rewrites
+from onnx_systemds.inference.registry import Identity, rewrites
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import all_nodes
@@ -113,10 +113,10 @@ def name_of(apply: Callable[..., Any]) -> str:
     return apply.__module__.rpartition(".")[2].replace("_", "-")
 
 
-def _is_needed(apply: Callable[..., Any], op_types: Collection[str]) -> bool:
+def _is_needed(apply: Callable[..., Any], operators: Collection[Identity]) -> bool:
     """Whether a pass may have something to do at nodes of these operators."""
-    needs: tuple[str, ...] | None = sys.modules[apply.__module__].__dict__.get("NEEDS")
-    return needs is None or any(op_type in op_types for op_type in needs)
+    needs: tuple[str | Identity, ...] | None = sys.modules[apply.__module__].__dict__.get("NEEDS")
+    return needs is None or any((("", need) if isinstance(need, str) else need) in operators for need in needs)
 
 
 OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_PASSES))
@@ -146,7 +146,7 @@ def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph
         return graph
     graph = rewritten_by_plugins(graph, notes, omitted)
     for apply in GRAPH_PASSES:
-        if name_of(apply) not in omitted and _is_needed(apply, {node.op_type for node in graph.nodes}):
+        if name_of(apply) not in omitted and _is_needed(apply, {node.identity for node in graph.nodes}):
             graph = apply(graph, notes.of(name_of(apply)))
     return graph
 
@@ -159,7 +159,7 @@ def rewritten(facts: InferenceFacts) -> tuple[Node, ...] | None:
     if facts.context.function_of(facts.node) is not None:
         passes = CALL_PASSES
     else:
-        passes = _passes_at(facts.node.op_type, facts.context.simplify)
+        passes = _passes_at(facts.node.identity, facts.context.simplify)
     omitted = facts.context.omitted
     return _first(facts, ((apply, apply(facts)) for apply in passes if not omitted or name_of(apply) not in omitted))
 
@@ -178,9 +178,9 @@ def _first(
 
 
 @lru_cache(maxsize=1024)
-def _passes_at(op_type: str, simplify: bool) -> tuple[NodePass, ...]:
+def _passes_at(operator: Identity, simplify: bool) -> tuple[NodePass, ...]:
     passes = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES) if simplify else NODE_PASSES
-    return tuple(apply for apply in passes if _is_needed(apply, (op_type,)))
+    return tuple(apply for apply in passes if _is_needed(apply, (operator,)))
 
 
 def with_contents(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...]:

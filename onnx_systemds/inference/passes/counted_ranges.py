@@ -16,11 +16,8 @@ _EXACT = 1 << 24  # integers up to this one are floats of FP32
 
 def count_range(facts: InferenceFacts) -> Rewriting:
     """The Range of integers and the Cast of its elements, None where the node stays."""
-    node = facts.node
-    dtype = facts.dtype(0)
-    if node.identity != ("", "Range") or dtype not in ("float", "double"):
-        return None
-    if all(facts.constant(position) is not None for position in range(3)):
+    node, dtype = facts.node, facts.dtype(0)
+    if dtype not in ("float", "double") or all(facts.constant(position) is not None for position in range(3)):
         return None
     writer = NodeWriter(node, node.outputs[0], node.version)
     given = [_whole(facts, position, writer) for position in range(3)]

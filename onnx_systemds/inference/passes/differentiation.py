@@ -22,22 +22,20 @@ from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model.ir import TRAINING, Function, Graph, Node
 from onnx_systemds.model.walk import names_read
 
-NEEDS = ("Gradient",)
 GRADIENT = (TRAINING, "Gradient")
+NEEDS = (GRADIENT,)
 
 
 def differentiate(facts: InferenceFacts) -> Rewriting:
-    """The nodes that stand for a Gradient node, None for other nodes.
+    """The nodes that stand for a Gradient node.
 
     Raises InvalidModel for a node that names no values, UnsupportedCase for operators without a rule.
     """
     node = facts.node
-    if node.identity != GRADIENT:
-        return None
     prefix = f"Gradient{facts.context.next_expansion()}"
     wanted, fixed = tuple(facts.attribute("xs") or ()), tuple(facts.attribute("zs") or ())
     names = (*wanted, *fixed)
-    y, before = facts.attribute("y"), tuple(dict.fromkeys(facts.makers.values()))
+    y = facts.attribute("y")
     for name in (y, *names):
         if name not in facts.values:
             raise InvalidModel(f"{quoted(str(name))} is no value known before the Gradient node")
@@ -45,9 +43,9 @@ def differentiate(facts: InferenceFacts) -> Rewriting:
         raise InvalidModel(f"{len(names)} tensors are named in xs and zs, {len(node.inputs)} are given")
     if facts.values[y].dtype not in FLOAT_DTYPES:
         raise UnsupportedCase(f"{quoted(y)} is no tensor of floating-point numbers")
-    if y not in wanted and not any(y in other.outputs for other in before):
+    if y not in wanted and y not in facts.makers:
         raise UnsupportedCase(f"{quoted(y)} is not computed in the graph of the Gradient node")
-    path = _between(before, names, y)
+    path = _between(tuple(dict.fromkeys(facts.makers.values())), names, y)
     definitions = _definitions(_between(path, wanted, y), facts)
     if definitions or names != node.inputs:
         copy = _copied(facts, path, definitions, dict(zip(names, node.inputs)), prefix)

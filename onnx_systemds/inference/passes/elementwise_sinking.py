@@ -30,8 +30,6 @@ _RISING = ("Relu", "Clip", *QUANTIZING)  # the latter by a positive scale
 def sink_elementwise(facts: InferenceFacts) -> Rewriting:
     """A node and, after it, the function that its elements went through before; None where they stay."""
     node = facts.node
-    if node.domain or node.op_type not in NEEDS or not node.inputs[0]:
-        return None
     made = facts.makers.get(node.inputs[0])
     if made is None or made.domain or made.op_type not in (_RISING if node.op_type == "MaxPool" else _RISING[-1:]):
         return None

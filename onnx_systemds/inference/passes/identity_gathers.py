@@ -22,7 +22,7 @@ NEEDS = ("Gather", "GatherND")
 def replace_identity_gather(facts: InferenceFacts) -> Rewriting:
     """The nodes that give the axes of size 1; None where elements are chosen."""
     node = facts.node
-    if node.domain or node.op_type not in NEEDS or not all(facts.has(place) for place in (0, 1)):
+    if not all(facts.has(place) for place in (0, 1)):
         return None
     if facts.value(0).dims is None or facts.value(1).dims is None or facts.rank(1) < 2 or facts.constant(1) is not None:
         return None

@@ -16,8 +16,6 @@ NEEDS = ("If",)
 def choose_known_branch(facts: InferenceFacts) -> Rewriting:
     """The nodes of the branch that an If takes, None where only the run knows."""
     node = facts.node
-    if node.identity != ("", "If"):
-        return None
     condition = facts.constant(0)
     if condition is None or condition.size != 1:
         return None if CONTINUED in node.attributes else "its condition is only known when the model runs"

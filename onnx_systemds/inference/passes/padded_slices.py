@@ -22,7 +22,7 @@ _FAR = 2**31 - 1
 def pad_before_slice(facts: InferenceFacts) -> Rewriting:
     """The Pad of what is sliced, and the Slice; None where they are in another order for good."""
     node = facts.node
-    if node.identity != ("", "Pad") or facts.version < 11:
+    if facts.version < 11:
         return None
     made = facts.made_by(node.inputs[0], "Slice")
     if made is None or len(made.inputs) < 4:

@@ -28,7 +28,7 @@ NEEDS = ("Add", "And", "Gather", "Where", *_COMPARISONS)
 def use_ramps(facts: InferenceFacts) -> Rewriting:
     """The nodes that stand for a node which reads what counts, None where it stays."""
     node = facts.node
-    if node.domain or any(not facts.has(at) or facts.value(at).dims is None for at in range(facts.input_count)):
+    if any(not facts.has(at) or facts.value(at).dims is None for at in range(facts.input_count)):
         return None
     if node.op_type == "Gather":
         return _gathered(facts)

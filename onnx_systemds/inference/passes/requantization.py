@@ -23,8 +23,6 @@ QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 def drop_requantization(facts: InferenceFacts) -> Rewriting:
     """The quantised numbers themselves, None where they are quantised in another way than before."""
     node = facts.node
-    if node.identity != ("", "QuantizeLinear") or not node.inputs[0]:
-        return None
     made = facts.made_by(node.inputs[0], "DequantizeLinear")
     if made is None:
         return None

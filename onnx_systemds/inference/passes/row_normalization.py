@@ -12,7 +12,7 @@ from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import ML, Graph, Node
 
-NEEDS = ("Normalizer",)
+NEEDS = ((ML, "Normalizer"),)
 
 
 def drop_row_normalization(graph: Graph, notes: PassNotes) -> Graph:

@@ -31,8 +31,6 @@ class _Shift:
 def shift_signed(facts: InferenceFacts) -> Rewriting:
     """The shift of the int64 itself, None where the node is none."""
     node = facts.node
-    if node.domain or node.op_type not in NEEDS:
-        return None
     is_left = node.op_type == "Cast"
     if is_left and node.attributes.get("to") != TensorProto.INT64:
         return None

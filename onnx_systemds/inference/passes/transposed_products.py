@@ -20,9 +20,7 @@ NEEDS = ("MatMul",)
 def transpose_in_product(facts: InferenceFacts) -> Rewriting:
     """The product that transposes, and what is left to do before it; None where the MatMul stays."""
     node = facts.node
-    if node.identity != ("", "MatMul") or facts.dtype(0) not in FLOAT_DTYPES:
-        return None
-    if facts.value(1).dims is None or facts.rank(1) < 3:
+    if facts.dtype(0) not in FLOAT_DTYPES or facts.value(1).dims is None or facts.rank(1) < 3:
         return None
     scaling = facts.made_by(node.inputs[1], "Mul")
     made = facts.made_by(node.inputs[1] if scaling is None else scaling.inputs[0], "Transpose")

@@ -18,7 +18,7 @@ NEEDS = ("SplitToSequence",)
 def split_into_single_places(facts: InferenceFacts) -> Rewriting:
     """The node without sizes, None where they are others, or not known."""
     node = facts.node
-    if node.identity != ("", "SplitToSequence") or not facts.has("split") or facts.constant("split") is not None:
+    if not facts.has("split") or facts.constant("split") is not None:
         return None
     made = facts.made_by(facts.name("split"), "ConstantOfShape")
     value = None if made is None else made.attributes.get("value")
