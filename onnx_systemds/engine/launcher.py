@@ -65,21 +65,15 @@ def find_java(java: str | None = None) -> str:
 
     Raises EngineUnavailable when there is none; a JAVA_HOME without a java is an error, not passed over.
     """
-    path = os.environ.get("PATH", os.defpath)
-    if java is not None:
-        found = shutil.which(java, path=path)
-        if found is None:
-            raise EngineUnavailable(f"no Java: '{java}' is not an executable", _INSTALL_JAVA)
-        return found
     home = os.environ.get("JAVA_HOME")
-    if home:
-        found = shutil.which(str(Path(home) / "bin" / "java"))
-        if found is None:
-            raise EngineUnavailable(f"no Java: JAVA_HOME is '{home}', which has no bin/java", _INSTALL_JAVA)
-        return found
-    found = shutil.which("java", path=path)
+    wanted, fault = "java", "there is no `java` on PATH and JAVA_HOME is not set"
+    if java is not None:
+        wanted, fault = java, f"'{java}' is not an executable"
+    elif home:
+        wanted, fault = str(Path(home) / "bin" / "java"), f"JAVA_HOME is '{home}', which has no bin/java"
+    found = shutil.which(wanted, path=os.environ.get("PATH", os.defpath))
     if found is None:
-        raise EngineUnavailable("no Java: there is no `java` on PATH and JAVA_HOME is not set", _INSTALL_JAVA)
+        raise EngineUnavailable(f"no Java: {fault}", _INSTALL_JAVA)
     return found
 
 
