@@ -250,6 +250,8 @@ def _binary(node: tree.Binary, level: int, follow: int, tight: frozenset[str]) -
             opened += 1
             level, follow = OR, 0
         right_level, left_level = (own, own + 1) if current.operator == "^" else (own + 1, own)
+        if current.operator == "/" and isinstance(current.right, tree.Binary) and current.right.operator == "%*%":
+            right_level = LEVELS["%*%"] + 1  # of x / y %*% z a reader of other languages divides first
         parts.append(_expression(current.right, right_level, follow, tight))
         operator = _TAKEN.get(current.operator, current.operator)
         parts.append(operator if operator in tight else f" {operator} ")

@@ -40,9 +40,9 @@ def test_common_factors(one: Dims, other: Dims, axis: int, other_axis: int, want
 
 
 def turned(body: str, dims: str = "6,4") -> tuple[list[str], Array, Array]:
-    """The operators of a model of a matrix of 6 x 4, its input, and what it gives."""
+    """The operators of a model of one matrix, its input, and what it gives."""
     model = exported(body, dims=dims)
-    data = np.random.default_rng(5).normal(size=(6, 4))
+    data = np.random.default_rng(5).normal(size=[int(size.replace("N", "6")) for size in dims.split(",")])
     return operators(model), data, run_model(model, {"X": data})["Y"]
 
 
@@ -60,6 +60,27 @@ def test_products_of_parts_are_one_of_stacks() -> None:
     blocks = data.reshape(3, 2, 4)
     assert used == ["Reshape", "Transpose", "MatMul", "Reshape"]
     assert_close(found, (blocks @ blocks.transpose(0, 2, 1)).reshape(6, 2), 1e-6, "transposed")
+
+
+def test_products_of_some_columns_are_one_of_stacks() -> None:
+    """As heads of an attention are, whose queries and keys are columns of one product."""
+    products = [f"X[, {place}:{place + 1}] %*% t(X[, {place + 6}:{place + 7}])" for place in (1, 3, 5)]
+    used, data, found = turned(f"Y = rbind({', '.join(products)})", "6,12")
+    assert used.count("MatMul") == 1 and used.count("Slice") == 2 and "Concat" not in used
+    left, right = (data[:, first : first + 6].reshape(6, 3, 2).transpose(1, 0, 2) for first in (0, 6))
+    assert_close(found, (left @ right.transpose(0, 2, 1)).reshape(18, 6), 1e-6, "columns")
+
+
+def test_products_of_rows_and_columns_beside_one_another_are_one_of_stacks() -> None:
+    """As heads of an attention are: shares in rows, values in columns of a product."""
+    used, data, found = turned("Y = cbind(X[1:3, 1:3] %*% X[1:3, 5:6], X[4:6, 1:3] %*% X[1:3, 7:8])", "6,8")
+    shares, values = data[:, :3].reshape(2, 3, 3), data[:3, 4:].reshape(3, 2, 2).transpose(1, 0, 2)
+    assert_close(found, (shares @ values).transpose(1, 0, 2).reshape(3, 4), 1e-6, "beside")
+    assert used.count("MatMul") == 2  # the parts are of rows and columns
+    used, data, found = turned("S = X[, 1:3] * 2\nV = X[1:3, ]\nY = cbind(S[1:3, ] %*% V[, 5:6], S[4:6, ] %*% V[, 7:8])", "6,8")
+    shares, values = 2 * data[:, :3].reshape(2, 3, 3), data[:3, 4:].reshape(3, 2, 2).transpose(1, 0, 2)
+    assert_close(found, (shares @ values).transpose(1, 0, 2).reshape(3, 4), 1e-6, "beside")
+    assert used.count("MatMul") == 1
 
 
 def test_products_with_parts_of_another_matrix() -> None:

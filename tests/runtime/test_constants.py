@@ -125,9 +125,16 @@ def test_plain_scripts_hoist_what_has_known_sizes(body: str, names: list[str]) -
 
 
 def test_sums_of_rows_become_products_but_for_those_of_squares() -> None:
-    script = made("m = rowMeans(X^2)\nY = rowSums(X * m) + rowSums(X^2) + colSums(X)")
-    assert lines_of(script) == ["m = row_means(X^2)", "Y = row_sums(X * m) + rowSums(X^2) + colSums(X)"]
-    assert "row_means" in [function.name for function in script.library]
+    script = made("m = rowMeans(X^2)\nY = rowSums(X * m) + rowSums(X^2) + colSums(X) + rowSums(X)")
+    ones = "matrix(1, rows=3, cols=1)"
+    assert lines_of(script) == [
+        f"m = X^2 %*% {ones} / 3", f"Y = (X * m) %*% {ones} + rowSums(X^2) + colSums(X) + X %*% {ones}"]
+
+
+def test_sums_of_rows_of_any_size_are_functions_of_the_library() -> None:
+    script = made("V = removeEmpty(target=X, margin=\"cols\")\nY = rowSums(V) + rowMeans(V)")
+    assert lines_of(script)[1:] == ["Y = row_sums(V) + row_means(V)"]
+    assert [function.name for function in script.library] == ["row_means", "row_sums"]
 
 
 def test_functions_that_are_called_no_more_are_left_out() -> None:

@@ -105,6 +105,6 @@ def test_attention(batch: int) -> None:
     x[0, 0, :3], x[0, 1, 2], x[0, 2] = -np.inf, np.nan, -np.inf
     x[0, 3, 1], v[-1, -1, 0] = 40, np.inf
     script = import_model(model)
-    assert " / row_sums(" in script.text.partition("gen_attention")[2] and "\n  p = " not in script.text
+    assert " / (p_exp %*% matrix(1, rows=6, cols=1))" in script.text and "\n  p = " not in script.text
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x, "v": v})[0]
     np.testing.assert_allclose(score_plainly(script, {"x": x, "v": v})["y"], expected, rtol=1e-5, atol=1e-6)

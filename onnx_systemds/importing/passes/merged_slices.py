@@ -73,10 +73,10 @@ def _slices(function: tree.Function) -> dict[str, _Slice]:
 def _is_known(part: tree.Indexed) -> bool:
     """Whether a part is of known rows, known columns, or both."""
     spans = (part.rows, part.columns)
-    return spans != (_ALL, _ALL) and all(span == _ALL or _places(span) is not None for span in spans)
+    return spans != (_ALL, _ALL) and all(span == _ALL or places(span) is not None for span in spans)
 
 
-def _places(span: tree.Span | None) -> tuple[int, int] | None:
+def places(span: tree.Span | None) -> tuple[int, int] | None:
     """The first and the last place, as numbers."""
     if span is None or not isinstance(span.lower, tree.IntLiteral):
         return None
@@ -96,10 +96,10 @@ def _merged(outer: tree.Indexed, inner: tree.Indexed) -> tree.Indexed | None:
 def _merged_span(outer: tree.Span, inner: tree.Span) -> tree.Span | None:
     if outer == _ALL or inner == _ALL:
         return inner if outer == _ALL else outer
-    before, places = _places(outer), _places(inner)
-    if before is None or places is None or not 1 <= places[0] <= places[1] <= before[1] - before[0] + 1:
+    before, within = places(outer), places(inner)
+    if before is None or within is None or not 1 <= within[0] <= within[1] <= before[1] - before[0] + 1:
         return None
-    lower, upper = (tree.IntLiteral(before[0] - 1 + place) for place in places)
+    lower, upper = (tree.IntLiteral(before[0] - 1 + place) for place in within)
     return tree.Span(lower, upper if inner.upper is not None else None)
 
 

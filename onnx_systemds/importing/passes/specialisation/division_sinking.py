@@ -22,11 +22,9 @@ from onnx_systemds.dml.scopes import (
     read_in,
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, statements_with_sizes
-from onnx_systemds.importing.passes.specialisation.products import ROW_AGGREGATES
 from onnx_systemds.operators.support.products import is_looped_product
 
 _BATCHED = "batch_matmul"  # whose rows are those of its first operand
-_ROW_SUMS = {"rowSums", ROW_AGGREGATES["rowSums"]}
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def _divided(value: tree.Expression) -> tree.Name | None:
     """The matrix E of ``E / rowSums(E)``; None for other expressions."""
     if not is_operation(value, "/") or not isinstance(value.left, tree.Name):
         return None
-    return value.left if any(operand_of(value.right, sums) == value.left for sums in _ROW_SUMS) else None
+    return value.left if operand_of(value.right, "rowSums") == value.left else None
 
 
 def _first_operand(node: tree.Binary | tree.Call) -> str:

@@ -119,7 +119,7 @@ class _Sizes(ForwardAnalysis[Known]):
             return self.of_function(node)
         positional = [self.of(argument.value) for argument in node.arguments if argument.name is None]
         named = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
-        first = positional[0] if positional else None
+        first = positional[0] if positional else named.get("target")
         if node.function == "conv2d" or node.function in POOLINGS:
             read = {name: self.known.get(name) for name in read_in(node)}
             convolution = convolution_of(node, {name: size for name, size in read.items() if isinstance(size, int)})
@@ -127,13 +127,13 @@ class _Sizes(ForwardAnalysis[Known]):
         if node.function == "matrix":
             rows, cols = (named.get(name) for name in ("rows", "cols"))
             return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+        if node.function in _BY_ELEMENT:
+            return first if isinstance(first, tuple) else None
         if named:
             return None
         if node.function == "table" and len(positional) in (4, 5):
             rows, cols = positional[-2:]
             return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
-        if node.function in _BY_ELEMENT:
-            return first if isinstance(first, tuple) else None
         rule, values = _RULES.get(node.function), [value for value in positional if value is not None]
         return None if rule is None or len(values) < len(positional) else rule(values)
 

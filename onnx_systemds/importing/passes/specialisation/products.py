@@ -2,8 +2,7 @@
 
 Depthwise convolutions become products with one sparse matrix, which is made once. The engine's `conv2d` copies each
 window for it, and of one image takes one thread; with a native BLAS it makes the sparse filters of a depthwise
-convolution dense. The matrix has an entry for each number that a result depends on. Sums and means of rows become
-products with a column, which do not correct the rounding of each addition.
+convolution dense. The matrix has an entry for each number that a result depends on.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
-from onnx_systemds.dml.scopes import assignment_counts, is_call, is_operation, name_counts
+from onnx_systemds.dml.scopes import assignment_counts, is_call, name_counts
 from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
 
 MOST_ENTRIES = 40_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
 
 FILTERS, MATRIX = "depthwise_filters", "depthwise_matrix"  # library functions
-ROW_AGGREGATES = {"rowSums": "row_sums", "rowMeans": "row_means"}  # library functions instead of builtins
 POOLINGS = ("avg_pool", "max_pool")
 
 
@@ -58,20 +56,6 @@ class Convolution:
     def is_pointwise(self) -> bool:
         """Whether each pixel of a result is made of one pixel."""
         return self.filters[2:] == self.stride == (1, 1) and self.padding == (0, 0)
-
-
-def with_plain_sums(body: tree.Block) -> tree.Block:
-    """The statements with products for the sums and means of rows; sums of squares are fast as they are."""
-
-    def change(node: tree.Node) -> tree.Node:
-        if not isinstance(node, tree.Call) or node.function not in ROW_AGGREGATES:
-            return node
-        operand = node.arguments[0].value
-        if node.function == "rowSums" and is_operation(operand, "^"):
-            return node
-        return replace(node, function=ROW_AGGREGATES[node.function])
-
-    return rewritten(body, change)
 
 
 def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tree.Block, Mapping[str, Convolution]]:

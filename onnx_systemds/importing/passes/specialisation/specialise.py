@@ -13,6 +13,7 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.specialisation import plain_sums
 from onnx_systemds.importing.passes.specialisation.division_sinking import with_sunk_divisions
 from onnx_systemds.importing.passes.specialisation.extremes import (
     FLAT,
@@ -23,6 +24,7 @@ from onnx_systemds.importing.passes.specialisation.extremes import (
     with_flat_extremes,
 )
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
+from onnx_systemds.importing.passes.specialisation.joined_parts import with_parts_apart
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
     called_with_loops,
@@ -33,13 +35,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
 from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
-from onnx_systemds.importing.passes.specialisation.products import (
-    FILTERS,
-    MATRIX,
-    ROW_AGGREGATES,
-    with_plain_sums,
-    with_sparse_products,
-)
+from onnx_systemds.importing.passes.specialisation.products import FILTERS, MATRIX, with_sparse_products
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
 from onnx_systemds.importing.passes.specialisation.size_copies import (
     compared_by_size,
@@ -57,7 +53,7 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.notes import Note
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
-_LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, STRIPS, JOINED, *ROW_AGGREGATES.values(), *FLAT.values())
+_LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, STRIPS, JOINED, *plain_sums.FUNCTIONS.values(), *FLAT.values())
 PLAIN = Form()
 _SOME_SIZE = 1009
 
@@ -247,11 +243,15 @@ def _with_strips(work: Work) -> Work:
 
 
 def _with_products_of_rows(work: Work) -> Work:
-    return _with_body(work, with_plain_sums(work.main.body))
+    return _with_body(work, plain_sums.with_plain_sums(work.main.body, work.functions, work.sizes))
 
 
 def _with_sunk_divisions(work: Work) -> Work:
     return _with_body(work, with_sunk_divisions(work.main.body, work.functions, work.sizes))
+
+
+def _with_parts_apart(work: Work) -> Work:
+    return replace(work, main=with_parts_apart(work.main, work.functions, work.sizes))
 
 
 def _hoisted(work: Work) -> Work:
@@ -320,8 +320,9 @@ PASSES: tuple[Callable[[Work], Work], ...] = (
     _without_static_checks,
     _with_products,
     _with_strips,
-    _with_products_of_rows,
     _with_sunk_divisions,
+    _with_products_of_rows,
+    _with_parts_apart,
     _hoisted,
     _with_loads_first,
     _with_flat_extremes,

@@ -1,0 +1,172 @@
+"""Rows that are put together only to be taken apart again are read where they come from.
+
+Heads of an attention are columns of one product. Their products of pairs (`operators.support.products`) stand one below
+the other, and so do their factors. Of a single sample each head is a part of known places, so that the products are
+written out: the engine copies heads neither to join them nor to part them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import NamedTuple, TypeAlias
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import call, rewritten
+from onnx_systemds.dml.scopes import (
+    assignment_counts,
+    assigns_variable,
+    is_call,
+    is_operation,
+    mentioned,
+    operand_of,
+    results,
+)
+from onnx_systemds.importing.origins import JoinedOrigin, split_joined
+from onnx_systemds.importing.passes.merged_slices import places
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
+
+_ALL = tree.Span()
+Rows: TypeAlias = tuple[tuple[int, int], ...]
+"""The first and the last row of each part, where each begins after the one before."""
+
+
+class _Pairs(NamedTuple):
+    """The rows of both parameters of a function of products, and whether its second factors are transposed."""
+
+    left: Rows
+    right: Rows
+    is_transposed: bool
+
+
+class _Join(NamedTuple):
+    """The place of a statement that puts parts together, and their rows."""
+
+    place: int
+    rows: Rows
+
+
+def with_parts_apart(
+    function: tree.Function, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
+) -> tree.Function:
+    """The function without joins that nothing reads but for their parts.
+
+    Products of pairs are written out where a factor is joined for them alone. functions: those of the script, by name.
+    given: sizes of parameters. What changes stays, and so do results, and what a branch or a loop reads.
+    """
+    pairs = {name: found for name, each in functions.items() if (found := _pairs(each)) is not None}
+    body, kept = function.body, results(function)
+    changes, reads = assignment_counts(body), Counter(name for statement in body for name in _read(statement))
+    changes.update(parameter.name for parameter in function.parameters)
+    joins: dict[str, _Join] = {}
+    made: list[tree.Statement] = []
+    for place, (statement, size_of) in enumerate(statements_with_sizes(body, functions, given)):
+        if assigns_variable(statement) and not statement.accumulate:
+            alone = {name: join.rows for name, join in joins.items() if reads[name] == 1}
+            statement = rewritten(statement, lambda node: _written_out(node, pairs, alone))  # noqa: B023 - now
+            rows, name = _rows_of([size_of(part) for part in _parts(statement.value)]), statement.target.name
+            if rows and name not in kept and changes[name] == 1 and _may_move(statement.value, changes):
+                joins[name] = _Join(place, rows)
+        made.append(statement)
+    return replace(function, body=_without_joins(made, joins)) if joins else function
+
+
+def _pairs(function: tree.Function) -> _Pairs | None:
+    """The rows of the factors of a function that is written-out products of pairs; None for other functions."""
+    if len(function.parameters) != 2 or len(function.body) != 1 or not isinstance(function.body[0], tree.Assign):
+        return None
+    products = _parts(function.body[0].value)
+    factors = [(it.left, operand_of(it.right, "t") or it.right) for it in products if is_operation(it, "%*%")]
+    spans = [tuple(_rows_in(factor, parameter.name) for factor in side)
+             for side, parameter in zip(zip(*factors), function.parameters)]
+    if not products or len(factors) < len(products) or any(None in side for side in spans):
+        return None
+    transposed = {is_call(it.right, "t") for it in products if is_operation(it, "%*%")}
+    left, right = (tuple(span for span in side if span is not None) for side in spans)
+    return _Pairs(left, right, True in transposed) if len(transposed) == 1 else None
+
+
+def _parts(value: tree.Expression) -> list[tree.Expression]:
+    """What is put one below the other; nothing for other expressions."""
+    return [argument.value for argument in value.arguments] if is_call(value, "rbind") else []
+
+
+def _rows_of(sizes: Sequence[Known | None]) -> Rows:
+    """The rows of parts that are put one below the other; nothing if one of them is not known."""
+    heights = [size[0] for size in sizes if isinstance(size, tuple)]
+    if len(heights) < len(sizes) or 0 in heights:
+        return ()
+    return tuple((before + 1, last) for before, last in pairwise(accumulate(heights, initial=0)))
+
+
+def _rows_in(part: tree.Node, name: str) -> tuple[int, int] | None:
+    """The first and the last row of a part of a matrix that has all its columns; None for anything else."""
+    is_part = isinstance(part, tree.Indexed) and part.name == name and part.columns == _ALL
+    return places(part.rows) if is_part and isinstance(part, tree.Indexed) else None
+
+
+def _written_out(node: tree.Node, pairs: Mapping[str, _Pairs], joins: Mapping[str, Rows]) -> tree.Node:
+    """Products of pairs without a call, if one of the factors is joined from just these parts."""
+    found = pairs.get(node.function) if isinstance(node, tree.Call) else None
+    operands = [argument.value for argument in node.arguments] if isinstance(node, tree.Call) else []
+    names = [operand.name for operand in operands if isinstance(operand, tree.Name)]
+    if found is None or len(names) < 2:
+        return node
+    spans = (found.left, found.right)
+    if all(joins.get(name) != rows for name, rows in zip(names, spans)):
+        return node
+    left, right = ([_part(name, rows) for rows in parts] for name, parts in zip(names, spans))
+    factors = [call("t", part) if found.is_transposed else part for part in right]
+    return call("rbind", *(tree.Binary("%*%", first, second) for first, second in zip(left, factors)))
+
+
+def _part(name: str, rows: tuple[int, int]) -> tree.Indexed:
+    first, last = map(tree.IntLiteral, rows)
+    return tree.Indexed(name, tree.Span(first, None if first == last else last), _ALL)
+
+
+def _may_move(value: tree.Expression, changes: Counter[str]) -> bool:
+    """Whether an expression gives the same later on, and its parts are of operations alone."""
+    found = mentioned(value)
+    return set(found.functions) <= {"rbind", "t"} and all(changes[name] <= 1 for name in found.names)
+
+
+def _without_joins(statements: list[tree.Statement], joins: Mapping[str, _Join]) -> tree.Block:
+    """The statements without the joins of which only single parts are read."""
+    readers: dict[str, list[int]] = defaultdict(list)
+    for place, statement in enumerate(statements):
+        for name in set(_read(statement)) & joins.keys():
+            readers[name].append(place)
+    made: list[tree.Statement | None] = list(statements)
+    for name, join in joins.items():
+        reading = [it for place in readers[name] if (it := made[place]) is not None]
+        joined = made[join.place]
+        if joined is None or not _takes_parts(name, join.rows, reading):
+            continue
+        assert isinstance(joined, tree.Assign)
+        parts: dict[tuple[int, int] | None, tree.Expression] = dict(zip(join.rows, _parts(joined.value)))
+        for place, statement in zip(readers[name], reading):
+            changed = rewritten(statement, lambda node: parts.get(_rows_in(node, name), node))  # noqa: B023 - now
+            made[place] = replace(changed, origin=JoinedOrigin(tuple(split_joined((joined, statement)))))
+        made[join.place] = None
+    return tuple(statement for statement in made if statement is not None)
+
+
+def _takes_parts(name: str, rows: Rows, reading: Sequence[tree.Statement]) -> bool:
+    """Whether statements read a join by its parts, each of them once."""
+    if not all(assigns_variable(it) and not it.accumulate for it in reading):
+        return False
+    nodes = [node for it in reading if assigns_variable(it) for node in tree.walk(it.value) if _mentions(node, name)]
+    read = Counter(_rows_in(node, name) for node in nodes if isinstance(node, tree.Indexed))
+    return len(nodes) == read.total() and set(read) <= set(rows) and set(read.values()) == {1}
+
+
+def _mentions(node: tree.Node, name: str) -> bool:
+    return isinstance(node, (tree.Name, tree.Indexed)) and node.name == name
+
+
+def _read(statement: tree.Statement) -> Iterator[str]:
+    """The variables that a statement reads, or changes in part."""
+    yield from mentioned(statement.value if assigns_variable(statement) else statement).variables
