@@ -38,9 +38,19 @@ def library_function(script: str, name: str) -> Callable[[Function], Function]:
     return register
 
 
-def template_function(name: str) -> Callable[[Function], Function]:
-    """Register a function as the exporter of a function of ``templates/library``, which converted models contain."""
-    return layer_function(name, _is_template)
+def template_function(*names: str, meaning: str = "") -> Callable[[Function], Function]:
+    """Register a function as the exporter of functions of ``templates/library``, which converted models contain.
+
+    meaning: what the model computes; by default the docstring.
+    """
+
+    def register(function: Function) -> Function:
+        function.__doc__ = meaning or function.__doc__
+        for name in names:
+            layer_function(name, _is_template)(function)
+        return function
+
+    return register
 
 
 def layer_function(name: str, is_layer: Callable[[tree.Function], bool]) -> Callable[[Function], Function]:

@@ -257,6 +257,3 @@ def mapped(ctx: Context, operation: Callable[[Tensor], Tensor], value: Value) ->
     if isinstance(value, Matrix):
         return Matrix(operation(ctx.g.floating(value.tensor)), value.rows, value.cols)
     return ctx.scalar(operation(ctx.floats(value)))
-
-
-# Scalars

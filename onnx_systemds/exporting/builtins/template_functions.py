@@ -21,13 +21,11 @@ _LARGEST = float(np.finfo(np.float32).max)
 def _register_fitted(name: str, op: str, since: int = 0) -> None:
     """Register a function of one matrix that is one operator in float32, from a version on."""
 
+    @template_function(name, meaning=f"{op} of each element, in float32.")
     def function(ctx: Context, X: Matrix) -> Value | None:
         if ctx.g.dtype == "float64" or ctx.g.opset < since:
             return None
         return Matrix(ctx.g.unary(op, ctx.g.floating(X.tensor)), X.rows, X.cols)
-
-    function.__doc__ = f"{op} of each element, in float32."
-    template_function(name)(function)
 
 
 _register_fitted("gelu", "Gelu", _GELU_SINCE)
@@ -39,11 +37,9 @@ _register_fitted("area_tanh", "Atanh")
 
 
 def _register_log_sum_exp(name: str, axis: int, what: str) -> None:
-    @template_function(name)
+    @template_function(name, meaning=f"The logarithm of the sum of exp(x) of each {what}.")
     def function(ctx: Context, X: Matrix) -> Value | None:
         return ctx.matrix(ctx.g.reduce("ReduceLogSumExp", ctx.flat(X), (axis,)))
-
-    function.__doc__ = f"The logarithm of the sum of exp(x) of each {what}."
 
 
 _register_log_sum_exp("col_log_sum_exp", 0, "column")
@@ -51,19 +47,18 @@ _register_log_sum_exp("row_log_sum_exp", 1, "row")
 
 
 def _register_running_sum(name: str, axis: int, what: str) -> None:
-    @template_function(name)
+    meaning = f"The running sum of each {what}, NaN from where a NaN, or infinities of both signs, came in."
+
+    @template_function(name, meaning=meaning)
     def function(ctx: Context, X: Matrix) -> Value:
         return ctx.matrix(ctx.g.node("CumSum", [ctx.flat(X), ctx.g.constant(axis)], X.dims))
-
-    function.__doc__ = f"The running sum of each {what}, NaN from where a NaN, or infinities of both signs, came in."
 
 
 _register_running_sum("cumulative_sum", 0, "column")
 _register_running_sum("cumulative_row_sum", 1, "row")
 
 
-@template_function("round_half_even")
-@template_function("nearest_integer")
+@template_function("nearest_integer", "round_half_even")
 def rounded(ctx: Context, X: Matrix) -> Value:
     """The nearest integers; halves are rounded to even."""
     return Matrix(ctx.g.floating(X.tensor).apply("Round"), X.rows, X.cols)
@@ -113,8 +108,7 @@ def nearest_integer_plus(ctx: Context, X: Matrix, shift: float) -> Value:
     return Matrix(whole + shift, X.rows, X.cols)
 
 
-@template_function("single_precision")
-@template_function("nearest_float")
+@template_function("nearest_float", "single_precision")
 def single_precision(ctx: Context, X: Matrix) -> Value | None:
     """The numbers as they are: in float32 they are rounded already."""
     return None if ctx.g.dtype == "float64" else Matrix(ctx.g.floating(X.tensor), X.rows, X.cols)

@@ -25,9 +25,10 @@ _JOINING = ("Add", "Concat", "Max", "Min", "Mul", "Pad", "Sub")
 
 def _register_best(op: str, *, last: bool) -> None:
     name = f"row_arg_{op[3:].lower()}{'_last' if last else ''}"
-    which = f"{'last' if last else 'first'} {'maximum' if op == 'ArgMax' else 'minimum'}"
+    side, best = "last" if last else "first", "maximum" if op == "ArgMax" else "minimum"
+    meaning = f"The index (from 0) of the {side} {best} of each row; of the {side} NaN where there is one."
 
-    @template_function(name)
+    @template_function(name, meaning=meaning)
     def function(ctx: Context, X: Matrix) -> Value:
         g, keys = ctx.g, ctx.flat(X)
         if not never_missing(g, X.tensor):
@@ -39,40 +40,27 @@ def _register_best(op: str, *, last: bool) -> None:
         found = g.node(op, [keys], (X.rows, 1), INT, axis=1, keepdims=1, **more)
         return ctx.matrix(g.floating(found))
 
-    side = "last" if last else "first"
-    function.__doc__ = f"The index (from 0) of the {which} of each row; of the {side} NaN where there is one."
-
 
 for _op in ("ArgMax", "ArgMin"):
     _register_best(_op, last=False)
     _register_best(_op, last=True)
 
 
-@template_function("top_k_passes")
-def top_k_passes(ctx: Context, X: Matrix, k: int, largest: bool) -> tuple[Value, Value] | None:
+@template_function("top_k_passes", "top_k_sorted")
+def best_of_rows(ctx: Context, X: Matrix, k: int, largest: bool) -> tuple[Value, Value] | None:
     """The best numbers of each row, in order, and their indices (from 0)."""
-    return _best(ctx, X, k, largest)
-
-
-@template_function("top_k_sorted")
-def top_k_sorted(ctx: Context, X: Matrix, k: int, largest: bool) -> tuple[Value, Value] | None:
-    """The best numbers of each row, in order, and their indices (from 0)."""
-    return _best(ctx, X, k, largest)
-
-
-def _best(ctx: Context, x: Matrix, k: int, largest: bool) -> tuple[Value, Value] | None:
-    g, cols = ctx.g, x.cols
-    if not isinstance(cols, int) or not 0 < k <= cols:
+    g = ctx.g
+    if not isinstance(X.cols, int) or not 0 < k <= X.cols:
         return None
-    numbers = ctx.flat(x)
-    missing = not never_missing(g, x.tensor)
+    numbers = ctx.flat(X)
+    missing = not never_missing(g, X.tensor)
     keys = numbers
     if missing:  # NaN is more than infinity, which is as much as the largest number
         keys = g.where(numbers.apply("IsNaN"), math.inf, numbers.at_most(_LARGEST[g.narrow or g.dtype]))
-    kinds = [(FLOAT, (x.rows, k)), (INT, (x.rows, k))]
+    kinds = [(FLOAT, (X.rows, k)), (INT, (X.rows, k))]
     values, places = g.nodes("TopK", [keys, g.constant([k])], kinds, axis=1, largest=int(largest), sorted=1)
     if missing:
-        values = g.node("GatherElements", [numbers, places], (x.rows, k), axis=1)
+        values = g.node("GatherElements", [numbers, places], (X.rows, k), axis=1)
     return ctx.matrix(values), ctx.matrix(g.floating(places))
 
 

@@ -21,13 +21,21 @@ def tested_branches(
     ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, steps: Matrix, weights: Matrix
 ) -> Value | None:
     """The sums of the leaves that each row reaches, if the tests form trees."""
-    tables = [table.constant for table in (feature, cut, steps, weights)]
-    known = [table for table in tables if table is not None]
-    if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all() or _is_finer(known[1]):
+    known = _known(ctx, feature, cut, steps, weights)
+    if known is None or not np.isfinite(known[0]).all():
         return None
-    columns, cuts, leaves = known[0].ravel().astype(np.int64) - 1, known[1].ravel(), known[3]
-    boxes = _boxes(columns, cuts, known[2].astype(np.int64), len(leaves), int(columns.max()) + 1)
+    cuts, columns, tests, leaves = known
+    boxes = _boxes(columns, cuts, tests.astype(np.int64), len(leaves), int(columns.max()) + 1)
     return _grown(ctx, X, boxes, _trees(boxes), leaves)
+
+
+def _known(ctx: Context, feature: Matrix, cut: Matrix, *others: Matrix) -> list[Array] | None:
+    """Return the cuts, the columns (from 0) and other tables where ONNX's trees can have them, which are of floats."""
+    tables = [table.constant for table in (cut, feature, *others)]
+    known = [table for table in tables if table is not None]
+    if ctx.g.dtype == "float64" or len(known) < len(tables) or _is_finer(known[0]):
+        return None
+    return [known[0].ravel(), known[1].ravel().astype(np.int64) - 1, *known[2:]]
 
 
 def _grown(ctx: Context, x: Matrix, boxes: _Boxes, trees: Iterable[Array], leaves: Array) -> Value | None:
@@ -45,11 +53,10 @@ def picked_leaves(
     ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, scores: Matrix, targets: Matrix, parts: int, outputs: int
 ) -> Value | None:
     """The sums of the leaves that have the largest scores."""
-    tables = [table.constant for table in (feature, cut, scores, targets)]
-    known = [table for table in tables if table is not None]
-    if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all() or _is_finer(known[1]):
+    known = _known(ctx, feature, cut, scores, targets)
+    if known is None or not np.isfinite(known[0]).all():
         return None
-    columns, cuts, goals = known[0].ravel().astype(np.int64) - 1, known[1].ravel(), known[3].ravel().astype(np.int64)
+    cuts, columns, goals = known[0], known[1], known[3].ravel().astype(np.int64)
     ways = _picked(columns, cuts, known[2], len(goals))
     boxes = _Boxes(*(np.array([way[side] for way in ways]) for side in (1, 2)))
     tree = np.array([way[0] for way in ways])
@@ -96,13 +103,12 @@ def walked_trees(
     how: str,
 ) -> Value | None:
     """The sum, minimum or maximum of the leaves that each row reaches."""
-    tables = [table.constant for table in (feature, cut, left, weights)]
-    known = [table for table in tables if table is not None]
-    if ctx.g.dtype == "float64" or len(known) < len(tables) or how not in _AGGREGATES or _is_finer(known[1]):
+    known = _known(ctx, feature, cut, left, weights)
+    if known is None or how not in _AGGREGATES:
         return None
-    columns, first = (known[place].ravel().astype(np.int64) - 1 for place in (0, 2))
-    data = _data(ctx, X)
-    growing = _Growing(Ensemble(), data, known[3])
+    cuts, columns, children, leaves = known
+    first, data = children.ravel().astype(np.int64) - 1, _data(ctx, X)
+    growing = _Growing(Ensemble(), data, leaves)
     for tree in range(trees):
         waiting, count = [(tree, 0, 0)], 1
         while waiting:
@@ -112,11 +118,11 @@ def walked_trees(
                 continue
             if level == depth:
                 return None
-            growing.branch(tree, node, int(columns[row]), float(known[1].flat[row]), count)
+            growing.branch(tree, node, int(columns[row]), float(cuts[row]), count)
             waiting += [(int(first[row]) + side, count + side, level + 1) for side in (0, 1)]
             count += 2
     more = {} if how == "sum" else {"aggregate_function": _AGGREGATES[how]}
-    return ctx.matrix(growing.ensemble.results(ctx, data.source, known[3].shape[1], **more))
+    return ctx.matrix(growing.ensemble.results(ctx, data.source, leaves.shape[1], **more))
 
 
 def _is_finer(cuts: Array) -> bool:
