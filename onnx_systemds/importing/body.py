@@ -155,7 +155,6 @@ class Body:
             self.written[next(filter(None, node.outputs))] = statements
         return _Rendered(origin, statements, (*fragment.imports, *imports), fragment.functions, fragment.layers)
 
-
     def _as_layer(self, view: NodeView) -> Fragment | None:
         """The fragment that calls a layer of SystemDS for a node; None without ``--style nn`` or such a layer."""
         layer = None if self.scope.parts.style == "plain" else find(nn_layers, view.node.identity, view.node.version)

@@ -35,6 +35,23 @@ class Expansion(NodeFacts, NodeWriter):
         """The attributes that have a value, by name."""
         return {name: value for name in names if (value := self.attribute(name)) is not None}
 
+    def number(self, value: float) -> str:
+        """Emit a number in the type of the first input."""
+        return self.known(value, self.dtype(0))
+
+    def numeric(self, attribute: str) -> str:
+        """Emit an attribute that is a number, in the type of the first input."""
+        return self.number(float(self.attribute(attribute)))
+
+    def silu(self, name: str, to: str = "") -> str:
+        """Emit a value times its sigmoid."""
+        return self.emit("Mul", name, self.emit("Sigmoid", name), to=to)
+
+    def over_root_mean_square(self, name: str, epsilon: str = "") -> str:
+        """Emit a value over the root of its mean square along the last axis; ``epsilon``: by default the attribute."""
+        mean = self.emit("ReduceMean", self.emit("Mul", name, name), self.known([-1]), keepdims=1)
+        return self.emit("Div", name, self.emit("Sqrt", self.emit("Add", mean, epsilon or self.numeric("epsilon"))))
+
     def reshape(self, name: str, *dims: int, to: str = "") -> str:
         """Emit a Reshape: 0 keeps the dim at its position, -1 is inferred."""
         return self.emit("Reshape", name, self.known(dims), to=to)

@@ -5,8 +5,8 @@ from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, split_view
+from onnx_systemds.operators.api.layout import SCALAR, View, bind, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 
-__all__ = ["SCALAR", "Backward", "Expansion", "Fragment", "NodeFacts", "NodeView", "Value", "View", "split_view",
-           "unknown_size"]
+__all__ = ["SCALAR", "Backward", "Expansion", "Fragment", "NodeFacts", "NodeView", "Value", "View", "bind",
+           "split_view", "unknown_size"]

@@ -76,7 +76,12 @@ class AlongAxis:
 
     def joined(self, parts: Sequence[str]) -> str:
         """DML of parts joined along the axis."""
-        return f"{'rbind' if self.by_rows else 'cbind'}({', '.join(parts)})"
+        return bind("rbind" if self.by_rows else "cbind", parts)
+
+
+def bind(builtin: str, parts: Sequence[str]) -> str:
+    """DML of matrices joined by ``cbind`` or ``rbind``; a single one is as it is."""
+    return parts[0] if len(parts) == 1 else f"{builtin}({', '.join(parts)})"
 
 
 def along_axis(dims: Sequence[Dim], axis: int) -> AlongAxis:

@@ -13,11 +13,6 @@ shape_rule("QuickGelu", domain=CONTRIB)(same_dims)
 batch_rule("QuickGelu", domain=CONTRIB)(mixes_unless_aligned)
 
 
-@expander("Gelu", domain=CONTRIB)
-def gelu(node: Expansion) -> None:
-    """ONNX's Gelu by the error function."""
-    node.emit("Gelu", node.input("X"), to=node.output())
-
 
 @expander("BiasGelu", domain=CONTRIB)
 def bias_gelu(node: Expansion) -> None:
@@ -73,6 +68,4 @@ def gated_add(node: Expansion) -> None:
 @expander("ScaledSiLU", domain=CONTRIB)
 def scaled_silu(node: Expansion) -> None:
     """The scaled input times its sigmoid."""
-    scale = node.input("scale") or node.known(float(node.attribute("alpha")), node.dtype("X"))
-    scaled = node.emit("Mul", node.input("X"), scale)
-    node.emit("Mul", scaled, node.emit("Sigmoid", scaled), to=node.output())
+    node.silu(node.emit("Mul", node.input("X"), node.input("scale") or node.numeric("alpha")), to=node.output())

@@ -54,11 +54,6 @@ def attend(node: Expansion, heads: Heads, terms: Sequence[str], *, raw: str = ""
     return node.emit("MatMul", node.emit("Softmax", scores, axis=-1), heads.value)
 
 
-def number(node: Expansion, value: float) -> str:
-    """A constant in the type of the first input."""
-    return node.known(value, node.dtype(0))
-
-
 # --- masks -------------------------------------------------------------------------------------------------------
 
 
@@ -66,8 +61,8 @@ def mask_terms(node: Expansion, position: int, heads: Heads) -> list[str]:
     """What a mask (an input, or none) and the order of the tokens add to the scores."""
     term = _padding_term(node, position, heads)
     if node.attribute("unidirectional"):
-        nothing = term or number(node, 0.0)
-        return [node.emit("Where", after_queries(node, heads), number(node, LOWEST), nothing)]
+        nothing = term or node.number(0.0)
+        return [node.emit("Where", after_queries(node, heads), node.number(LOWEST), nothing)]
     return [term] if term else []
 
 
@@ -94,8 +89,8 @@ def _padding_term(node: Expansion, position: int, heads: Heads) -> str:
         allowed = _within_bounds(node, mask, dims[0], node.dims(0)[0], heads)
     else:
         raise UnsupportedCase(f"a mask of rank {len(dims)}")
-    filtered = number(node, float(node.attribute("mask_filter_value")))
-    return node.emit("Where", allowed, number(node, 0.0), filtered)
+    filtered = node.numeric("mask_filter_value")
+    return node.emit("Where", allowed, node.number(0.0), filtered)
 
 
 def _within_bounds(node: Expansion, mask: str, count: Dim, batch: Dim, heads: Heads) -> str:

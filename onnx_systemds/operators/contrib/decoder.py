@@ -9,7 +9,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.contrib.attention import LOWEST, known_size, number, split_heads
+from onnx_systemds.operators.contrib.attention import LOWEST, known_size, split_heads
 
 _OPTIONAL = ("scale", "mask_filter_value")
 
@@ -51,7 +51,7 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
         for part, position, output in ((parts[1], 5, 1), (parts[2], 6, 2))
     )
     seen = node.unsqueeze(node.emit("LessOrEqual", places, filled), 0, 1, 2)
-    bias = node.emit("Where", seen, number(node, 0.0), number(node, LOWEST))
+    bias = node.emit("Where", seen, node.number(0.0), node.number(LOWEST))
     if node.has("attention_bias"):
         bias = node.emit("Add", bias, node.input("attention_bias"))
     # a mask has no columns for what lies after the new token

@@ -13,15 +13,13 @@ from onnx_systemds.operators.api import Expansion
 @expander("Affine")
 def affine(node: Expansion) -> None:
     """alpha * x + beta."""
-    scaled = node.emit("Mul", node.input("X"), node.known(float(node.attribute("alpha")), node.dtype("X")))
-    node.emit("Add", scaled, node.known(float(node.attribute("beta")), node.dtype("X")), to=node.output())
+    node.emit("Add", node.emit("Mul", node.input("X"), node.numeric("alpha")), node.numeric("beta"), to=node.output())
 
 
 @expander("Scale")
 def scale(node: Expansion) -> None:
     """A number times each element."""
-    factor = node.known(float(node.attribute("scale")), node.dtype("input"))
-    node.emit("Mul", node.input("input"), factor, to=node.output())
+    node.emit("Mul", node.input("input"), node.numeric("scale"), to=node.output())
 
 
 @expander("ScaledTanh")
@@ -40,16 +38,9 @@ def parametric_softplus(node: Expansion) -> None:
 
 def _both(node: Expansion) -> tuple[str, str]:
     """alpha and beta, which have no defaults."""
-    alpha, beta = (node.attribute(name) for name in ("alpha", "beta"))
-    if alpha is None or beta is None:
+    if len(node.attributes("alpha", "beta")) < 2:
         raise InvalidModel(f"{node.node.op_type} without alpha or beta")
-    return node.known(float(alpha), node.dtype(0)), node.known(float(beta), node.dtype(0))
-
-
-@expander("ThresholdedRelu")
-def thresholded_relu(node: Expansion) -> None:
-    """As from opset 10 on."""
-    node.emit("ThresholdedRelu", node.input("X"), to=node.output(), alpha=float(node.attribute("alpha")))
+    return node.numeric("alpha"), node.numeric("beta")
 
 
 @expander("ImageScaler")
@@ -59,9 +50,8 @@ def image_scaler(node: Expansion) -> None:
     _expect_images(node)
     if certainly_differ(node.dims("input")[1], len(bias)):
         raise InvalidModel(f"ImageScaler has {len(bias)} biases for {node.dims('input')[1]} channels")
-    dtype = node.dtype("input")
-    scaled = node.emit("Mul", node.input("input"), node.known(float(node.attribute("scale")), dtype))
-    node.emit("Add", scaled, node.known(np.reshape(bias, (-1, 1, 1)), dtype), to=node.output())
+    scaled = node.emit("Mul", node.input("input"), node.numeric("scale"))
+    node.emit("Add", scaled, node.known(np.reshape(bias, (-1, 1, 1)), node.dtype("input")), to=node.output())
 
 
 @expander("Crop")

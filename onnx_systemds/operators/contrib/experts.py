@@ -146,10 +146,9 @@ def _swiglu(node: Expansion, gates: str, values: str) -> str:
     """Gates times their sigmoid times the values, both limited where a limit is given."""
     limit = node.attribute("swiglu_limit")
     if limit is not None:
-        low, high = (node.known(sign * float(limit), node.dtype("input")) for sign in (-1, 1))
+        low, high = (node.number(sign * float(limit)) for sign in (-1, 1))
         gates, values = node.emit("Clip", gates, "", high), node.emit("Clip", values, low, high)
-    alpha = node.known(float(node.attribute("activation_alpha")), node.dtype("input"))
-    beta = node.known(float(node.attribute("activation_beta")), node.dtype("input"))
+    alpha, beta = node.numeric("activation_alpha"), node.numeric("activation_beta")
     gated = node.emit("Mul", gates, node.emit("Sigmoid", node.emit("Mul", gates, alpha)))
     return node.emit("Mul", gated, node.emit("Add", values, beta))
 
@@ -164,6 +163,6 @@ def _activated(node: Expansion, x: str) -> str:
 _ACTIVATIONS: dict[str, Callable[[Expansion, str], str]] = {
     "relu": lambda node, x: node.emit("Relu", x),
     "gelu": lambda node, x: node.emit("Gelu", x, approximate="tanh"),
-    "silu": lambda node, x: node.emit("Mul", x, node.emit("Sigmoid", x)),
+    "silu": lambda node, x: node.silu(x),
     "identity": lambda node, x: x,
 }

@@ -11,7 +11,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.contrib.attention import LOWEST, join_heads, known_size, number, scale_of, split_heads
+from onnx_systemds.operators.contrib.attention import LOWEST, join_heads, known_size, scale_of, split_heads
 from onnx_systemds.operators.contrib.grouped_cache import Sizes, held_places, resident, total_value, with_cache
 from onnx_systemds.operators.contrib.rotary import rotated
 
@@ -28,10 +28,10 @@ def group_query_attention(node: Expansion) -> None:
     key, value = with_cache(node, sizes, key, value)
     scores = _scores(node, sizes, query, key)
     allowed = _allowed(node, sizes, key)
-    probabilities = _probabilities(node, node.emit("Where", allowed, scores, number(node, LOWEST)))
+    probabilities = _probabilities(node, node.emit("Where", allowed, scores, node.number(LOWEST)))
     if node.output(3):
         before = int(node.attribute("qk_output")) == 1
-        found = node.emit("Where", allowed, scores, number(node, 0.0)) if before else probabilities
+        found = node.emit("Where", allowed, scores, node.number(0.0)) if before else probabilities
         node.give(found, 3)
     if sizes.heads != sizes.shared:
         probabilities = node.reshape(probabilities, 0, sizes.shared, -1, 0)
@@ -150,7 +150,7 @@ def _scores(node: Expansion, sizes: Sizes, query: str, key: str) -> str:
         scores = node.reshape(scores, 0, sizes.heads, -1, 0)
     cap = float(node.attribute("softcap"))
     if cap > 0:
-        limit = number(node, cap)
+        limit = node.number(cap)
         scores = node.emit("Mul", limit, node.emit("Tanh", node.emit("Div", scores, limit)))
     return node.emit("Add", scores, _bias(node, sizes)) if node.has("attention_bias") else scores
 
@@ -185,7 +185,7 @@ def _probabilities(node: Expansion, scores: str) -> str:
     """The softmax over the keys, where asked for with a further key that has no value: the sink."""
     if not node.has("head_sink") and int(node.attribute("smooth_softmax")) <= 0:
         return node.emit("Softmax", scores, axis=-1)
-    sink = node.unsqueeze(node.input("head_sink"), 1, 2) if node.has("head_sink") else number(node, 0.0)
+    sink = node.unsqueeze(node.input("head_sink"), 1, 2) if node.has("head_sink") else node.number(0.0)
     column = node.emit("Expand", sink, node.emit("Shape", node.slice(scores, 3, 0, 1)))
     widened = node.emit("Softmax", node.emit("Concat", scores, column, axis=-1), axis=-1)
     return node.slice(widened, 3, 0, -1)

@@ -31,7 +31,7 @@ def maxpool_with_mask(node: Expansion) -> None:
     pads = node.attribute("pads") or (0,) * 2 * rank
     strides = node.attribute("strides") or (1,) * rank
     width = node.known([0, 0, *pads[:rank], 0, 0, *pads[rank:]])
-    lowest = node.known(LOWEST, node.dtype("X"))
+    lowest = node.number(LOWEST)
     images = node.emit("Pad", node.input("X"), width, lowest)
     mask = node.cast(node.input("M"), "bool")
     best = ""

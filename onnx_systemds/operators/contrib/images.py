@@ -43,7 +43,7 @@ def crop_and_resize(node: Expansion) -> None:
         sampled = node.emit("GridSample", images, node.emit("Concat", *grid, axis=3), mode="linear",
                             padding_mode="border", align_corners=1)
     inside = node.emit("And", node.unsqueeze(row_inside, 1, 3), node.unsqueeze(column_inside, 1, 2))
-    outside = node.known(float(node.attribute("extrapolation_value")), node.dtype("X"))
+    outside = node.numeric("extrapolation_value")
     node.emit("Where", inside, sampled, outside, to=node.output())
 
 
@@ -66,10 +66,10 @@ def _places(node: Expansion, side: int, count: int, axis: int, *, nearest: bool)
     parts = node.emit("Add", first, extent)
     largest = node.cast(node.emit("Sub", node.length(node.input("X"), axis), node.known(1)), dtype)
     places = node.emit("Mul", parts, largest)
-    above = node.emit("GreaterOrEqual", places, node.known(0.0, dtype))
+    above = node.emit("GreaterOrEqual", places, node.number(0.0))
     inside = node.emit("And", above, node.emit("LessOrEqual", places, largest))
     if nearest:
-        whole = node.emit("Floor", node.emit("Add", places, node.known(0.5, dtype)))
-        return node.cast(node.emit("Max", node.emit("Min", whole, largest), node.known(0.0, dtype)), "int64"), inside
-    turned = node.emit("Sub", node.emit("Mul", parts, node.known(2.0, dtype)), node.known(1.0, dtype))
+        whole = node.emit("Floor", node.emit("Add", places, node.number(0.5)))
+        return node.cast(node.emit("Max", node.emit("Min", whole, largest), node.number(0.0)), "int64"), inside
+    turned = node.emit("Sub", node.emit("Mul", parts, node.number(2.0)), node.number(1.0))
     return turned, inside

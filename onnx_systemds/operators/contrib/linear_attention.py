@@ -30,7 +30,7 @@ def causal_conv_with_state(node: Expansion) -> None:
     y = node.emit("Conv", whole, node.input("weight"), node.input("bias"), group=channels, dilations=(step,))
     activation = str(node.attribute("activation"))
     if activation in ("silu", "swish"):
-        y = node.emit("Mul", y, node.emit("Sigmoid", y))
+        y = node.silu(y)
     elif activation != "none":
         raise InvalidModel(f"the activation {quoted(activation)} of CausalConvWithState is unknown")
     state = node.slice(whole, 2, -history if history else _TO_END, _TO_END)
@@ -67,19 +67,17 @@ def linear_attention_gate(node: Expansion) -> None:
 @expander("EngramGate", domain=CONTRIB)
 def engram_gate(node: Expansion) -> None:
     """A value for each of several streams, by how much its query resembles its key."""
-    kind, size = node.dtype("key"), node.known_dims("key_norm_scale", "its scales")[1]
-    epsilon = node.known(float(node.attribute("epsilon")), kind)
+    size = node.known_dims("key_norm_scale", "its scales")[1]
+    epsilon = node.numeric("epsilon")
 
     def normalized(x: str, weight: str) -> str:
-        squares = node.emit("ReduceMean", node.emit("Mul", x, x), node.known([-1]), keepdims=1)
-        root = node.emit("Sqrt", node.emit("Add", squares, epsilon))
-        return node.emit("Mul", node.emit("Div", x, root), node.input(weight))
+        return node.emit("Mul", node.over_root_mean_square(x, epsilon), node.input(weight))
 
     key = normalized(node.input("key"), "key_norm_scale")
     query = normalized(node.input("query"), "query_norm_scale")
     dot = node.emit("ReduceSum", node.emit("Mul", key, query), node.known([-1]), keepdims=1)
-    dot = node.emit("Mul", dot, node.known(size**-0.5, kind))
-    root = node.emit("Sqrt", node.emit("Max", node.emit("Abs", dot), node.known(1e-6, kind)))
+    dot = node.emit("Mul", dot, node.number(size**-0.5))
+    root = node.emit("Sqrt", node.emit("Max", node.emit("Abs", dot), node.number(1e-6)))
     gate = node.emit("Sigmoid", node.emit("Mul", node.emit("Sign", dot), root))
     y = node.emit("Mul", gate, node.unsqueeze(node.input("value"), 2), to=node.output())
     if node.output(1):
@@ -91,17 +89,15 @@ def swiglu(node: Expansion) -> None:
     """x * sigmoid(alpha * x) of one half, times the other one plus a number, both clipped where there is a limit."""
     if node.attribute("round_activation"):
         raise UnsupportedCase("SwiGLU that rounds in between")
-    kind, limit = node.dtype("gate"), float(node.attribute("limit"))
+    limit = float(node.attribute("limit"))
     gate, up = node.input("gate"), node.input("up")
     if not up:
         gate, up = node.split(gate, ("gate", "up"))
     if limit > 0:
-        gate = node.emit("Clip", gate, "", node.known(limit, kind))
-        up = node.emit("Clip", up, node.known(-limit, kind), node.known(limit, kind))
-    alpha = node.known(float(node.attribute("activation_alpha")), kind)
-    active = node.emit("Mul", gate, node.emit("Sigmoid", node.emit("Mul", alpha, gate)))
-    other = node.emit("Add", up, node.known(float(node.attribute("activation_beta")), kind))
-    node.emit("Mul", active, other, to=node.output())
+        gate = node.emit("Clip", gate, "", node.number(limit))
+        up = node.emit("Clip", up, node.number(-limit), node.number(limit))
+    active = node.emit("Mul", gate, node.emit("Sigmoid", node.emit("Mul", node.numeric("activation_alpha"), gate)))
+    node.emit("Mul", active, node.emit("Add", up, node.numeric("activation_beta")), to=node.output())
 
 
 @expander("LinearAttention", domain=CONTRIB)

@@ -14,10 +14,12 @@ def gather_nd(node: Expansion) -> None:
     node.emit("GatherND", node.input("data"), node.cast(node.input("indices"), "int64"), to=node.output())
 
 
-@expander("Trilu", domain=CONTRIB)
-def trilu(node: Expansion) -> None:
-    """ONNX's Trilu."""
-    node.emit("Trilu", node.input("X"), node.input("k"), to=node.output(), upper=node.attribute("upper"))
+@expander("DequantizeLinear", "Gelu", "QuantizeLinear", "Trilu", domain=CONTRIB)
+@expander("ThresholdedRelu")
+def as_in_onnx(node: Expansion) -> None:
+    """ONNX's operator, which came later, or got its element types later."""
+    inputs = map(node.input, range(node.input_count))
+    node.emit(node.node.op_type, *inputs, to=node.output(), **node.attributes(*node.node.attributes))
 
 
 @expander("Range", domain=CONTRIB)

@@ -115,7 +115,7 @@ def _by_groups(node: Expansion, x: str, rank: int) -> None:
     y = node.emit("GroupNormalization", x, node.input("gamma"), node.input("beta"),
                   num_groups=int(node.attribute("groups")), epsilon=node.attribute("epsilon"))
     if node.attribute("activation"):
-        y = node.emit("Mul", y, node.emit("Sigmoid", y))
+        y = node.silu(y)
     if wide != dtype:
         y = node.cast(y, dtype)
     if last:
@@ -161,9 +161,8 @@ def gated_rms_norm(node: Expansion) -> None:
     rows = node.reshape(node.input("X"), -1, size)
     epsilon = node.attribute("epsilon")
     normal = node.emit("SimplifiedLayerNormalization", rows, node.input("scale"), axis=-1, epsilon=epsilon)
-    gate = node.emit("Sigmoid", node.input("gate"))
-    if node.attribute("activation") != "sigmoid":
-        gate = node.emit("Mul", node.input("gate"), gate)
+    given = node.input("gate")
+    gate = node.emit("Sigmoid", given) if node.attribute("activation") == "sigmoid" else node.silu(given)
     node.emit("Mul", node.emit("Reshape", normal, shape), gate, to=node.output())
 
 
@@ -174,9 +173,7 @@ def branchwise_rms_norm(node: Expansion) -> None:
     x = node.input("X")
     if count:
         x = node.reshape(x, *[0] * (node.rank("X") - 1), count, -1)
-    mean = node.emit("ReduceMean", node.emit("Mul", x, x), node.known([-1]), keepdims=1)
-    root = node.emit("Sqrt", node.emit("Add", mean, node.known(float(node.attribute("epsilon")), node.dtype("X"))))
-    y = node.emit("Div", x, root)
+    y = node.over_root_mean_square(x)
     if node.has("scale"):
         scale = node.input("scale")
         branches, size = count or node.dims("X")[-2], node.dims("scale")[-1]

@@ -40,7 +40,7 @@ def restore_padding(node: Expansion) -> None:
     places = _token_places(node, node.input("input"), offsets)
     size = node.emit("Concat", node.emit("Shape", node.reshape(offsets, -1)),
                      node.emit("Shape", node.input("input"), start=1), axis=0)
-    zeros = node.emit("Expand", node.known(0.0, node.dtype("input")), size)
+    zeros = node.emit("Expand", node.number(0.0), size)
     filled = node.emit("ScatterND", zeros, node.unsqueeze(places, 1), node.input("input"))
     shape = node.emit("Concat", node.emit("Shape", offsets), node.emit("Shape", node.input("input"), start=1), axis=0)
     node.emit("Reshape", filled, shape, to=node.output())

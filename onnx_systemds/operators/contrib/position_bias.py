@@ -64,7 +64,7 @@ def gated_relative_position_bias(node: Expansion) -> None:
     halves = node.reshape(gates, 0, 0, 0, 2, columns // 2)
     opened = node.emit("Sigmoid", node.emit("ReduceSum", halves, node.known([-1]), keepdims=0))
     update, reset = node.split(opened, ("update", "reset"))
-    one, two = (node.known(number, node.dtype("query_layer")) for number in (1.0, 2.0))
+    one, two = (node.number(number) for number in (1.0, 2.0))
     inner = node.emit("Sub", node.emit("Mul", reset, node.input("eco_a")), one)
     gate = node.emit("Add", node.emit("Mul", update, inner), two)
     node.emit("Mul", gate, node.input("rel_pos"), to=node.output())

@@ -116,11 +116,11 @@ def activated(node: Expansion, name: str, parameters: Sequence[float | None], x:
     if name not in _PARAMETERS:
         raise UnsupportedCase(f"the activation {quoted(name)} is unknown")
     if name == "Clip":
-        bounds = [node.known(bound, node.dtype(0)) for bound in parameters if bound is not None]
+        bounds = [node.number(bound) for bound in parameters if bound is not None]
         node.emit("Clip", x, *bounds, to=node.output())
         return
     if name == "ScaledTanh":
-        alpha, beta = (node.known(1.0 if given is None else given, node.dtype(0)) for given in parameters[:2])
+        alpha, beta = (node.number(1.0 if given is None else given) for given in parameters[:2])
         node.emit("Mul", alpha, node.emit("Tanh", node.emit("Mul", beta, x)), to=node.output())
         return
     given: dict[str, Any] = {

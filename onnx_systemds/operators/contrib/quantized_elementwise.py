@@ -13,7 +13,7 @@ from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.protos import integer_range
-from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
@@ -186,5 +186,4 @@ def qlinear_concat(node: NodeView) -> Fragment:
             part = Operand(node.view(position, View(prefix, size * suffix)), FULL)
             own = (steps.number(position + 1), steps.number(position + 2))
             parts.append(_rescaled(node, part, own, goal).text)
-    text = parts[0] if len(parts) == 1 else f"cbind({', '.join(parts)})"
-    return node.result(text, View(prefix, dims[axis] * suffix))
+    return node.result(bind("cbind", parts), View(prefix, dims[axis] * suffix))

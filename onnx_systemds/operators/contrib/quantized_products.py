@@ -1,4 +1,4 @@
-"""Matrix products and convolutions of quantised numbers, and plain ONNX operators under onnxruntime's name."""
+"""Matrix products, convolutions and means of quantised numbers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,6 @@ from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView
 from onnx_systemds.operators.onnx.linear import added_operand, assume_added
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized
 from onnx_systemds.operators.support.products import single_product
-
-# --- ONNX's own ------------------------------------------------------------------------------------------------
-
-
-@expander("QuantizeLinear", "DequantizeLinear", domain=CONTRIB)
-def as_in_onnx(node: Expansion) -> None:
-    """ONNX's operator, which got the element types of onnxruntime's later."""
-    inputs = [node.input(position) for position in range(3)]
-    node.emit(node.node.op_type, *inputs, to=node.output(), axis=int(node.attribute("axis")))
 
 
 @expander("QLinearReduceMean", domain=CONTRIB)

@@ -9,7 +9,7 @@ from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.contrib.attention import LOWEST, number
+from onnx_systemds.operators.contrib.attention import LOWEST
 
 
 @expander("SparseAttention", domain=CONTRIB)
@@ -30,7 +30,7 @@ def sparse_attention(node: Expansion) -> None:
     seen = node.emit("Transpose", node.emit("Gather", seen, cols, axis=3), perm=(1, 0, 2, 3))
     seen = node.emit("Gather", seen, node.known(np.arange(heads) % count), axis=1)
     hidden = node.emit("Greater", node.known(0.5, "float"), seen)
-    bias = node.emit("Where", hidden, number(node, LOWEST), number(node, 0.0))
+    bias = node.emit("Where", hidden, node.number(LOWEST), node.number(0.0))
     bias = node.emit("Slice", bias, node.known([0]), total, node.known([3]))  # the caches are longer
     lengths = node.emit("Sub", node.input("key_total_sequence_lengths"), node.known([1], "int32"))
     names = ("query", "key", "value", "past_key", "past_value")

@@ -15,7 +15,7 @@ def pre_mix(node: Expansion) -> None:
     streams, rank, count = _streams(node)
     mixed = node.emit("Mul", streams, _gates(node, "pre_mix", rank, count))
     total = node.emit("ReduceSum", mixed, node.known([-2]), keepdims=0)
-    scale = node.known(float(node.attribute("reduction_scale")), node.dtype("streams"))
+    scale = node.numeric("reduction_scale")
     node.emit("Mul", total, scale, to=node.output())
 
 

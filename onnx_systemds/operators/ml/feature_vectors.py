@@ -11,7 +11,7 @@ from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.ir import ML
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.ml.feature_scaling import sample_count
 from onnx_systemds.operators.onnx.combining import truncated
 from onnx_systemds.operators.onnx.selecting import Steps
@@ -63,8 +63,7 @@ def feature_vectorizer(node: NodeView) -> Fragment:
             pieces.append(x if width >= own else f"{x}[, 1:{width}]")
         if width > own:
             pieces.append(node.filled(0, View(rows, width - own)))
-    text = pieces[0] if len(pieces) == 1 else f"cbind({', '.join(pieces)})"
-    return node.matrix_result(text, 1)
+    return node.matrix_result(bind("cbind", pieces), 1)
 
 
 # --- ArrayFeatureExtractor -------------------------------------------------------------------------------------

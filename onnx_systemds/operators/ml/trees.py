@@ -16,7 +16,7 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.model.ir import ML, Array
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.ml.post_transforms import TRANSFORMS, transformed_scores
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
@@ -89,8 +89,7 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
         if tables.infinite:
             text = node.named("clipped", text)
         sides = [side for side, used in (("-Inf", tables.low), ("Inf", tables.high)) if used]
-        replaced = [f"replace(target={text}, pattern=NaN, replacement={side})" for side in sides]
-        text = replaced[0] if len(replaced) == 1 else f"cbind({', '.join(replaced)})"
+        text = bind("cbind", [f"replace(target={text}, pattern=NaN, replacement={side})" for side in sides])
     return Walk(node.named("data", text), tables)
 
 

@@ -11,7 +11,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
@@ -214,7 +214,7 @@ def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tupl
         columns = f"{node.dim(number * width + 1)}:{node.dim((number + 1) * width)}"
         own = f"{whole}[, {columns}], {weight}[{number * count + 1}:{(number + 1) * count}, ]"
         parts.append(node.named("group", dense(f"conv2d({own}, {shapes})", count)))
-    return layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
+    return layer.biased(bind("cbind", parts)), layer.output_view
 
 
 def _weight(node: NodeView, filters: Filters, layer: Layer) -> str:

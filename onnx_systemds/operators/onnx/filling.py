@@ -28,7 +28,7 @@ from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements
 from onnx_systemds.inference.wide_integers import content_span
 from onnx_systemds.model.protos import dtype_of
-from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, unknown_size
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
 from onnx_systemds.operators.onnx.casting import round_text
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all, mixes_other_inputs
@@ -84,7 +84,7 @@ def shape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
 def shape(node: NodeView) -> Fragment:
     """A column of sizes; only those that the run decides are left to this generator."""
     sizes = [f"as.matrix({node.dim(size)})" for size in _shown(node)]
-    text = f"rbind({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]
+    text = bind("rbind", sizes)
     return node.result(text, View(len(sizes), 1))
 
 

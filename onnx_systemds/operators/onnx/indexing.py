@@ -22,7 +22,17 @@ from onnx_systemds.inference.registry import (
     takes_text,
 )
 from onnx_systemds.inference.values import Elements
-from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view, unknown_size
+from onnx_systemds.operators.api import (
+    Backward,
+    Fragment,
+    NodeFacts,
+    NodeView,
+    Value,
+    View,
+    bind,
+    split_view,
+    unknown_size,
+)
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.empty_outputs import empty, unless_empty, where_elements
@@ -295,7 +305,7 @@ def size_row(node: NodeView, row: Sequence[Dim], hint: str) -> str:
     if all_known(row):
         return node.constant_matrix(np.array([row], dtype=np.int64), hint)
     texts = [f"as.matrix({node.dim(size)})" for size in row]
-    return texts[0] if len(texts) == 1 else f"cbind({', '.join(texts)})"
+    return bind("cbind", texts)
 
 
 # --- Compress --------------------------------------------------------------------------------------------------

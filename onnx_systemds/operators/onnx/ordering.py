@@ -10,7 +10,7 @@ from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Span
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
-from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, unknown_size
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.elementwise import same_dims
@@ -187,7 +187,7 @@ def non_zero(node: NodeView) -> Fragment:
         _, _, after = around(dims, axis)
         row = f"t({place})" if after == 1 else f"(t({place}) %/% {node.factor(after)})"
         rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
-    text = rows[0] if len(rows) == 1 else f"rbind({', '.join(rows)})"
+    text = bind("rbind", rows)
     return unless_empty(node, node.result(text, View(len(dims), count)), total, [count])
 
 

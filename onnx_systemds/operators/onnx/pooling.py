@@ -20,7 +20,7 @@ from onnx_systemds.inference.registry import batch_rule, generator, gradient, in
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, bind, split_view
 from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme
 from onnx_systemds.operators.onnx.global_pooling import power, root
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
@@ -279,7 +279,7 @@ def _window_places(node: NodeView, window: Windows, places: list[Dim], numbers: 
     """
     flat = node.named("window", f"seq(0, {node.dim(product(window.outputs) - 1)})")
     along = along_axes(node, flat, window.outputs)
-    axes = node.named("window_along", f"cbind({', '.join(along)})" if len(along) > 1 else along[0])
+    axes = node.named("window_along", bind("cbind", along))
 
     def total(matrix: str, factors: Sequence[Dim]) -> str:
         columns = [(f"{matrix}[, {axis + 1}]", size) for axis, size in enumerate(factors)]

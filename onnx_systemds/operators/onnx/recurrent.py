@@ -12,7 +12,7 @@ from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.passes.direction_joining import JOINED
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.onnx.recurrent_steps import GATES, Variant, activations_of, is_linear_before_reset
 from onnx_systemds.operators.support.empty_outputs import empty
 from onnx_systemds.operators.support.products import single_product
@@ -308,21 +308,17 @@ class Layer:
                 else _swapped(node, text, shape.steps, shape.batch, shape.hidden, finite=False)
                 for text in directions
             ]
-            return _joined("cbind", texts), View(rows, shape.directions * shape.hidden)
+            return bind("cbind", texts), View(rows, shape.directions * shape.hidden)
         if shape.directions == 1 or shape.joined:
-            return _joined("cbind", directions), View(rows, shape.directions * shape.hidden)
+            return bind("cbind", directions), View(rows, shape.directions * shape.hidden)
         wide = View(shape.steps, shape.batch * shape.hidden)
-        return _joined("cbind", [node.reshape(text, wide) for text in directions]), View(wide.rows, 2 * wide.cols)
+        return bind("cbind", [node.reshape(text, wide) for text in directions]), View(wide.rows, 2 * wide.cols)
 
     def _last(self, directions: Sequence[str]) -> tuple[str, View]:
         shape = self.shape
         if shape.batch_first:
-            return _joined("cbind", directions), View(shape.batch, shape.directions * shape.hidden)
-        return _joined("rbind", directions), View(shape.directions * shape.batch, shape.hidden)
-
-
-def _joined(builtin: str, texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{builtin}({', '.join(texts)})"
+            return bind("cbind", directions), View(shape.batch, shape.directions * shape.hidden)
+        return bind("rbind", directions), View(shape.directions * shape.batch, shape.hidden)
 
 
 def _rows(whole: str, direction: int, count: int, directions: int) -> str:

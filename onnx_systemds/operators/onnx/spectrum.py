@@ -20,7 +20,7 @@ from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
+from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.empty_outputs import unless_empty
 from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted
@@ -194,7 +194,7 @@ def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim]) -> str:
         for first in range(0, length, step):
             span = f"{node.factor(first * parts + 1)}:{node.factor((frames * step + first) * parts)}"
             pieces.append(node.reshape(f"{x}[, {span}]", View(batch * frames, step * parts)))
-        return f"cbind({', '.join(pieces)})" if len(pieces) > 1 else pieces[0]
+        return bind("cbind", pieces)
     starts = f"seq(0, {node.dim(frames - 1)}) * {node.factor(step)}"
     offsets = f"t(seq(0, {node.dim(length - 1)}))"
     count = frames * length

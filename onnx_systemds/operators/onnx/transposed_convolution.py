@@ -10,7 +10,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation, axis_words
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, product
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
-from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.onnx.convolution import dilated
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
@@ -185,7 +185,7 @@ def _planar(node: NodeView, x: str, batch: Dim, filters: _Filters, axes: tuple[S
         rows = f"{weight}[{number * own + 1}:{(number + 1) * own}, ]"
         columns = f"{x}[, {node.dim(number * width + 1)}:{node.dim((number + 1) * width)}]"
         parts.append(node.named("group", f"conv2d_backward_data({rows}, {columns}, {tail})"))
-    return f"cbind({', '.join(parts)})", sizes
+    return bind("cbind", parts), sizes
 
 
 def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> Image:

@@ -199,7 +199,7 @@ def _runs(node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[
     ends = [(start * along.step + 1, (start + length) * along.step) for start, length in runs]
     parts = [along.part(text, f"{node.factor(first)}:{node.factor(last)}") for first, last in ends]
     count = sum((length for _, length in runs), start=0)
-    return Moved(parts[0] if len(parts) == 1 else along.joined(parts), along.view(count))
+    return Moved(along.joined(parts), along.view(count))
 
 
 def _require_sign(amount: Dim) -> None:
