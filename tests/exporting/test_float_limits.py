@@ -23,6 +23,10 @@ CASES = [
                "Y = matrix(b - k, 1, 1)", X),
     ExportCase("replaced by what is hardly more than 0", "Y = (replace(target=abs(X), pattern=0, replacement=2e-307) > 0) + (X + 1e-60 > 0)", X),
     ExportCase("logarithms of what may be 0", "Y = abs(X) * log(abs(X) + 1e-300) + (X != 0) * log(max(abs(X), 1e-200))", X),
+    ExportCase("entropies of shares that are hardly in doubt", "p = 1 / (1 + exp(-X * 10))\nq = 1 / (1 + exp(X * 15))\n"
+               "Y = p * log(p) + (1 - p) * log(1 - p)\nZ = log(q) + log(sigmoid(X * 12))", X, ("Y", "Z")),
+    ExportCase("a loss of shares that are an output, too", "S = X * 70\nE = exp(S - rowMaxs(S))\nP = E / rowSums(E)\n"
+               "Y = (X >= rowMaxs(X)) * log(P) + (X < 0) * log(P) / 200", X, ("Y", "P")),
     ExportCase("clusters of points that are centers", "[cluster, outliers] = dbscanApply(X=X, clusterModel=X[1:2, ], eps=0.5)\nY = outliers",
                {"X": np.array([[0.0, 0], [4, 4], [0, 0], [9, 9]])}),
 ]

@@ -1,5 +1,5 @@
 """Activations that scripts spell out: Elu, Selu, LeakyRelu, HardSigmoid, HardSwish, Softplus, Tanh and LogSoftmax,
-and logarithms of cosh.
+and logarithms of Sigmoid and of cosh.
 
 They are finite where the powers of the formula are beyond the type, which for float32 is at 89 already. onnxruntime
 knows the operators for float32 alone, but Tanh and LogSoftmax.
@@ -37,8 +37,8 @@ def unlowered(scores: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def log_softmax(fusing: Fusing, node: Node) -> bool:
-    """The logarithm of a Softmax."""
-    made = fusing.single(node.inputs[0], "Softmax")
+    """The logarithm of a Softmax, also of one that serves elsewhere: it is finite where float32 holds no such share."""
+    made = made_by(node.inputs[0], "Softmax")
     return made is not None and fusing.become(node, "LogSoftmax", made.inputs, **made.attributes)
 
 
@@ -70,6 +70,29 @@ def softplus(fusing: Fusing, node: Node) -> bool:
     powers = fusing.single(fusing.beside_number(node.inputs[0], "Add", 1.0), "Exp")
     x = None if powers is None else powers.inputs[0]
     return _fits(fusing, node, x) and fusing.become(node, "Softplus", [x])
+
+
+def log_sigmoid(fusing: Fusing, node: Node) -> bool:
+    """``log(1 / (1 + exp(-X)))``, and in float32 ``log(1 - 1 / (1 + exp(-X)))``.
+
+    onnxruntime's Sigmoid is 0 below -18 in float32 and below -37 in float64.
+    """
+    rest = made_by(node.inputs[0], "Sub")
+    is_rest = rest is not None and is_number(rest.inputs[0], 1.0)
+    made = made_by(rest.inputs[1] if rest is not None and is_rest else node.inputs[0], "Sigmoid")
+    x = None if made is None else made.operand()
+    in_doubles = fusing.builder.dtype == "float64"
+    if x is None or x.kind != FLOAT or x.dims != node.outputs[0].dims or (is_rest and in_doubles):
+        return False
+
+    def step(op: str, *inputs: Tensor) -> Tensor:
+        return fusing.inserted(node, op, inputs, Tensor(FLOAT, x.dims))
+
+    turned = made_by(x, "Neg")
+    power = x if is_rest else step("Neg", x) if turned is None else turned.operand()
+    if in_doubles:
+        return fusing.become(node, "Neg", [step("Log", step("Add", step("Exp", power), fusing.builder.number(1.0)))])
+    return fusing.become(node, "Neg", [step("Softplus", power)])
 
 
 def log_cosh(fusing: Fusing, node: Node) -> bool:

@@ -257,7 +257,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
             softmax_of_product, idioms.layer_normalization, idioms.unit_rows, activations.hyperbolic_tangent,
             extreme_factors.scaled_product, extreme_factors.almost_neutral),
     "MatMul": (extreme_factors.product_of_scaled,),
-    "Log": (activations.log_softmax, activations.softplus, activations.log_cosh),
+    "Log": (activations.log_softmax, activations.log_sigmoid, activations.softplus, activations.log_cosh),
     "Where": (simplifications.chosen_truths, activations.rectified),
     "If": (idioms.missing_replaced,),
     "Transpose": (transposed_softmax,),
