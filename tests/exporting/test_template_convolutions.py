@@ -9,13 +9,13 @@ from onnx_systemds.dml.templates import library_text
 from tests.exporting.export_harness import ExportCase, check_export, model_of
 
 RNG = np.random.default_rng(5)
-FUNCTIONS = library_text("depthwise_taps") + library_text("depthwise_matrix")
+FUNCTIONS = library_text("depthwise_matrix")
 IMAGES = RNG.normal(size=(3, 40))
 FILTERS = RNG.normal(size=(4, 6))
 CONV = ["Reshape", "Conv", "Reshape"]
 
 
-def convolved(name: str, result: str, numbers: str = "3, 2, 2, 1, 1, 1", **more) -> ExportCase:
+def convolved(name: str, result: str, numbers: str = "3, 2, 2, 1, 1, 0", **more) -> ExportCase:
     """Images of 2 x 5 x 4; numbers: of the kernel, of the strides, of the padding."""
     body = f"M = depthwise_matrix(W, 2, 5, 4, {numbers})\nY = {result}"
     return ExportCase(name, body, {"X": IMAGES, "W": FILTERS}, functions=FUNCTIONS, symbols={"X": ["N", 40]},

@@ -70,6 +70,20 @@ def test_products_give_what_convolutions_give(
     np.testing.assert_allclose(results["y"], runtime.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "attributes"),
+    [((3, 3), {"pads": [2, 2, 2, 2]}), ((1, 1), {"strides": [2, 2]}), ((1, 11), {"pads": [0, 5, 0, 5]})],
+    ids=["windows that begin beside the image", "single pixels", "windows wider than the image"],
+)
+def test_convolutions_that_have_no_matrix_stay(kernel: tuple[int, int], attributes: dict[str, Any]) -> None:
+    model = depthwise(8, 1, kernel, [2, 8, 7, 9], **attributes)
+    x = RANDOM.normal(size=(2, 8, 7, 9)).astype(np.float32)
+    texts, results = texts_and_results(model, x)
+    assert "conv2d" in texts[-1] and "depthwise_matrix" not in texts[-1]
+    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(results["y"], runtime.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
+
+
 def test_models_of_fixed_sizes_become_products_too() -> None:
     model = depthwise(8, 1, (3, 3), [2, 8, 6, 6])
     texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
@@ -110,20 +124,31 @@ def test_images_that_are_nearly_empty() -> None:
     np.testing.assert_allclose(results["y"], runtime.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("height", "each"), [(6, 1), (5, 2)])
-def test_matrices_of_filters(height: int, each: int) -> None:
-    """Of five channels, with one filter or two for each. Rows of an odd length have no halves."""
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize(
+    ("sizes", "kernel", "strides", "padding"),
+    [
+        ((6, 7), (3, 2), (2, 1), (1, 0)),
+        ((5, 7), (3, 3), (2, 2), (1, 1)),  # rows of an odd length are made in more than two parts
+        ((3, 9), (5, 5), (1, 1), (2, 2)),  # no window lies in the image
+        ((2, 5), (2, 2), (1, 3), (0, 0)),
+        ((7, 7), (7, 7), (1, 1), (0, 0)),
+    ],
+)
+def test_matrices_of_filters(
+    each: int, sizes: tuple[int, int], kernel: tuple[int, int], strides: tuple[int, int], padding: tuple[int, int]
+) -> None:
+    """Of five channels, with one filter or two for each."""
     functions = "\n".join(map(print_statement, library_functions(["depthwise_matrix"])))
-    weight = RANDOM.normal(size=(5 * each, 1, 3, 2)).astype(np.float32)
-    x = RANDOM.normal(size=(2, 5, height, 7)).astype(np.float32)
-    weight[1, 0, 0, 1], x[:, 1 // each] = np.inf, 1  # beside the image it counts for nothing
-    call = f'W = read("./W")\nM = depthwise_matrix(W, 5, {height}, 7, 3, 2, 1, 2, 1, 0)\nwrite(M, "./M")\n'
+    weight = RANDOM.normal(size=(5 * each, *kernel))
+    weight[1, 0, 1], weight[2, -1, 0], weight[3] = np.inf, np.nan, 0
+    numbers = ", ".join(map(str, (5, *sizes, *kernel, *strides, *padding)))
+    call = f'W = read("./W")\nM = depthwise_matrix(W, {numbers})\nwrite(M, "./M")\n'
     (found,) = shared_session().prepare(f"{functions}\n{call}", ["W"], ["M"])({"W": weight.reshape(5 * each, -1)}).values()
-    padded = np.pad(np.repeat(x, each, 1).astype(np.float64), ((0, 0), (0, 0), (1, 1), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 2), (2, 3))[:, :, :, ::2]
-    for number in range(5 * each):
-        with np.errstate(invalid="ignore"):
-            products = np.where(windows[:, number] == 0, 0, windows[:, number] * weight[number, 0].astype(np.float64))
-        rows = found[number * height * 3 : (number + 1) * height * 3]
-        given = np.where(rows == 0, 0, x.reshape(2, 1, -1).astype(np.float64) * rows).sum(-1)
-        np.testing.assert_allclose(given, products.sum((-2, -1)).reshape(2, -1), atol=1e-12)
+    # where each window takes its pixels: numbers of them, from 1, 0 beside the image
+    pixels = np.pad(np.arange(1, sizes[0] * sizes[1] + 1).reshape(sizes), [(pad, pad) for pad in padding])
+    windows = np.lib.stride_tricks.sliding_window_view(pixels, kernel)[:: strides[0], :: strides[1]].reshape(-1, weight[0].size)
+    expected = np.zeros((5 * each, len(windows), 5, pixels.max() + 1))
+    for number, row, tap in np.ndindex(5 * each, *windows.shape):
+        expected[number, row, number // each, windows[row, tap]] = weight[number].ravel()[tap]
+    np.testing.assert_array_equal(found, expected[..., 1:].reshape(5 * each * len(windows), -1))

@@ -53,6 +53,17 @@ class Convolution:
         return self.filters[0] * self.filters[2] * self.filters[3] * self.pixels
 
     @property
+    def has_matrix(self) -> bool:
+        """Whether ``depthwise_matrix`` makes its matrix if it is depthwise: its windows lie as that says."""
+        (channels, height, width), (kh, kw) = self.images[1:], self.filters[2:]
+        (sh, sw), (ph, pw) = self.stride, self.padding
+        down = (height + 2 * ph - kh) // sh * sh  # the last window, from the first one
+        right = (width + 2 * pw - kw) // sw * sw
+        reach = max(ph * width + pw, (kh - 1 - ph) * width + kw - 1 - pw)  # of a window, to both sides of its pixel
+        lies_inside = down < height and right < width and kw <= width and 3 * reach <= channels * height * width
+        return lies_inside and height * width > 1 and kh * kw > 1
+
+    @property
     def is_pointwise(self) -> bool:
         """Whether each pixel of a result is made of one pixel."""
         return self.filters[2:] == self.stride == (1, 1) and self.padding == (0, 0)
@@ -62,7 +73,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
     """The statements of a function with products for those depthwise convolutions that have constant filters.
 
     constant: the numbers of the constant statements. Convolutions of sizes that are not known stay, and so do those
-    that would exceed `MOST_ENTRIES`. Also gives the convolutions, by the names of their matrices.
+    that have no matrix or would exceed `MOST_ENTRIES`. Also gives the convolutions, by the names of their matrices.
     """
     counts = assignment_counts(body)
     seen = name_counts(body)
@@ -88,7 +99,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
         convolution = convolution_of(node, sizes)
         if not isinstance(weight, tree.Name) or weight.name not in filters or convolution is None:
             return node
-        if convolution.entries > left:
+        if not convolution.has_matrix or convolution.entries > left:
             return node
         left -= convolution.entries
         found[weight.name] = convolution
