@@ -99,6 +99,8 @@ def test_matrices_of_integers_may_be_large(body: str, expected: list[float]) -> 
     ("Y = X + as.integer(k / 7) %% 10", 1),
     ("Y = X + floor((k / 86400 - floor(k / 86400)) * 86400 + 0.5)", 80124),
     ("Y = bitwAnd(X + k, 255)", 124),
+    ("d = (k / 86400 - 19675) * 86400\nY = X + d", 80124),
+    ("d = (k * 0.001 - 1700000) * 1000\nY = X + d", 124),
 ])
 def test_integers_may_be_large(body: str, expected: float) -> None:
     model = export_script(f"f = function(matrix[double] X, int k) return (matrix[double] Y) {{\n{body}\n}}\n", "f",

@@ -143,7 +143,9 @@ def rebuilt(w: Writer) -> list[str]:
         shape: Shape = (cols, rows)
         return w.set(w.new(shape), shape, f"matrix({name}, rows=ncol({name}), cols=nrow({name}), byrow=FALSE)")
     if draw < 0.7:
-        start, stop, step = w.rng.choice((("0", "1", "0.1"), ("1", "-1", "-0.25"), ("0.3", "0.9", "0.2"), ("-2", "2", "0.7"), ("5", "1", "-2")))
+        start, stop, step = w.rng.choice((("0", "1", "0.1"), ("1", "-1", "-0.25"), ("0.3", "0.9", "0.2"), ("-2", "2", "0.7"), ("5", "1", "-2"),
+                                         ("0", "0.3", "0.1"), ("0.1", "0.7", "0.2"), ("2.5", "2.8", "0.1"), ("0", f"nrow({name})", "0.3"),
+                                         ("0", "3", f"1 / (nrow({name}) + 1)"), (f"ncol({name})", "-1", f"-0.4 / nrow({name})")))
         shape = (1, 1)
         return [f"{found} = seq({start}, {stop}, {step})", *w.set(w.new(shape), shape, f"as.matrix(sum({found} ^ 2) + nrow({found}))")]
     shape = (1, 1)

@@ -2,9 +2,9 @@
 
 Hashes, moduli and words of bits are calculated with integers beyond 2^24, of which float32 holds some alone. What
 is only an output, or goes on as a float, may be rounded. What is rounded to an integer, divided with a remainder or
-made an int must be exact, and so must all that it is calculated from; so must a difference of such numbers, and of
-what whole numbers are made of them, and what is compared or put in order. Inputs that are no integers, and weights,
-are what float32 holds.
+made an int must be exact, and so must all that it is calculated from; so must a difference of such numbers, of whole
+numbers that are made of them, and of a single one in another unit, and what is compared or put in order. Inputs that
+are no integers, and weights, are what float32 holds.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _EXACT = 2.0**24
 _LARGEST = 2.0**53
 _GROWING = frozenset(("Add", "Cast", "CumSum", "Gemm", "MatMul", "Mul", "Pow", "ReduceSum", "Sub"))
 """What may give a larger number than it takes; the others choose one, or make it smaller."""
+_SCALING = frozenset(("Div", "Mul"))
+"""What makes other units of a number, as days of seconds. A difference of single ones is not too dear in float64."""
 _ROUNDING = frozenset(("Ceil", "Floor", "Mod", "Round"))
 _COMPARING = frozenset(("ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK",
                         "Unique"))
@@ -54,12 +56,14 @@ def widen(builder: GraphBuilder) -> None:
     _demand(edges, _beyond(nodes, edges, sizes), filter(_divides_whole, nodes), wide)
     words = _words(nodes, sizes)
     keeping += [(given, to) for given, to in edges if made_by(to, *_GROWING) is not None and _is_beyond(to, sizes)]
+    single = [*keeping, *((given, to) for given, to in edges if made_by(to, *_SCALING) is not None and to.is_single)]
     before = -1
     while before != len(wide):
         before = len(wide)
-        touched, kept = (reached(every, wide | words, (FLOAT,)) for every in (edges, keeping))
+        touched, kept, scaled = (reached(every, wide | words, (FLOAT,)) for every in (edges, keeping, single))
         compared = (node for node in nodes if node.op in _COMPARING
-                    or (node.op in ("Add", "Sub") and any(tensor in kept for tensor in node.inputs)))
+                    or (node.op in ("Add", "Sub") and any(tensor in (scaled if node.outputs[0].is_single else kept)
+                                                          for tensor in node.inputs)))
         _demand(edges, touched, compared, wide)
     in_float = [node for node in nodes if not any(tensor in wide for tensor in node.inputs)]
     if any(tensor.kind == INT for tensor in builder.inputs):
