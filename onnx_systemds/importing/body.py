@@ -147,7 +147,8 @@ class Body:
         except Exception as error:
             scope.parts.errors.add(refusal_of(error, view))
             return None
-        lines = fragment.statements + tuple(sized)
+        defined = {line.partition(" = ")[0] for line in fragment.statements}  # by the generator, of what it has at hand
+        lines = fragment.statements + tuple(line for line in sized if line.partition(" = ")[0] not in defined)
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
         origin = origin_of(view)
         statements = _of_node(parsed([*comments, *lines], view), origin)

@@ -28,7 +28,7 @@ def part_of(model: Model, starts: Sequence[str] = (), ends: Sequence[str] = ()) 
     infos = {info.name: info for info in (*graph.value_info.values(), *graph.inputs, *graph.outputs)}
     _check_names(graph, starts, ends)
     wanted = list(dict.fromkeys(ends or [info.name for info in graph.outputs]))
-    nodes = _without(graph.nodes, set(starts))
+    nodes = _without(graph.nodes, set(starts), wanted)
     needed = [nodes[position] for position in sorted(needed_positions(nodes, wanted))]
     read = {name for node in needed for name in names_read(node)} | set(wanted)
     unneeded = [name for name in starts if name not in read]
@@ -61,9 +61,12 @@ def _check_names(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -> No
             raise InvalidModel(f"{quoted(name)} is no value of the graph", hint=hint)
 
 
-def _without(nodes: Sequence[Node], given: set[str]) -> list[Node]:
-    """The nodes without those that compute these values. Raises InvalidModel if such a node computes others as well."""
-    read = {name for node in nodes for name in names_read(node)}
+def _without(nodes: Sequence[Node], given: set[str], wanted: Sequence[str]) -> list[Node]:
+    """The nodes without those that compute these values. Raises InvalidModel if such a node computes others as well.
+
+    wanted: the values that are read after all nodes.
+    """
+    read = {name for node in nodes for name in names_read(node)}.union(wanted)
     remaining: list[Node] = []
     for node in nodes:
         own = given.intersection(node.outputs)

@@ -21,6 +21,8 @@ CHAIN = """g (float[batch, 2] X, float[batch, 2] Z) => (float[batch, 3] Y, float
 FOREIGN = """g (float[batch, 2] X) => (float Y)
     { a = Neg(X) d = foreign.Own(a) e = Exp(d) low, high = Split <axis = 1> (e) f = Sub(high, low) Y = foreign.Own(f) }"""
 TWO = """g (float[batch, 4] X) => (float[batch, 2] Y) { low, high = Split <axis = 1> (X) Y = Sub(high, low) }"""
+HALVES = """g (float[batch, 4] X) => (float[batch, 2] Y, float[batch, 2] high)
+    { low, high = Split <axis = 1> (X) Y = Neg(low) }"""
 
 
 def model(text: str) -> Model:
@@ -62,6 +64,7 @@ def test_what_cannot_be_typed_stays_open() -> None:
     (CHAIN, ["Y"], ["Y"], 'no node computes "Y" of "Y"'),
     (CHAIN, [], ["X"], 'no node computes "X"$'),
     (TWO, ["low"], [], '"low" is computed together with "high": begin with all of them'),
+    (HALVES, ["low"], [], '"low" is computed together with "high": begin with all of them'),
 ])
 def test_what_is_no_part(text: str, starts: list[str], ends: list[str], message: str) -> None:
     with pytest.raises(InvalidModel, match=message):

@@ -141,6 +141,11 @@ write(y, "y.csv", format="csv", sep=";")
      [{"x": np.array(["a b  c", " ", "one"], dtype=object)}]),
     ("g (string[1,A,B] x) => (string[K,1,A,B] y) { w, z = StringSplit(x) y = Transpose <perm = [3, 0, 1, 2]> (w) }",
      [{"x": np.array([[["a b", "c d e"], ["q", ""]]], object)}, {"x": np.array([[["a"]]], object)}]),
+    ("g (string[N] x) => (string[M] y) <int64[1] s = {-1}> { w, z = StringSplit(x) y = Reshape(w, s) }",
+     [{"x": np.array(["a b", "c d e"], object)}, {"x": np.array([""], object)}]),
+    ("""g (string[N,1] x) => (string[N,1,K,L] y, int64[N,1,K] v) {
+        w, z = StringSplit(x) y, v = StringSplit <delimiter = "|"> (w) }""",
+     [{"x": np.array([["a|b b"], ["c d|e e||"]], object)}, {"x": np.array([["a"]], object)}]),
     ("""g (string x, bool c) => (string[1] y, string z) <int64[1] one = {1}> {
         v = Reshape(x, one) z = If (c) <then_branch = t () => (string a) { k = Constant <value = string {"0"}> () a = StringConcat(x, k) },
                                         else_branch = e () => (string b) { l = Constant <value = string {"°"}> () b = StringConcat(x, l) }>
@@ -159,6 +164,12 @@ write(y, "y.csv", format="csv", sep=";")
 ])
 def test_text_operators(text: str, runs: list[dict[str, Any]]) -> None:
     check(text, *runs)
+
+
+def test_a_size_that_the_generator_defines_is_not_defined_again() -> None:
+    text = "g (string[N,1] x) => (string[N,1,K,L] y) { w, z = StringSplit(x) y, v = StringSplit <delimiter = \"|\"> (w) }"
+    script = import_model(model_of(text)).text
+    assert script.count("size_w_dim2 = ") == 1 and script.count("size_y_dim3 = ") == 1
 
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])

@@ -86,11 +86,11 @@ def string_split_20(node: NodeView) -> Fragment:
     call = node.call("split_texts", codes, node.texts.dictionary(), delimiter, -1 if limit is None else int(limit))
     node.write(node.texts.extending(call, pieces, counts))
     dims, text = node.output_dims(0), pieces
+    if not isinstance(dims[-1], int):
+        node.write(f"{node.dim(dims[-1])} = ncol({pieces})")
     if len(dims) == 1 and dims != (count,):  # of one string
         text = f"t({pieces})"
-    elif dims[:1] != (count,):  # the width shows in the pieces only
-        if not isinstance(dims[-1], int):
-            node.write(f"{node.dim(dims[-1])} = ncol({pieces})")
+    elif dims[:1] != (count,):
         rows = product(dims[:1])
         text = f"matrix({pieces}, rows={node.dim(rows)}, cols=length({pieces}) / {node.factor(rows)})"
     return node.result(text, split_view(dims, 1)) + node.result(counts, View(count, 1), 1)
