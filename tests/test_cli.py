@@ -105,7 +105,7 @@ def test_wrong_dim_is_wrong_usage(relu: Path, dim: str) -> None:
     assert invoke(relu, "--dim", dim).exit_code == 2
 
 
-@pytest.mark.parametrize("name", ["sum", "a b", "1st", "if", ""])
+@pytest.mark.parametrize("name", ["sum", "a b", "1st", "if", "", "gathered_rows"])
 def test_wrong_function_name_is_wrong_usage(relu: Path, name: str) -> None:
     assert invoke(relu, "--function-name", name).exit_code == 2
 

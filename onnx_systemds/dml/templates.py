@@ -86,6 +86,16 @@ def render_operator(name: str, /, **names: object) -> str:
     return template(f"operators/{name}.dml.jinja").render(**names).rstrip("\n")
 
 
+def is_library_function(name: str) -> bool:
+    """Whether a function of the library has this name."""
+    return _library_file(name) is not None
+
+
+def _library_file(name: str) -> Path | None:
+    paths = [folder / "library" / f"{name}.dml" for folder in (*_FOLDERS, templates_folder())]
+    return next(filter(Path.is_file, paths), None)
+
+
 @cache
 def library_text(name: str) -> str:
     """The text of the DML function ``library/<name>.dml`` without the lines of its needs. Raises TranspileError."""
@@ -94,8 +104,7 @@ def library_text(name: str) -> str:
 
 @cache
 def _library_lines(name: str) -> list[str]:
-    paths = [folder / "library" / f"{name}.dml" for folder in (*_FOLDERS, templates_folder())]
-    found = next(filter(Path.is_file, paths), None)
+    found = _library_file(name)
     if found is None:
         hint = f"add_templates(folder) adds it, from library/{name}.dml of the folder"
         raise TranspileError(f"there is no library function {quoted(name)}", None, hint)

@@ -14,6 +14,7 @@ import onnx
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
+from onnx_systemds.dml.templates import is_library_function
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batching import Batching
@@ -129,6 +130,8 @@ def _check_options(
     check_omitted(omitted)
     if function_name is not None and legal_identifier(function_name) != function_name:
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
+    if function_name is not None and is_library_function(function_name):
+        raise ValueError(f"{function_name!r} is the name of a function that scripts may hold beside the main one")
 
 
 @dataclass(frozen=True, slots=True)

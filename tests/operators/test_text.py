@@ -145,7 +145,7 @@ write(y, "y.csv", format="csv", sep=";")
      [{"x": np.array(["a b", "c d e"], object)}, {"x": np.array([""], object)}]),
     ("""g (string[N,1] x) => (string[N,1,K,L] y, int64[N,1,K] v) {
         w, z = StringSplit(x) y, v = StringSplit <delimiter = "|"> (w) }""",
-     [{"x": np.array([["a|b b"], ["c d|e e||"]], object)}, {"x": np.array([["a"]], object)}]),
+     [{"x": np.array([["a|b b"], ["c d|e|"]], object)}, {"x": np.array([["a"]], object)}]),
     ("""g (string x, bool c) => (string[1] y, string z) <int64[1] one = {1}> {
         v = Reshape(x, one) z = If (c) <then_branch = t () => (string a) { k = Constant <value = string {"0"}> () a = StringConcat(x, k) },
                                         else_branch = e () => (string b) { l = Constant <value = string {"°"}> () b = StringConcat(x, l) }>
