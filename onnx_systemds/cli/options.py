@@ -16,6 +16,7 @@ from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.given import GIVEN_OPTIONS, GivenInputs, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
+from onnx_systemds.dml.templates import is_library_function
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.convert import FUNCTIONS_MODES, STYLES, WEIGHTS_MODES
@@ -153,6 +154,8 @@ def json_option(command: Command) -> Command:
 def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is not None and legal_identifier(name) != name:
         raise click.BadParameter(f"{name!r} is no DML identifier, or a word of DML; {legal_identifier(name)!r} is fine")
+    if name is not None and is_library_function(name):
+        raise click.BadParameter(f"{name!r} is a function that scripts may hold; gen_{name} is fine")
     return name
 
 

@@ -133,8 +133,15 @@ def _builtin_of_each(node: NodeView, builtin: str) -> Fragment:
 _FIRST = {"Acos": 7, "Asin": 7, "Atan": 7, "Cos": 7, "Sin": 7, "Tan": 7, "Cosh": 9, "Sinh": 9, "Sign": 9}
 for _name, _builtin in UNARY_BUILTINS.items():
     # opset 6 removed the attribute consumed_inputs
-    if _name not in ("Floor", "Ceil"):  # below, as they jump
+    if _name not in ("Abs", "Floor", "Ceil"):  # below: one may wrap around, the others jump
         generator(_name, _FIRST.get(_name, (1, 6)))(partial(_builtin_of_each, builtin=_builtin))
+
+
+@generator("Abs", since=(1, 6))
+def absolute(node: NodeView) -> Fragment:
+    """The magnitude; the most negative integer of a narrow type stays itself."""
+    wraps = node.dtype("X").startswith("int")
+    return unary(node, lambda x: wrapped(node.dtype("X"), f"abs({x})") if wraps else f"abs({x})")
 
 
 @generator("Neg", since=(1, 6))
