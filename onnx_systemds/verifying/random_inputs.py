@@ -44,11 +44,19 @@ class RandomInputs:
         self._seed = seed
         self._context = Context(sizes)
         self._random = np.random.default_rng(seed)
+        self._batch = self._given_batch()
         self.contents = {given.name: self._content(given, given.type) for given in graph.inputs}
 
     def check_sizes(self) -> None:
         """Raise InvalidModel for a given size of a symbol that no input has: it is probably misspelt."""
         self._context.check_fixed_dims()
+
+    def _given_batch(self) -> int:
+        """The size given of a first axis: each column of a table has as many rows, under a name of its own."""
+        types = ((given.name, given.type) for given in self._graph.inputs)
+        dims = (Context().dims(type_.dims, name) for name, type_ in types if isinstance(type_, TensorType))
+        names = (dim.lone_symbol(axes[0]) for axes in dims if axes)
+        return next((self.sizes[name] for name in names if name in self.sizes), _BATCH)
 
     def resized(self, sizes: Mapping[str, int]) -> RandomInputs:
         """Others with these sizes of symbols."""
@@ -69,7 +77,7 @@ class RandomInputs:
     def _size(self, size: Dim, axis: int, rank: int) -> int:
         if isinstance(size, int):
             return size
-        chosen = _BATCH if axis == 0 else _SIDE if rank >= 4 and axis >= 2 else _LENGTH
+        chosen = self._batch if axis == 0 else _SIDE if rank >= 4 and axis >= 2 else _LENGTH
         (name,) = dim.symbols(size)
         return self.sizes.setdefault(name, chosen)
 

@@ -29,7 +29,8 @@ class Report:
 
     judge: its name. reasons: why other judges were not used. given: the source of the inputs. inputs: their dtypes and
     dims. sizes: chosen sizes of symbols that nothing else determines. required_constants: the inputs whose content had
-    to be known at conversion. nodes: in topological order. seconds: the times of the stages.
+    to be known at conversion. nodes: in topological order. seconds: the times of the stages. drawing: of results that
+    differ, the nodes of the model that draw random numbers.
     """
 
     judge: str
@@ -41,6 +42,7 @@ class Report:
     outputs: tuple[Comparison, ...]
     nodes: tuple[NodeComparison, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    drawing: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -51,6 +53,12 @@ class Report:
     def first_apart(self) -> NodeComparison | None:
         """The first node whose results differ from those of the judge; None if there is none."""
         return next((node for node in self.nodes if not node.comparison.passed), None)
+
+    @property
+    def drawing_words(self) -> str:
+        """What is told of nodes that draw random numbers."""
+        return (f"random numbers are drawn by {quoted_list(self.drawing)}: no two runs agree. "
+                "Export a network for inference: in PyTorch, call eval() first")
 
     def worst_nodes(self, most: int = _MOST_NODES_SHOWN) -> list[NodeComparison]:
         """The nodes with the largest differences relative to their tolerance."""
@@ -85,6 +93,8 @@ class Report:
         yield from _table("output", [(output.name, output) for output in self.outputs])
         if self.nodes:
             yield from self._node_lines()
+        if self.drawing:
+            yield self.drawing_words
         agreeing = sum(output.passed for output in self.outputs)
         yield f"{'passed' if self.passed else 'FAILED'}: {agreeing} of {len(self.outputs)} outputs agree"
 

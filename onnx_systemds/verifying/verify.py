@@ -29,6 +29,7 @@ from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
 from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.data_folders import read_contents
+from onnx_systemds.verifying.drawing import drawing_nodes
 from onnx_systemds.verifying.judging import Judgement, judgement
 from onnx_systemds.verifying.narrowest import are_types_mixed, narrowest_types
 from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen, sizes_text
@@ -104,7 +105,7 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         with stages.stage("node by node") as words:
             nodes = _compared_nodes(engine, contents, ask, compare)
             words.append(f"{len(nodes)} values")
-    return Report(
+    report = Report(
         judge=judged.judge,
         reasons=judged.reasons,
         given="as given" if drawn is None else f"random, seed {seed}",
@@ -115,6 +116,7 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         nodes=tuple(nodes),
         seconds=stages.times(),
     )
+    return report if report.passed else replace(report, drawing=engine.drawing_nodes(contents))
 
 
 def _compared_nodes(
@@ -223,6 +225,10 @@ class _Engine:
         if not are_types_mixed(self.model.graph, self.model.functions):
             return {}
         return narrowest_types(self.typed(contents))
+
+    def drawing_nodes(self, contents: Mapping[str, Any]) -> tuple[str, ...]:
+        """What messages call the nodes that draw random numbers."""
+        return tuple(node.label for node in drawing_nodes(self.typed(contents)))
 
     def comparable_values(self, contents: Mapping[str, Any]) -> dict[str, Node]:
         """The used tensors that nodes of the graph compute, in topological order, with their nodes."""

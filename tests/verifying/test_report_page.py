@@ -96,6 +96,12 @@ def test_a_page_has_all_of_a_report() -> None:
     assert str(Path.cwd()) not in text
 
 
+def test_a_page_names_what_draws_random_numbers() -> None:
+    page = Page(report_page(replace(REPORT, drawing=("<drop>", "noise")), "net.onnx"))
+    assert 'random numbers are drawn by "<drop>", "noise": no two runs agree.' in page.text
+    assert "random numbers" not in Page(report_page(REPORT, "net.onnx")).text
+
+
 def test_each_node_has_a_bar() -> None:
     text = report_page(REPORT, "net.onnx")
     assert Page(text).titles[1:] == [

@@ -93,6 +93,46 @@ def test_what_cannot_be_converted_is_told_before_who_cannot_run_it(tmp_path: Pat
     assert 'node "odd" (my.own.Frobnicate, opset 1): the operator\'s domain is unknown' in result.output
 
 
+def test_a_size_that_is_given_of_rows_is_that_of_all_columns() -> None:
+    given = [("A", FLOAT, ["a", 1]), ("B", FLOAT, [None, 1]), ("C", FLOAT, ["c", "wide"])]
+    graph = load_model(make_model([helper.make_node("Concat", ["A", "B", "C"], ["Y"], axis=1)], given, [("Y", FLOAT, None)])).graph
+    for name in ("a", "B_dim0", "c"):
+        contents = RandomInputs(graph, {name: 7}, 0).contents
+        assert {each: array.shape for each, array in contents.items()} == {"A": (7, 1), "B": (7, 1), "C": (7, 4)}
+    assert {array.shape[0] for array in RandomInputs(graph, {"wide": 5}, 0).contents.values()} == {2}
+
+
+def dropping(opset: int) -> onnx.ModelProto:
+    """A network in training: one that drops by its version, one by its input, one within a branch, and some that do not."""
+    branch = helper.make_graph([helper.make_node("RandomNormalLike", ["X"], ["drawn"], name="inside")], "branch", [],
+                               [helper.make_tensor_value_info("drawn", FLOAT, None)])
+    other = helper.make_graph([helper.make_node("Identity", ["X"], ["same"])], "other", [], [helper.make_tensor_value_info("same", FLOAT, None)])
+    if opset < 7:
+        return make_model([helper.make_node("Dropout", ["X"], ["kept"], name="tested", is_test=1),
+                           helper.make_node("Dropout", ["kept"], ["Y"], name="trained")], [("X", FLOAT, [8, 8])], [("Y", FLOAT, [8, 8])], opset)
+    nodes = [helper.make_node("Dropout", ["X", "share", "off"], ["a"], name="off"),
+             helper.make_node("Dropout", ["a", "share", "on"], ["b"], name="on"), helper.make_node("Dropout", ["b"], ["c"], name="without"),
+             helper.make_node("If", ["mode"], ["d"], name="if", then_branch=branch, else_branch=other),
+             helper.make_node("Dropout", ["c", "share", "mode"], ["e"], name="by input"), helper.make_node("Add", ["d", "e"], ["Y"])]
+    return make_model(nodes, [("X", FLOAT, [8, 8]), ("mode", TensorProto.BOOL, [])], [("Y", FLOAT, [8, 8])], opset,
+                      share=np.array(0.5, np.float32), on=np.array(True), off=np.array(False))
+
+
+@pytest.mark.parametrize(("opset", "names"), [(6, ["trained"]), (17, ["on", "by input", "inside"])])
+def test_nodes_that_draw_random_numbers_are_named(opset: int, names: list[str]) -> None:
+    inputs = {"X": random(8, 8)} | ({"mode": np.array(True)} if opset > 6 else {})
+    report = verify_model(dropping(opset), inputs, expected={"Y": np.full((8, 8), 100, np.float32)})
+    assert list(report.drawing) == names
+    assert f'random numbers are drawn by "{names[0]}"' in "\n".join(report.lines())
+    assert report.summary()["drawing"] == report.drawing
+
+
+def test_random_numbers_are_no_matter_where_results_agree() -> None:
+    model = make_model([helper.make_node("Dropout", ["X", "none", "on"], ["Y"])], [("X", FLOAT, [2, 3])], [("Y", FLOAT, [2, 3])],
+                       none=np.array(0, np.float32), on=np.array(True))
+    assert verify_model(model).drawing == ()
+
+
 @pytest.mark.parametrize(("op_type", "attributes", "shape"), [
     ("Gather", {"axis": 1}, [40]), ("Gather", {"axis": -1}, [40]), ("GatherElements", {"axis": 0}, [7, 2]),
     ("ScatterElements", {"axis": 1}, [7, 2]), ("GatherND", {}, [9, 2]), ("ScatterND", {}, [9, 1]),
