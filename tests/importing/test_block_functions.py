@@ -29,7 +29,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.verifying.verify import verify_model
 from tests.command_line import run_dml
-from tests.model_zoo import model_cases, model_paths
+from tests.model_zoo import model_cases, model_paths, needs_models
 from tests.models.encoders import TOKENS, WIDTH, encoder
 from tests.operators.harness import random
 from tests.plain_engine import calls_plainly
@@ -81,6 +81,7 @@ def test_a_few_layers_are_a_function_if_that_is_shorter() -> None:
         import_model(encoder(2), functions="all")
 
 
+@needs_models
 def test_what_is_hardly_shorter_stays_as_it_is() -> None:
     (path,) = (path for path in model_paths("generated") if path.stem == "lightrand_squeezenet")
     assert import_model(path).text == import_model(path, functions="flat").text

@@ -19,7 +19,7 @@ from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import InvalidModel, MultipleErrors
 from onnx_systemds.importing.passes.block_cuts import STATEMENTS_PER_BLOCK
 from onnx_systemds.runtime.scoring import InvalidInput, ScoringFunction
-from tests.model_zoo import model_paths
+from tests.model_zoo import model_paths, needs_models
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,6 +33,7 @@ def model(nodes: list[onnx.NodeProto], inputs: dict[str, list[object]], outputs:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@needs_models
 def test_lines_end_at_120_columns() -> None:
     paths = model_paths("real", "generated")
     long = {path.stem: [line for line in import_model(path).text.splitlines() if len(line) > 120] for path in paths}
