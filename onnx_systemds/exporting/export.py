@@ -115,7 +115,8 @@ def _check_finished(evaluator: Evaluator, script: tree.Script) -> None:
     interface = evaluator.context.interface
     interface.check_wanted()
     if not evaluator.graph.outputs:
-        hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
+        names = ", ".join(script.functions)
+        hint = f"name a function ({names}), or write a result" if names else "write a result: write(Y, \"Y\")"
         none = TranspileError("the script has no result that could be an output", script.file, hint)
         raise_all([*_poison_reasons(evaluator), none], "the script cannot be exported")
     unused = interface.unused()

@@ -18,6 +18,8 @@ from onnx_systemds.tables.reading import BOOLEAN, FLOAT, INTEGER, TEXT, Array, C
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _HINT = "an .npz file takes any input"
+_MATCHED = "columns are found by the names of the inputs, or chosen, in order, by --columns"
+_NAMELESS = "; if the file begins with a row, and has no names, add --no-header"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, 
         if missing:
             raise TranspileError(
                 f"there is no column {quoted_list(missing)}; its columns: {quoted_list(names)}", table.path,
-                _separated(table) or "columns are found by the names of the inputs, or chosen, in order, by --columns",
+                _separated(table) or _MATCHED + ("" if len(missing) < len(wanted) else _NAMELESS),
             )
         dealt = [[_place(name, names, table) for name in _names(port, names)] for port in script.inputs]
     columns = [

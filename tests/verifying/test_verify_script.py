@@ -151,7 +151,7 @@ def test_whole_scripts_that_part_or_stop(body: str, words: str, tmp_path: Path) 
 
 def test_scripts_without_results(script: Path) -> None:
     unnamed = invoke("verify", script)
-    assert unnamed.exit_code == 1 and "hint: name a function, or write a result" in unnamed.output
+    assert unnamed.exit_code == 1 and "hint: name a function (forward, lists), or write a result" in unnamed.output
 
 
 def test_inputs_without_elements_are_refused_in_words(script: Path) -> None:
