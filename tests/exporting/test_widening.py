@@ -56,6 +56,21 @@ def test_other_numbers_stay_in_float32(body: str, used: list[str]) -> None:
     assert operators(model_of(row("plain", body), "float32")) == used
 
 
+@pytest.mark.parametrize(("body", "expected"), [
+    ("Y = X[1:as.integer(0.29 * nrow(X)), ]", 28),
+    ("k = floor(0.58 * nrow(X))\nY = X[1:k, ]", 57),
+    ("k = ceil(nrow(X) * 0.07)\nY = X[1:k, ]", 8),
+    ("Y = X\nif (0.29 * nrow(X) < 29) { Y = X[1:3, ] }", 3),
+    ("Y = removeEmpty(target=X, margin=\"rows\", select=seq(1, nrow(X)) * 0.1 > 0.3)", 98),
+])
+def test_shares_of_sizes(body: str, expected: int) -> None:
+    """The rows that a share of them is, in doubles as in the engine: 0.29 * 100 is 28.999999999999996, 0.07 * 100 above 7."""
+    script = f'X = read("X")\n{body}\nwrite(Y, "Y")\n'
+    ones = {"X": np.ones((100, 1))}
+    assert run_model(export_script(script, inputs={"X": "double[N,1]"}), ones)["Y"].shape == (expected, 1)
+    assert run_model(export_script(script, inputs={"X": "double[100,1]"}), ones)["Y"].shape == (expected, 1)
+
+
 def notes_of(body: str, dtype: str = "float32") -> list[str]:
     notes: list[str] = []
     export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[3,3]"}, dtype=dtype, notes=notes)
