@@ -135,6 +135,8 @@ CONTROL = [
         "Z = rbind(as.matrix(sum(seq(0, 1, 0.1) == 0.8)), as.matrix(nrow(seq(1, 1.2, 0.2))))", outputs=("Y", "Z")),
     row("sequences of computed steps", "s = as.scalar(rowIndexMax(X[1, ])) / 8\nn = as.scalar(rowIndexMax(X[1, ])) - 1\n"
         "Y = rbind(seq(0, 4, s), seq(4, -1, -s), seq(n, 9, n), seq(5, n / n, n / n))"),
+    row("loops of computed steps", "k = as.scalar(rowIndexMax(X[1, ]))\nY = X\nfor (i in seq(1, 9, k)) { Y = Y * 2 + i }\n"
+        "for (j in seq(9, 1, -k - 1)) { Y = Y + j }\nfor (l in seq(1, 3, nrow(X))) { Y[l, ] = Y[l, ] * j }\nY = Y + i"),
     row("nested loops", "Y = X\nfor (i in 1:nrow(X)) { for (j in 1:nrow(X)) { Y[i, ] = Y[i, ] + X[j, ] * j } }"),
 ]
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.scalar_operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.values import Matrix
@@ -27,17 +28,28 @@ class Trips(NamedTuple):
 
 
 def loop_range(evaluator: Evaluator, statement: tree.For) -> Trips:
-    """Return the numbers of a for loop. Raises UnsupportedCase for an unknown step."""
+    """Return the numbers of a for loop. Raises UnsupportedCase for a step of 0."""
     bounds, context = statement.range, evaluator.context
     start, stop = (context.integer(end) for end in [evaluator.value(end) for end in (bounds.start, bounds.stop)])
     if bounds.step is not None:
         step = context.integer(evaluator.value(bounds.step))
-        if step == 0 or not isinstance(step, int):
-            raise UnsupportedCase("the step of a loop must be known and not 0")
+        if step == 0:
+            raise UnsupportedCase("a loop whose step is 0")
+        if not isinstance(step, int):
+            return Trips(start, step, _computed_times(context, stop - start, step))
         return Trips(start, step, (stop - start + step) // step)
     surely = _cannot_fall(evaluator, statement, start, stop)
     towards = 1 if surely else direction(context, start, stop)
     return Trips(start, towards, distance(start, stop, towards), surely)
+
+
+def _computed_times(context: Context, distance: Dim, step: Dim) -> Dim:
+    """Return how many iterations there are in steps that only the run knows; none where they lead away, or are 0."""
+    g = context.g
+    there, way = g.size_tensor(distance), g.size_tensor(step)
+    stands = way.equals(0)
+    whole = g.binary("Div", there, g.where(stands, g.constant([1]), way))
+    return g.integer_symbol(g.where(((there * way) >= 0) & ~stands, whole + 1, g.constant([0])), "times")
 
 
 def _cannot_fall(evaluator: Evaluator, statement: tree.For, start: Dim, stop: Dim) -> bool:
