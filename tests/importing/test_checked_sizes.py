@@ -49,6 +49,22 @@ def test_checks_stand_where_nothing_else_refuses(inputs: str, nodes: str, checke
     assert checks_in(script_of(inputs, nodes, **constants)) == [CHECK.format(*given) for given in checked]
 
 
+@pytest.mark.parametrize("inputs, nodes, checked", [
+    ("float[N,S,4] X", "Y = ReduceMax<keepdims = 0>(X, axis)", [4]),  # over the last two axes, which are the columns
+    ("float[N,2,S,3] X", "a = Abs(X) Y = ReduceMax<keepdims = 0>(a, axis)", [6]),
+    ("float[N,S] X", "Y = ReduceMax(X, axis)", []),
+    ("float[N,S,4] X", "a = Abs(X) Y = Flatten(a)", []),
+    ("float[N,S,4] X", "a = Softmax(X) Y = Flatten(a)", []),
+    ("float[N,S] Z, float[N,S,4] X", "a = ReduceMax<keepdims = 0>(X, axis) b = ReduceMax<keepdims = 0>(Z, axis) Y = Add(a, b)", []),
+])
+def test_columns_are_a_multiple_of_the_axes_that_are_known(inputs: str, nodes: str, checked: list[int]) -> None:
+    axes = np.arange(1, inputs.rpartition("[")[2].count(",") + 1) if " Z" not in inputs else np.array([-1])
+    constants = {"axis": axes} if "axis" in nodes else {}
+    lines = [line.strip() for line in script_of(inputs, nodes, **constants).text.splitlines() if "multiple" in line]
+    assert lines == [f'if (ncol(X) %% {size} != 0) {{ stop("X has " + ncol(X) + " columns, no multiple of {size}") }}'
+                     for size in checked]
+
+
 ROW_CHECK = 'if (nrow({0}) != {1}) {{ stop("{0} has " + nrow({0}) + " rows, not {1}") }}'
 
 

@@ -26,7 +26,7 @@ from onnx_systemds.dml.scopes import (
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_lookup
 from onnx_systemds.importing.script import Script, with_main
-from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.rendering.function_sizes import size_check, under_one_condition
 
@@ -51,6 +51,12 @@ def with_checked_sizes(script: Script) -> Script:
         checks += [(size_check(function, name, str(known[name])), f"{function}({name}) != {known[name]}")
                    for name in unchecked]
         places += [readers[name] for name in unchecked]
+    parts = _parts(script, views)
+    readers = _readers(body, parts)
+    certain = _compared(body) | _shown_columns(script.main, shape_of, readers) | _reshaped(body, 1, shape_of)
+    unchecked = [name for name in readers if call("ncol", tree.Name(name)) not in certain]
+    checks += [_multiple_check(name, parts[name]) for name in unchecked]
+    places += [readers[name] for name in unchecked]
     open_rows = [name for name, view in views.items() if not isinstance(view.rows, int)]
     own = {function.name: function for function in script.functions}
     counting = _beside_rows(script.main, own, shape_of) | _taken_apart(script.main, shape_of) if open_rows else set()
@@ -68,6 +74,25 @@ def _known(views: Mapping[str, View], axis: int) -> dict[str, int]:
     """The inputs whose rows or columns are known, and how many there are."""
     sizes: dict[str, Dim] = {name: (view.rows, view.cols)[axis] for name, view in views.items()}
     return {name: size for name, size in sizes.items() if isinstance(size, int)}
+
+
+def _parts(script: Script, views: Mapping[str, View]) -> dict[str, int]:
+    """The inputs with an open number of columns, and what that is a multiple of."""
+    ports = {parameter.name: port for port, parameter in zip(script.inputs, script.main.parameters)}
+    known = {name: product(size for size in ports[name].dims[1:] if isinstance(size, int)) for name in views}
+    return {name: size for name, size in known.items()
+            if isinstance(size, int) and size > 1 and not isinstance(views[name].cols, int)}
+
+
+def _multiple_check(name: str, size: int) -> tuple[str, str]:
+    """The statement that stops the run where a matrix has no multiple of so many columns, and its condition."""
+    condition = f"ncol({name}) %% {size} != 0"
+    return f'if ({condition}) {{ stop("{name} has " + ncol({name}) + " columns, no multiple of {size}") }}', condition
+
+
+def _compared(body: tree.Block) -> set[tree.Expression]:
+    """What is compared with the number that it has to be."""
+    return {node.left for statement in body for node in tree.walk(statement) if is_operation(node, "!=")}
 
 
 def _beside_rows(function: tree.Function, functions: Mapping[str, tree.Function], shape_of: ShapeOf) -> set[str]:
