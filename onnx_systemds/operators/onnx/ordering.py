@@ -8,8 +8,9 @@ from functools import partial
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Span
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import wrapped
@@ -26,6 +27,7 @@ shape_rule("CumSum", "CumProd", "ReverseSequence")(same_dims)
 batch_rule("ArgMax", "ArgMin")(mixes_nothing)
 batch_rule("TopK")(mixes_at_axis)
 batch_rule("CumSum")(mixes_at_axis_input)
+fold("CumSum", since=11)(by_reference)
 integer_rule("ReverseSequence")(moved)
 integer_rule("TopK", "Unique")(chosen)
 integer_rule("ArgMax", "ArgMin", "NonZero")(read)
