@@ -196,7 +196,7 @@ def test_of_bounds_of_one_size_the_largest_is_checked() -> None:
     model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 13]> g (float[A, 1, H, 4] a) => (float[A, 1, I, 1] y)
         {{ b = {pool}(a) c = Relu(b) y = {pool}(c) }}""")
     text = import_model(model).text
-    assert re.findall(r"if \((.*)\) {\s+stop", text) == ["nrow(a) == 0", "(H %/% 2) < 2"]
+    assert re.findall(r"if \((.*)\) {\s+stop", text) == ["ncol(a) %% 4 != 0", "nrow(a) == 0", "(H %/% 2) < 2"]
 
 
 def test_elements_of_axes_that_are_checked_are_not_counted() -> None:
