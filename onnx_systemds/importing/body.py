@@ -9,7 +9,6 @@ from typing import cast
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
-from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.errors import (
     InternalError,
@@ -148,12 +147,12 @@ class Body:
         except Exception as error:
             scope.parts.errors.add(refusal_of(error, view))
             return None
-        comments = [f"# {line}" for line in node_comments(node.doc_string)]
-        own = parsed([*comments, *fragment.statements], view) if fragment.statements else ()
-        sizes = parsed([*(() if own else comments), *sized], view) if sized else ()
-        defined = set(assigned(own))  # sizes too, which a generator has at hand
+        # Sizes follow even if a generator has them at hand: the engine's compiler fails where the only reader of a
+        # removeEmpty asks for its rows.
+        lines = fragment.statements + tuple(sized)
+        comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
         origin = origin_of(view)
-        statements = _of_node((*own, *(it for it in sizes if defined.isdisjoint(assigned((it,))))), origin)
+        statements = _of_node(parsed([*comments, *lines], view), origin)
         if fragment.statements:
             self.written[next(filter(None, node.outputs))] = statements
         return _Rendered(origin, statements, (*fragment.imports, *imports), fragment.functions, fragment.layers)

@@ -166,12 +166,6 @@ def test_text_operators(text: str, runs: list[dict[str, Any]]) -> None:
     check(text, *runs)
 
 
-def test_a_size_that_the_generator_defines_is_not_defined_again() -> None:
-    text = "g (string[N,1] x) => (string[N,1,K,L] y) { w, z = StringSplit(x) y, v = StringSplit <delimiter = \"|\"> (w) }"
-    script = import_model(model_of(text)).text
-    assert script.count("size_w_dim2 = ") == 1 and script.count("size_y_dim3 = ") == 1
-
-
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 def test_ngrams_of_integers(mode: str) -> None:
     text = f"""g (int64[N,C] x) => (float[N,7] y) {{ y = TfIdfVectorizer <mode = "{mode}", min_gram_length = 1,

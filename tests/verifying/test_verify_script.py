@@ -163,4 +163,4 @@ def test_sizes_that_do_not_fit_are_named(tmp_path: Path) -> None:
         "f = function(matrix[double] X, matrix[double] W) return (matrix[double] Y) { Y = X %*% W }")
     result = invoke("verify", tmp_path / "net.dml", "--function", "f", "--dim", "X_rows=3")
     assert result.exit_code == 1 and "neither onnxruntime nor" in result.output
-    assert "hint: sizes chosen here may not fit each other: X_cols=4, W_rows=2, W_cols=4; give those that do by" in result.output
+    assert "hint: sizes chosen here may not fit each other: X_cols=4, W_rows=3, W_cols=4; give those that do by" in result.output
