@@ -68,3 +68,14 @@ def test_products_of_channels_in_float64_are_products() -> None:
     body = f"P = max_pool(X, input_shape=[3, 1, 4, 6], {POOLED})\nY = F %*% P"
     model = exported(body, {"F": WEIGHTS["F"]}, dims="3,24", dtype="float64")
     assert "Conv" not in operators(model) and "MatMul" in operators(model)
+
+
+@pytest.mark.parametrize("dims", ["1,72", "N,72"])
+def test_sums_of_images_by_ones_are_sums(dims: str) -> None:
+    """As scripts of known sizes have them in a softmax."""
+    body = f"P = max_pool(X, input_shape=[nrow(X), 3, 4, 6], {POOLED})\nE = exp(P - rowMaxs(P))\nY = E / %s"
+    by_ones, summed = (exported(body % total, dims=dims) for total in ("(E %*% matrix(1, rows=18, cols=1))", "rowSums(E)"))
+    assert operators(by_ones) == operators(summed) and "Softmax" in operators(summed)
+    data = np.random.default_rng(4).normal(size=(1, 72))
+    powers = np.exp(data.reshape(3, 2, 2, 3, 2).max(axis=(2, 4)).reshape(1, 18))
+    assert_close(run_model(by_ones, {"X": data})["Y"], powers / powers.sum(), 1e-6, "softmax")

@@ -18,7 +18,7 @@ def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
     a, b = ctx.as_matrix(left), ctx.as_matrix(right)
     if isinstance(a.cols, int) and isinstance(b.rows, int) and a.cols != b.rows:
         raise UnsupportedCase(f"the product of {a} and {b}: inner sizes differ")
-    return _convolution(ctx, a, b) or _of_channels(ctx, a, b) or _sums_of_channels(ctx, a, b) or ctx.matrix(
+    return _convolution(ctx, a, b) or _of_channels(ctx, a, b) or _sums_of_rows(ctx, a, b) or ctx.matrix(
         product(ctx.g, ctx.flat(a), ctx.flat(b)))
 
 
@@ -34,12 +34,13 @@ def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | Non
     return Matrix(ctx.g.node("Conv", [image, kernels], dims, **found.attributes()), filters.rows, columns.cols)
 
 
-def _sums_of_channels(ctx: Context, channels: Matrix, ones: Matrix) -> Matrix | None:
-    """Return the product of the channels of an image and a column of ones."""
-    if ones.cols != 1 or planes(channels.tensor, channels.rows, channels.cols) is None:
+def _sums_of_rows(ctx: Context, a: Matrix, ones: Matrix) -> Matrix | None:
+    """Return the product of a matrix that is a tensor of more axes, as images are, and a column of ones."""
+    has_axes = a.tensor.rank > 2 and a.tensor.dims[0] == a.rows
+    if ones.cols != 1 or not (has_axes or planes(a.tensor, a.rows, a.cols) is not None):
         return None
     filling = ctx.g.filling(ones.tensor)
-    return reduced(ctx, channels, "ReduceSum", 1) if filling is ctx.g.number(1.0) else None
+    return reduced(ctx, a, "ReduceSum", 1) if filling is ctx.g.number(1.0) else None
 
 
 def _of_channels(ctx: Context, filters: Matrix, channels: Matrix) -> Matrix | None:
