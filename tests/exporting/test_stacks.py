@@ -71,6 +71,12 @@ def test_products_of_some_columns_are_one_of_stacks() -> None:
     assert_close(found, (left @ right.transpose(0, 2, 1)).reshape(18, 6), 1e-6, "columns")
 
 
+def test_products_of_narrow_and_wide_columns_of_one_matrix() -> None:
+    used, data, found = turned("Y = rbind(X[, 1:2] %*% X[, 1:4], X[, 3:4] %*% X[, 5:8])", "2,8")
+    assert_close(found, np.vstack([data[:, :2] @ data[:, :4], data[:, 2:4] @ data[:, 4:]]), 1e-6, "narrow and wide")
+    assert used.count("MatMul") == 1
+
+
 def test_products_of_rows_and_columns_beside_one_another_are_one_of_stacks() -> None:
     """As heads of an attention are: shares in rows, values in columns of a product."""
     used, data, found = turned("Y = cbind(X[1:3, 1:3] %*% X[1:3, 5:6], X[4:6, 1:3] %*% X[1:3, 7:8])", "6,8")

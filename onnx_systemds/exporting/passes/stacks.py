@@ -159,13 +159,13 @@ def stacked(fusing: Fusing, node: Node) -> bool:
         return False
     cuts = [_transposed_cut(fusing, [each.inputs[place] for each in products]) for place in (0, 1)]
     views: list[Tensor] = []
-    known: dict[tuple[Tensor, int, int], Tensor | None] = {}
+    known: dict[tuple[Tensor, int, int, int], Tensor | None] = {}
     uses: Counter[Tensor] = Counter()
     for found in cuts:
         if found is None:
             return False
         cut, is_transposed, used = found
-        key, dims = (cut.source, cut.axis, cut.first), cut.source.dims
+        key, dims = (cut.source, cut.axis, cut.first, cut.size), cut.source.dims
         if key not in known:
             parts = (*dims[: cut.axis], cut.count, cut.size, *dims[cut.axis + 1 :])
             known[key] = fusing.viewed(cut.whole(fusing, node), parts, node)
