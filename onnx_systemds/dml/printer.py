@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT, wrapped
+from onnx_systemds.dml.scopes import is_operation
 from onnx_systemds.dml.tokens import LEVELS, OR, UNARY_LEVELS, is_string, unescape
 from onnx_systemds.errors import UnsupportedCase
 
@@ -250,7 +251,7 @@ def _binary(node: tree.Binary, level: int, follow: int, tight: frozenset[str]) -
             opened += 1
             level, follow = OR, 0
         right_level, left_level = (own, own + 1) if current.operator == "^" else (own + 1, own)
-        if current.operator == "/" and isinstance(current.right, tree.Binary) and current.right.operator == "%*%":
+        if current.operator == "/" and is_operation(current.right, "%*%"):
             right_level = LEVELS["%*%"] + 1  # of x / y %*% z a reader of other languages divides first
         parts.append(_expression(current.right, right_level, follow, tight))
         operator = _TAKEN.get(current.operator, current.operator)

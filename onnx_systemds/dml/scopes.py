@@ -105,6 +105,11 @@ def read_in(expression: tree.Node) -> Names:
     return mentioned(expression).names
 
 
+def reads_of(statement: tree.Statement) -> tuple[str, ...]:
+    """Return the variables that a statement reads, or changes in part, each as often as it is there."""
+    return mentioned(_without_target(statement)).variables
+
+
 def called_in(node: tree.Node) -> tuple[str, ...]:
     """Return the functions called in a statement or an expression, each as often as it is called there."""
     return mentioned(_without_target(node)).functions

@@ -53,7 +53,8 @@ def with_checked_sizes(script: Script) -> Script:
         places += [readers[name] for name in unchecked]
     parts = _parts(script, views)
     readers = _readers(body, parts)
-    certain = _compared(body) | _shown_columns(script.main, shape_of, readers) | _reshaped(body, 1, shape_of)
+    certain = (_compared(body) | _shown_columns(script.main, shape_of, readers) | _reshaped(body, 1, shape_of)
+               if readers else set())
     unchecked = [name for name in readers if call("ncol", tree.Name(name)) not in certain]
     checks += [_multiple_check(name, parts[name]) for name in unchecked]
     places += [readers[name] for name in unchecked]

@@ -15,7 +15,15 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block, print_expression
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import Mentioned, assignment_counts, assigns_variable, mentioned, once, results
+from onnx_systemds.dml.scopes import (
+    Mentioned,
+    assignment_counts,
+    assigns_variable,
+    mentioned,
+    once,
+    reads_of,
+    results,
+)
 from onnx_systemds.importing.origins import JoinedOrigin, split_joined
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
@@ -70,7 +78,7 @@ class _Joining:
     ) -> None:
         self.function, self.others, self.kept = function, others, results(function)
         self.in_place, self.asking = impure | apart, apart.union(_OF_VARIABLES)
-        self.reads = Counter(name for statement in function.body for name in _read(statement))
+        self.reads = Counter(name for statement in function.body for name in reads_of(statement))
         self.changes = assignment_counts(function.body)
         self.changes.update(parameter.name for parameter in function.parameters)
 
@@ -124,11 +132,6 @@ class _Joining:
         if statement.accumulate or self.kinds.get(name) != MATRIX or is_load(value) or is_entry(value):
             return False
         return part.is_pure and self.changes[name] == 1 and all(self.changes[read] <= 1 for read in part.variables)
-
-
-def _read(statement: tree.Statement) -> tuple[str, ...]:
-    """The variables that a statement reads, or changes in part."""
-    return mentioned(statement.value if assigns_variable(statement) else statement).variables
 
 
 def _joined(first: _Part, second: _Part) -> _Part | None:

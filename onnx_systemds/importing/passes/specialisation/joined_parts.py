@@ -8,7 +8,7 @@ written out: the engine copies heads neither to join them nor to part them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
@@ -22,6 +22,7 @@ from onnx_systemds.dml.scopes import (
     is_operation,
     mentioned,
     operand_of,
+    reads_of,
     results,
 )
 from onnx_systemds.importing.origins import JoinedOrigin, split_joined
@@ -58,7 +59,7 @@ def with_parts_apart(
     """
     pairs = {name: found for name, each in functions.items() if (found := _pairs(each)) is not None}
     body, kept = function.body, results(function)
-    changes, reads = assignment_counts(body), Counter(name for statement in body for name in _read(statement))
+    changes, reads = assignment_counts(body), Counter(name for statement in body for name in reads_of(statement))
     changes.update(parameter.name for parameter in function.parameters)
     joins: dict[str, _Join] = {}
     made: list[tree.Statement] = []
@@ -103,8 +104,9 @@ def _rows_of(sizes: Sequence[Known | None]) -> Rows:
 
 def _rows_in(part: tree.Node, name: str) -> tuple[int, int] | None:
     """The first and the last row of a part of a matrix that has all its columns; None for anything else."""
-    is_part = isinstance(part, tree.Indexed) and part.name == name and part.columns == _ALL
-    return places(part.rows) if is_part and isinstance(part, tree.Indexed) else None
+    if not isinstance(part, tree.Indexed) or part.name != name or part.columns != _ALL:
+        return None
+    return places(part.rows)
 
 
 def _written_out(node: tree.Node, pairs: Mapping[str, _Pairs], joins: Mapping[str, Rows]) -> tree.Node:
@@ -137,7 +139,7 @@ def _without_joins(statements: list[tree.Statement], joins: Mapping[str, _Join])
     """The statements without the joins of which only single parts are read."""
     readers: dict[str, list[int]] = defaultdict(list)
     for place, statement in enumerate(statements):
-        for name in set(_read(statement)) & joins.keys():
+        for name in set(reads_of(statement)) & joins.keys():
             readers[name].append(place)
     made: list[tree.Statement | None] = list(statements)
     for name, join in joins.items():
@@ -156,17 +158,13 @@ def _without_joins(statements: list[tree.Statement], joins: Mapping[str, _Join])
 
 def _takes_parts(name: str, rows: Rows, reading: Sequence[tree.Statement]) -> bool:
     """Whether statements read a join by its parts, each of them once."""
-    if not all(assigns_variable(it) and not it.accumulate for it in reading):
+    values = [it.value for it in reading if assigns_variable(it) and not it.accumulate]
+    if len(values) < len(reading):
         return False
-    nodes = [node for it in reading if assigns_variable(it) for node in tree.walk(it.value) if _mentions(node, name)]
+    nodes = [node for node in tree.walk(*values) if _mentions(node, name)]
     read = Counter(_rows_in(node, name) for node in nodes if isinstance(node, tree.Indexed))
     return len(nodes) == read.total() and set(read) <= set(rows) and set(read.values()) == {1}
 
 
 def _mentions(node: tree.Node, name: str) -> bool:
     return isinstance(node, (tree.Name, tree.Indexed)) and node.name == name
-
-
-def _read(statement: tree.Statement) -> Iterator[str]:
-    """The variables that a statement reads, or changes in part."""
-    yield from mentioned(statement.value if assigns_variable(statement) else statement).variables

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import reshaped, rewritten
-from onnx_systemds.dml.scopes import is_operation
+from onnx_systemds.dml.scopes import called_in, is_operation
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
 
 FUNCTIONS = {"rowSums": "row_sums", "rowMeans": "row_means"}
@@ -24,6 +24,8 @@ def with_plain_sums(
 
     functions: those of the script, by name. given: sizes of parameters.
     """
+    if FUNCTIONS.keys().isdisjoint(name for statement in body for name in called_in(statement)):
+        return body
     made: list[tree.Statement] = []
     for statement, size_of in statements_with_sizes(body, functions, given):
 
