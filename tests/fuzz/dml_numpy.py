@@ -174,10 +174,13 @@ class _Judge:
             left, right = self.value(node.left), self.value(node.right)
             if isinstance(left, str) or isinstance(right, str):
                 return _of_texts(node.operator, left, right)
-            found = _BINARY[node.operator](left, right)
+            of_integers = node.operator in _OF_INTEGERS and _is_integer(left) and _is_integer(right)
+            found = _BINARY[node.operator](*((int(left), int(right)) if of_integers else (left, right)))
+            if of_integers and not -(2**63) < found < 2**63:
+                raise Unsure("an integer beyond 64 bits")
             if _is_matrix(found) or isinstance(found, bool):
                 return found
-            return int(found) if _is_integer(left) and _is_integer(right) and node.operator in _OF_INTEGERS else np.float64(found)
+            return int(found) if of_integers else np.float64(found)
         if isinstance(node, tree.Unary):
             operand = self.value(node.operand)
             if node.operator == "-":
@@ -253,10 +256,10 @@ def _selected(target: Array, margin: str, select: Array | None = None, empty_ret
 
 
 def _ordered(target: Array, by: Any, decreasing: bool = False, index_return: bool = False) -> Array:
-    keys = target[:, int(by) - 1]
+    keys = target[:, np.reshape(by, -1).astype(int) - 1]
     if np.isnan(keys).any():
         raise Unsure("an order of NaN")
-    places = np.argsort(-keys if decreasing else keys, kind="stable")
+    places = np.lexsort((-keys if decreasing else keys).T[::-1])
     return (places + 1.0).reshape(-1, 1) if index_return else target[places]
 
 
@@ -280,11 +283,19 @@ def _chosen(condition: Any, yes: Any, no: Any) -> Any:
     return np.where(condition != 0, yes, no)
 
 
-def _grouped(target: Array, groups: Array, fn: str, ngroups: Any) -> Array:
+def _grouped(
+    target: Array, groups: Array, fn: str, ngroups: Any, weights: Array | None = None, order: str = "2"
+) -> Array:
+    """Return the aggregates of a column by groups; the sum of the weights is the size of a group."""
+    weights = np.ones_like(groups) if weights is None else weights
     found = np.zeros((int(ngroups), 1))
     for place in range(int(ngroups)):
-        own = target[groups.reshape(-1) == place + 1]
-        found[place] = {"sum": own.sum(), "count": own.shape[0], "mean": own.mean() if own.size else 0.0}[fn]
+        own, share = target[groups.reshape(-1) == place + 1], weights[groups.reshape(-1) == place + 1]
+        size, total = share.sum(), (own * share).sum()
+        mean = total / size if size else 0.0
+        moment = ((own - mean) ** int(order) * share).sum()
+        found[place] = {"sum": total, "count": size, "mean": mean, "centralmoment": np.divide(moment, size),
+                        "variance": moment / (size - 1) if size != 1 else 0.0}[fn]
     return found
 
 

@@ -86,6 +86,31 @@ def test_numbers_beyond_all_integers_are_the_nearest_one() -> None:
     assert dml_functions.check(case, shared_session()) is None
 
 
+def test_the_judge_knows_weights_of_groups_and_orders_by_several_columns() -> None:
+    """The engine's sum of a difference of zeros and others is its own (outer-minus), so numpy has to say."""
+    script = """f = function(matrix[double] X) return (matrix[double] R1, matrix[double] R2, matrix[double] R3) {
+      R1 = order(target=X, by=matrix("2 1", 1, 2), decreasing=TRUE)
+      R2 = aggregate(target=X[, 1], groups=X[, 2], weights=X[, 2], fn="centralmoment", order="2", ngroups=3)
+      R3 = as.matrix(sum(outer(X[, 1], t(X[, 1]), "-")))
+    }"""
+    case = dml_functions.Case(1, script, {"X": ("N", 2)}, ({"X": np.array([[1.0, 2], [3, 1], [4, 2]])},), ("R1", "R2", "R3"))
+    judged = evaluated(script, case.runs[0])
+    np.testing.assert_array_equal(judged[0], [[4, 2], [1, 2], [3, 1]])
+    np.testing.assert_array_equal(judged[1], [[0], [2.25], [np.nan]])
+    np.testing.assert_array_equal(judged[2], [[0]])
+    assert dml_functions.check(case, shared_session()) is None
+
+
+def test_integers_beyond_64_bits_are_not_judged() -> None:
+    script = """f = function(matrix[double] X) return (matrix[double] R1) {
+      R1 = X + min(2, abs(0 - as.integer(as.scalar(X[1, 1]))))
+    }"""
+    case = dml_functions.Case(1, script, {"X": ("N", 1)}, ({"X": np.array([[-np.inf], [2.0]])},), ("R1",))
+    with pytest.raises(Unsure):
+        evaluated(script, case.runs[0])
+    assert dml_functions.check(case, shared_session()) is None
+
+
 def test_rows_that_are_chosen_beside_infinite_ones_are_not_judged() -> None:
     script = """f = function(matrix[double] X) return (matrix[double] R1) {
       R1 = table(seq(1, 1), rowIndexMax(t(X > 1)), 1, nrow(X)) %*% X
