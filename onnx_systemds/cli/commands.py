@@ -195,7 +195,8 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
     """Run the script on the engine and MODEL.onnx on onnxruntime, and compare the results.
 
     If onnxruntime is not installed or refuses the model, ONNX's reference implementation runs it. Symbolic dims get
-    small sizes; --dim sets others. Exit code 1 if the numbers differ. For a script see verify-script.
+    small sizes, or larger ones that the model takes; --dim sets others. Exit code 1 if the numbers differ. For a
+    script see verify-script.
     """
     from onnx_systemds.verifying.verify import verify_model
 

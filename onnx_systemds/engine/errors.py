@@ -10,7 +10,7 @@ _LINE_AND_COLUMN = re.compile(r"(?:\[line |\bline )(\d+)(?::|, column )(\d+)")
 _TOKEN_ERROR = re.compile(r"^line (\d+):(\d+) (token recognition error at: .*)$")
 _STATEMENT_OF_ERROR = re.compile(r"\[line \d+:\d+\][^\n]*?-> ([^\n]*?)(?: -- |$)", re.MULTILINE)
 _INSTRUCTION = re.compile(r"Error evaluating instruction: (.+)", re.DOTALL)
-_BLOCK_LINES = re.compile(r"lines (\d+) (?:and|to) (\d+)|\(lines (\d+)-(\d+)\)")
+_BLOCK_LINES = re.compile(r"(?<!function statement block between )lines (\d+) (?:and|to) (\d+)|\(lines (\d+)-(\d+)\)")
 _CALL_OF_OTHER_FILE = re.compile(r"error executing function (?!\.defaultNS::)")
 _JAVA_NAME_BEFORE_MESSAGE = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _REFUSED_INDEX = re.compile(r"table \(one of the value <= zero\)|w/ zeros for rexpand|values for matrix indexing")
@@ -233,8 +233,8 @@ class ScriptRuntimeError(EngineError):
     """A script failed while running; the message is the innermost cause, or the text of `stop(...)`.
 
     `instruction` is the SystemDS instruction that failed ('' when unknown), `blocks` the first and last lines of the
-    statement blocks that were running: calls and what they are in first, none for a `stop`. Those of functions of
-    sourced files are not among them.
+    statement blocks that were running: calls and what they are in first, none for a `stop`. Whole functions are not
+    among them, nor are the blocks of functions of sourced files.
     """
 
     def __init__(

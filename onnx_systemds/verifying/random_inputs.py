@@ -17,6 +17,7 @@ from onnx_systemds.model.protos import numpy_dtype
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _BATCH, _LENGTH, _SIDE = 2, 4, 32  # sizes of open dims: the first one, others, those of images
+_LARGER = ((64, 128), (512, 256))  # lengths and sides that are tried where the model does not take those
 _MOST_DIGITS = 10  # integers of which nothing is known are less
 _PASSING = frozenset(["Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Concat", "Slice"])
 _ITEMS = 2  # of a sequence
@@ -37,13 +38,19 @@ _INDEXED: dict[str, Callable[[Any], slice]] = {
 class RandomInputs:
     """Contents for the inputs of a graph. sizes: those of the symbols, given or chosen."""
 
-    def __init__(self, graph: Graph, sizes: Mapping[str, int], seed: int) -> None:
-        """Draw everything. Raises TranspileError for an input of which the type says too little."""
+    def __init__(
+        self, graph: Graph, sizes: Mapping[str, int], seed: int, length: int = _LENGTH, side: int = _SIDE
+    ) -> None:
+        """Draw everything. Raises TranspileError for an input of which the type says too little.
+
+        length, side: sizes to choose for axes, but for first ones; side is that of images.
+        """
         self.sizes = dict(sizes)
         self._graph = graph
         self._seed = seed
         self._context = Context(sizes)
         self._random = np.random.default_rng(seed)
+        self._length, self._side = length, side
         self._batch = self._given_batch()
         self.contents = {given.name: self._content(given, given.type) for given in graph.inputs}
 
@@ -58,9 +65,15 @@ class RandomInputs:
         names = (dim.lone_symbol(axes[0]) for axes in dims if axes)
         return next((self.sizes[name] for name in names if name in self.sizes), _BATCH)
 
-    def resized(self, sizes: Mapping[str, int]) -> RandomInputs:
-        """Others with these sizes of symbols."""
-        return RandomInputs(self._graph, sizes, self._seed)
+    def of_other_sizes(self, given: Mapping[str, int]) -> Iterator[RandomInputs]:
+        """Others with the sizes given: ones, as many a model was traced with a batch of one; then larger ones."""
+        ones = {**dict.fromkeys(self.sizes, 1), **given}
+        tried = [self.sizes]
+        for sizes, length, side in ((ones, 1, 1), *((given, *larger) for larger in _LARGER)):
+            other = RandomInputs(self._graph, sizes, self._seed, length, side)
+            if other.sizes not in tried:
+                tried.append(other.sizes)
+                yield other
 
     def _content(self, given: ValueInfo, type_: Type | None) -> Any:
         if isinstance(type_, SequenceType):
@@ -77,7 +90,7 @@ class RandomInputs:
     def _size(self, size: Dim, axis: int, rank: int) -> int:
         if isinstance(size, int):
             return size
-        chosen = self._batch if axis == 0 else _SIDE if rank >= 4 and axis >= 2 else _LENGTH
+        chosen = self._batch if axis == 0 else self._side if rank >= 4 and axis >= 2 else self._length
         (name,) = dim.symbols(size)
         return self.sizes.setdefault(name, chosen)
 

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
+from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import ConstantNeeded, InvalidModel, MultipleErrors, ShapeUnknown, TranspileError, quoted
 from onnx_systemds.importing.convert import import_model, with_constants, with_types
 from onnx_systemds.importing.interface import Port
@@ -34,6 +35,8 @@ from onnx_systemds.verifying.judging import Judgement, judgement
 from onnx_systemds.verifying.narrowest import are_types_mixed, narrowest_types
 from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen, sizes_text
 from onnx_systemds.verifying.report import NodeComparison, Report
+
+Scored = tuple[Judgement, dict[str, Any]]  # what the judge says, and the outputs of the engine
 
 _VALUES_AT_ONCE = 200  # each value that a script returns is kept until its end
 
@@ -89,16 +92,21 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     def ask(drawn: Mapping[str, Any], further: Sequence[str] = ()) -> Judgement:
         return judgement(path, _fed({**drawn, **known}), further, part)
 
-    with stages.stage("judge") as words:  # first: it knows best what is wrong with inputs
-        try:
+    def scored(contents: Mapping[str, Any]) -> Scored:
+        with stages.stage("judge") as words:  # first: it knows best what is wrong with inputs
             judged = ask(contents) if expected is None else _given_judgement(model, expected)
-        except TranspileError as refused:
-            _check_conversion(model, options)
-            drawn, judged = _with_ones(drawn, dims or {}, refused, ask)
-            contents = drawn.contents
-        words.append(judged.judge)
-    with stages.stage("compile and run"):
-        found = engine.outputs(contents, stages)
+            words.append(judged.judge)
+        with stages.stage("compile and run"):
+            return judged, engine.outputs(contents, stages)
+
+    try:
+        judged, found = scored(contents)
+    except (TranspileError, ScriptRuntimeError) as refused:
+        if expected is not None:
+            raise
+        _check_conversion(model, options)
+        drawn, (judged, found) = _with_other_sizes(drawn, dims, refused, scored)
+        contents = drawn.contents
     compare = partial(compare_all, rtol=rtol, atol=atol, rounded=engine.rounded_types(contents))
     nodes: list[NodeComparison] = []
     if per_node:
@@ -151,24 +159,30 @@ def _check_conversion(model: Model, options: Mapping[str, Any]) -> None:
             raise
 
 
-def _with_ones(
-    drawn: RandomInputs | None, dims: Mapping[str, int], refused: TranspileError, ask: Callable[..., Judgement]
-) -> tuple[RandomInputs, Judgement]:
-    """Inputs with ones for the sizes chosen before, and the judgement: many a model was traced with a batch of one.
+def _with_other_sizes(
+    drawn: RandomInputs | None, dims: Mapping[str, int] | None, refused: TranspileError | ScriptRuntimeError,
+    score: Callable[[Mapping[str, Any]], Scored],
+) -> tuple[RandomInputs, Scored]:
+    """Inputs with other sizes than those chosen before, and what comes of them: a model may take few sizes.
 
-    Raises ``refused`` where nothing was chosen, or the judges refuse that, too.
+    Raises ``refused`` where no size was chosen, none that is tried serves, or something else was refused.
     """
     sizes = sizes_chosen(drawn, dims)
-    chosen = {name: 1 for name, size in sizes.items() if size != 1}
-    if sizes:
-        refused.hint += f"; chosen here: {sizes_text(sizes)}"
-    if drawn is None or not chosen:
+    if drawn is None or not sizes or not _may_be_of_sizes(refused):
         raise refused
-    smaller = drawn.resized({**dims, **chosen})
-    try:
-        return smaller, ask(smaller.contents)
-    except TranspileError:
-        raise refused from None
+    refused.hint = f"{refused.hint}; chosen here: {sizes_text(sizes)}".removeprefix("; ")
+    for other in drawn.of_other_sizes(dims or {}):
+        try:
+            return other, score(other.contents)
+        except (TranspileError, ScriptRuntimeError) as again:
+            if not _may_be_of_sizes(again):
+                raise
+    raise refused
+
+
+def _may_be_of_sizes(refused: TranspileError | ScriptRuntimeError) -> bool:
+    """Whether a judge has refused the inputs, or a check of the script, which stops outside of any block."""
+    return not refused.blocks if isinstance(refused, ScriptRuntimeError) else True
 
 
 def _given_judgement(model: Model, expected: Mapping[str, Any]) -> Judgement:

@@ -141,6 +141,12 @@ def test_runtime_error_has_all_blocks_that_were_running() -> None:
     assert error.instruction == "CP ba+* X"
 
 
+def test_a_whole_function_is_no_block() -> None:
+    """It has the statements of all nodes: one that fails in none of them is of no node."""
+    message = "ERROR: Runtime error in function program block generated from function statement block between lines 2 and 33 -- Error"
+    assert runtime_error([JavaFailure("org.apache.sysds.runtime.DMLRuntimeException", message)]).blocks == ()
+
+
 def test_errors_are_told_with_the_node_that_failed() -> None:
     error = ScriptRuntimeError("no", "advice", instruction="CP exp", blocks=[(3, 4)])
     error.node = FailedNode("node 1", ("X float [2]", "W float [3]"), "Y = exp(X)", 7, ("node 2",))

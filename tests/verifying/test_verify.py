@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,26 @@ def test_a_model_traced_with_a_batch_of_one(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "sizes chosen here, --dim gives others: batch=1" in result.output
     assert "do not fill the shape" in invoke("verify", tmp_path / "net.onnx", "--dim", "batch=2").output
+
+
+@pytest.mark.engine
+def test_larger_sizes_are_chosen_where_those_chosen_first_are_refused(tmp_path: Path) -> None:
+    """By the judge, or by a check of the script alone."""
+    wide = make_model([helper.make_node("MatMul", ["X", "W"], ["Y"])], [("X", FLOAT, ["n", "wide"])], [("Y", FLOAT, None)],
+                      W=random(512, 3))
+    onnx.save(wide, tmp_path / "wide.onnx")
+    pooled = [helper.make_node("MaxPool", [f"p{place}"], [f"p{place + 1}"], kernel_shape=[2, 2], strides=[2, 2]) for place in range(6)]
+    image = make_model([*pooled, helper.make_node("ReduceSum", ["p6"], ["Y"])], [("p0", FLOAT, ["n", 1, "h", "w"])], [("Y", FLOAT, None)])
+    onnx.save(image, tmp_path / "image.onnx")
+    for name, sizes in (("wide", "n=2, wide=512"), ("image", "n=2, h=128, w=128")):
+        result = invoke("verify", tmp_path / f"{name}.onnx")
+        assert result.exit_code == 0, result.output
+        assert f"sizes chosen here, --dim gives others: {sizes}" in result.output
+    np.save(tmp_path / "small.npy", random(2, 1, 32, 32))
+    refused = invoke("verify", tmp_path / "image.onnx", "--inputs", tmp_path / "small.npy")
+    assert refused.exit_code == 1
+    # the check says itself which node it is of, and no statement of another node is named
+    assert re.fullmatch(r'error: node "#5" \(MaxPool\): .*; the script takes it to be larger.*\n', refused.output), refused.output
 
 
 def test_sizes_chosen_are_named_where_no_judge_runs_the_model(tmp_path: Path) -> None:
