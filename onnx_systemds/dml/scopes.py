@@ -66,6 +66,11 @@ def assignment_counts(block: Iterable[tree.Statement]) -> Counter[str]:
     return Counter(name for statement in block for name in assigned((statement,)))
 
 
+def definition_counts(function: tree.Function) -> Counter[str]:
+    """Return how often each variable of `function` may get a value, as a parameter or by a statement of the body."""
+    return assignment_counts(function.body) + Counter(parameter.name for parameter in function.parameters)
+
+
 def name_counts(block: Iterable[tree.Statement]) -> Counter[str]:
     """Return how often the name of each variable stands in `block` without an index, also where it is assigned."""
     return Counter(node.name for node in tree.walk(*block) if isinstance(node, tree.Name))

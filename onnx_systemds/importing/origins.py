@@ -104,6 +104,11 @@ class JoinedOrigin:
         return next(iter(self.parts[::-1]), None)
 
 
+def joined_origin(*statements: tree.Statement) -> JoinedOrigin:
+    """The origin of a statement that was joined from several; of those that were joined before, their parts count."""
+    return JoinedOrigin(tuple(split_joined(statements)))
+
+
 def split_joined(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
     """The statements of a block, with joined statements as they were before."""
     for statement in block:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import renamed
-from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable
+from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, results
 from onnx_systemds.importing.script import Script, with_functions
 from onnx_systemds.operators.rendering.weight_loads import is_load
 
@@ -65,16 +65,16 @@ def _substitutes(function: tree.Function) -> dict[str, str]:
         counts.update(names)
         last.update(dict.fromkeys(names, place))
     parameters = {parameter.name for parameter in function.parameters}
-    results = {result.name for result in function.results}
+    kept = results(function)
     counted = {node.variable for node in tree.walk(*function.body) if isinstance(node, tree.For)}
     substitutes: dict[str, str] = {}
     for place, (name, value) in found:
         value = substitutes.get(value, value)
         if counts[name] > 1 or name in parameters or last.get(value, -1) >= place:
             continue
-        if name not in results:
+        if name not in kept:
             substitutes[name] = value
-        elif value not in parameters | results | counted:
+        elif value not in parameters | kept | counted:
             substitutes = {old: name if new == value else new for old, new in substitutes.items()} | {value: name}
     return substitutes
 

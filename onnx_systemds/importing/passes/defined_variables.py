@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import read_first, surely_assigned
+from onnx_systemds.dml.scopes import read_first, results, surely_assigned
 from onnx_systemds.errors import InternalError, NodePlace
 from onnx_systemds.importing.origins import Origin, SharedOrigin
 from onnx_systemds.importing.script import Script
@@ -30,5 +30,5 @@ def _place(function: tree.Function, name: str) -> NodePlace | None:
 def undefined(function: tree.Function) -> list[str]:
     """The variables that a function may read or give before it has defined them."""
     given = {parameter.name for parameter in function.parameters}
-    results = {result.name for result in function.results} - surely_assigned(function.body)
-    return sorted((read_first(function.body) | results) - given)
+    unassigned = results(function) - surely_assigned(function.body)
+    return sorted((read_first(function.body) | unassigned) - given)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import call
-from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.inlined_calls import has_loop
 from onnx_systemds.importing.passes.specialisation.trees import reads
@@ -34,7 +34,7 @@ def with_loop_functions(script: Script) -> Script:
     for place, statement in enumerate(body):
         if not isinstance(statement, tree.For) or not statement.parallel:
             continue
-        later = {result.name for result in main.results}.union(*map(reads, body[place + 1 :]))
+        later = scopes.results(main).union(*map(reads, body[place + 1 :]))
         function = _function(statement, later, kinds, names)
         if function is not None:
             functions.append(function)
@@ -47,10 +47,10 @@ def with_loop_functions(script: Script) -> Script:
 
 
 def _function(
-    loop: tree.For, later: set[str], kinds: Mapping[str, tree.DataType], names: Names
+    loop: tree.For, later: scopes.Names, kinds: Mapping[str, tree.DataType], names: Names
 ) -> tree.Function | None:
     """The function of a loop, with what the loop reads as parameters; None if these are not all matrices or scalars."""
-    results = [name for name in dict.fromkeys(assigned((loop,))) if name in later and name != loop.variable]
+    results = [name for name in dict.fromkeys(scopes.assigned((loop,))) if name in later and name != loop.variable]
     read = sorted((reads(loop) & kinds.keys()) - set(results))
     types = [kinds.get(name) for name in (*results, *read)]
     if not results or any(type_ is None or type_.kind not in ("matrix", "scalar") for type_ in types):

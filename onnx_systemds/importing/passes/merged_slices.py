@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assignment_counts, assigns_variable, name_counts, results
-from onnx_systemds.importing.origins import JoinedOrigin, split_joined
+from onnx_systemds.dml.scopes import assigns_variable, definition_counts, name_counts, results
+from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.script import Script, with_functions
 
 _ALL = tree.Span()
@@ -63,9 +63,7 @@ def _slices(function: tree.Function) -> dict[str, _Slice]:
     }
     if not found:
         return found
-    counts = assignment_counts(function.body)
-    counts.update(parameter.name for parameter in function.parameters)
-    kept = results(function)
+    counts, kept = definition_counts(function), results(function)
     return {name: it for name, it in found.items()
             if counts[name] == 1 and counts[it.part.name] == 1 and name not in kept and it.part.name not in found}
 
@@ -119,4 +117,4 @@ def _with_parts(statement: tree.Statement, taken: dict[str, _Slice]) -> tree.Sta
     changed = rewritten(statement, change)
     if not joined:
         return statement
-    return replace(changed, origin=JoinedOrigin(tuple(split_joined((*dict.fromkeys(joined), statement)))))
+    return replace(changed, origin=joined_origin(*dict.fromkeys(joined), statement))

@@ -6,13 +6,12 @@ the number, the condition stands in the ``if``.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assignment_counts, called_in, mentioned, name_counts, operand_of
-from onnx_systemds.importing.origins import JoinedOrigin, split_joined
+from onnx_systemds.dml.scopes import called_in, definition_counts, mentioned, name_counts, operand_of, results
+from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.script import Script, with_functions
 
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
@@ -40,10 +39,7 @@ def _with_conditions(function: tree.Function) -> tree.Function:
     branches = [it for it in function.body if isinstance(it, tree.If) and _asked(it) is not None]
     if not numbers or not branches:
         return function
-    changes: Counter[str] = assignment_counts(function.body)
-    changes.update(parameter.name for parameter in function.parameters)
-    counts = name_counts(function.body)
-    kept = {result.name for result in function.results}
+    changes, counts, kept = definition_counts(function), name_counts(function.body), results(function)
     body: list[tree.Statement] = []
     places: dict[str, int] = {}  # of the conditions that have not been asked for
     for statement in function.body:
@@ -56,8 +52,7 @@ def _with_conditions(function: tree.Function) -> tree.Function:
             taken = places.pop(name)
             places = {other: place - (place > taken) for other, place in places.items()}
             made = body.pop(taken)
-            origin = JoinedOrigin(tuple(split_joined((made, statement))))
-            statement = replace(statement, condition=numbers[id(made)], origin=origin)
+            statement = replace(statement, condition=numbers[id(made)], origin=joined_origin(made, statement))
         body.append(statement)
     return function if len(body) == len(function.body) else replace(function, body=tuple(body))
 

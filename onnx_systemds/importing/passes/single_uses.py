@@ -17,14 +17,14 @@ from onnx_systemds.dml.printer import WIDTH, print_block, print_expression
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import (
     Mentioned,
-    assignment_counts,
     assigns_variable,
+    definition_counts,
     mentioned,
     once,
     reads_of,
     results,
 )
-from onnx_systemds.importing.origins import JoinedOrigin, split_joined
+from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.inlined_calls import is_straight
@@ -79,8 +79,7 @@ class _Joining:
         self.function, self.others, self.kept = function, others, results(function)
         self.in_place, self.asking = impure | apart, apart.union(_OF_VARIABLES)
         self.reads = Counter(name for statement in function.body for name in reads_of(statement))
-        self.changes = assignment_counts(function.body)
-        self.changes.update(parameter.name for parameter in function.parameters)
+        self.changes = definition_counts(function)
 
     def joined(self) -> tree.Function:
         """The function, the same object where there is nothing to join."""
@@ -149,8 +148,7 @@ def _joined(first: _Part, second: _Part) -> _Part | None:
     if must_fit and columns[0] > _ROOM:
         return None
     merged = rewritten(second.statement.value, lambda it: value if type(it) is tree.Name and it.name == name else it)
-    origin = JoinedOrigin(tuple(split_joined((first.statement, second.statement))))
-    together = replace(second.statement, value=merged, origin=origin)
+    together = replace(second.statement, value=merged, origin=joined_origin(first.statement, second.statement))
     if columns[0] <= _ROOM < columns[1]:
         columns = _columns(together)
     if columns[1] > _ROOM and (must_fit or _printed_lines(together) > allowed):

@@ -15,7 +15,7 @@ from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_expression, print_statement
 from onnx_systemds.dml.rewrite import call, renamed, reshaped
-from onnx_systemds.dml.scopes import assigned, binaries_in
+from onnx_systemds.dml.scopes import assigned, binaries_in, results
 from onnx_systemds.importing.origins import CallOrigin, Origin, SharedOrigin
 from onnx_systemds.importing.parameters import MATRIX, UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import cut, cut_blocks, is_cut, is_loaded_cut, with_never
@@ -114,7 +114,7 @@ def _with_blocks(script: Script) -> Script | None:
     scalars = [parameter.name for parameter in main.parameters if parameter.type.kind == "scalar"]
     called = _with_calls(body, blocks, shapes)
     taken = Names([*kinds, *(name for statement in body for name in assigned((statement,)))])
-    kept = {result.name for result in main.results}
+    kept = results(main)
     new_names = {name: taken.fresh(hint) for block in blocks for name, hint in block.names_of_results()
                  if name not in kept}
     called = [renamed(statement, new_names) for statement in called] if new_names else called

@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import (
-    assignment_counts,
     assigns_variable,
+    definition_counts,
     is_call,
     is_operation,
     mentioned,
@@ -25,7 +25,7 @@ from onnx_systemds.dml.scopes import (
     reads_of,
     results,
 )
-from onnx_systemds.importing.origins import JoinedOrigin, split_joined
+from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.passes.merged_slices import places
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
 
@@ -59,8 +59,8 @@ def with_parts_apart(
     """
     pairs = {name: found for name, each in functions.items() if (found := _pairs(each)) is not None}
     body, kept = function.body, results(function)
-    changes, reads = assignment_counts(body), Counter(name for statement in body for name in reads_of(statement))
-    changes.update(parameter.name for parameter in function.parameters)
+    changes = definition_counts(function)
+    reads = Counter(name for statement in body for name in reads_of(statement))
     joins: dict[str, _Join] = {}
     made: list[tree.Statement] = []
     for place, (statement, size_of) in enumerate(statements_with_sizes(body, functions, given)):
@@ -151,7 +151,7 @@ def _without_joins(statements: list[tree.Statement], joins: Mapping[str, _Join])
         parts: dict[tuple[int, int] | None, tree.Expression] = dict(zip(join.rows, _parts(joined.value)))
         for place, statement in zip(readers[name], reading):
             changed = rewritten(statement, lambda node: parts.get(_rows_in(node, name), node))  # noqa: B023 - now
-            made[place] = replace(changed, origin=JoinedOrigin(tuple(split_joined((joined, statement)))))
+            made[place] = replace(changed, origin=joined_origin(joined, statement))
         made[join.place] = None
     return tuple(statement for statement in made if statement is not None)
 
