@@ -15,7 +15,7 @@ from onnx_systemds.exporting.builtins.texts import EQUAL_TEXTS, compare_texts, e
 from onnx_systemds.exporting.graph.nodes import TEXT
 from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, known_of, scalar_text
 from onnx_systemds.inference.dims import Dim, Dims
-from onnx_systemds.inference.known_dims import as_ints
+from onnx_systemds.inference.known_dims import as_ints, differ
 
 NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
 """Types of columns of a frame that a tensor of numbers holds."""
@@ -104,7 +104,7 @@ def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> Fr
         raise UnsupportedCase(f"'{operator}' of {left} and {right}", hint="the engine compares only frames with frames")
     if operator not in ("==", "!="):
         raise UnsupportedCase(f"'{operator}' of frames", hint="make them matrices by as.matrix")
-    if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(left.dims, right.dims)):
+    if any(map(differ, left.dims, right.dims)):
         raise UnsupportedCase(f"{left} and {right} do not fit together")
     sides = left.parts, right.parts
     if len({tuple((part.kind, part.dims[1]) for part in parts) for parts in sides}) > 1:

@@ -146,7 +146,7 @@ def _picked(ctx: Context, x: Tensor, places: Tensor) -> Tensor:
 
 def _with_zeros(ctx: Context, x: Tensor, count: int, axis: int) -> Tensor:
     """Return a matrix padded with zeros at the end of an axis."""
-    dims = tuple(count if i == axis else dim for i, dim in enumerate(x.dims))
+    dims = x.dims_with(axis, count)
     return ctx.g.concat([x, ctx.g.filled(0.0, dims)], axis) if count else x
 
 

@@ -16,7 +16,7 @@ from onnx_systemds.inference.known_dims import differ
 def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
     """The product of two matrices."""
     a, b = ctx.as_matrix(left), ctx.as_matrix(right)
-    if isinstance(a.cols, int) and isinstance(b.rows, int) and a.cols != b.rows:
+    if differ(a.cols, b.rows):
         raise UnsupportedCase(f"the product of {a} and {b}: inner sizes differ")
     return _convolution(ctx, a, b) or _of_channels(ctx, a, b) or _sums_of_rows(ctx, a, b) or ctx.matrix(
         product(ctx.g, ctx.flat(a), ctx.flat(b)))

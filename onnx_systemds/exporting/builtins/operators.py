@@ -139,7 +139,7 @@ def _widened(ctx: Context, x: Tensor, depth: int) -> Tensor:
     node = x.node
     if not depth or node is None or node.op not in _WIDENED or x.kind != FLOAT:
         return ctx.g.cast(x, WIDE)
-    parts = [_widened(ctx, part, depth - 1) for part in node.inputs if part is not None]
+    parts = [_widened(ctx, part, depth - 1) for part in node.given()]
     return ctx.g.node(node.op, parts, x.dims, WIDE)
 
 

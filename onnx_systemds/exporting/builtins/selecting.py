@@ -48,13 +48,13 @@ def _kept(
         chosen = g.truth(g.reduce("ReduceMax", filled, (1 - axis,), keepdims=False))
     if empty_return:
         none = g.reduce("ReduceMax", g.cast(chosen, INT), (0,)).equals(0)
-        dims = tuple(1 if i == axis else dim for i, dim in enumerate(x.dims))
+        dims = x.dims_with(axis, 1)
         empty = blank(ctx, x.kind, dims) if number == 0 else ctx.g.filled(number, dims)
         x, chosen = g.concat([x, empty], axis), g.concat([chosen, none], 0)
     if x.constant is not None and chosen.constant is not None:
         return g.constant(np.compress(chosen.constant, x.constant, axis), x.kind)
     size = g.size_symbol(margin)
-    dims = tuple(size if i == axis else d for i, d in enumerate(x.dims))
+    dims = x.dims_with(axis, size)
     found = g.node("Compress", [x, chosen], dims, x.kind, axis=axis)
     if may_be_zero(found.dims[axis]):
         g.bind_dims(found)

@@ -52,7 +52,7 @@ def inverse(ctx: Context, target: Matrix) -> Value:
 def linear_solution(ctx: Context, a: Matrix, b: Matrix, /) -> Value:
     """The solution of ``a %*% x = b`` for a square matrix a."""
     x, y = checked_square(ctx, a, "solve"), ctx.flat(b)
-    if isinstance(a.rows, int) and isinstance(b.rows, int) and a.rows != b.rows:
+    if differ(a.rows, b.rows):
         raise UnsupportedCase(f"solve of {a} and {b}: their rows differ")
     if x.constant is not None and y.constant is not None:
         return ctx.matrix(ctx.g.constant(computed("solve", np.linalg.solve, x.constant, y.constant), FLOAT))

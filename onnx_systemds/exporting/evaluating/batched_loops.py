@@ -267,7 +267,7 @@ def _grown_by_some(batching: Batching, state: Tensor, initial: Tensor, end: Tens
         batching.enter(batching.scope, body.scope, node.operand(), wanted)
         every = batching.in_place(Batched(batching.repeated(batching.of(part), part.dims)), part.dims, axis)
         taken = graph.reshape(batching.holds(node.operand(), wanted), (batching.trips,))
-        dims = tuple(graph.size_symbol("joined") if i == axis else dim for i, dim in enumerate(part.dims))
+        dims = part.dims_with(axis, graph.size_symbol("joined"))
         chosen = graph.node("Compress", [every, taken], dims, part.kind, axis=axis)
         graph.bind_dims(chosen)
         return chosen if initial.dims[axis] == 0 else graph.concat([initial, chosen], axis)

@@ -127,7 +127,7 @@ class ConditionalStates:
         node = part.node
         if node is None or node.op not in _TURNED:
             return None
-        one, other = (underlying(tensor) for tensor in node.inputs if tensor is not None)
+        one, other = map(underlying, node.given())
         for op, value, state in ((node.op, one, other), (_TURNED[node.op], other, one)):
             exchange = self._own.get(state)
             if exchange is not None and exchange.conditions == own.conditions and state.kind == FLOAT:
@@ -154,7 +154,7 @@ def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
     node = end.node
     if node is None or node.op not in ("If", "Where"):
         return None
-    condition, *chosen = [tensor for tensor in node.inputs if tensor is not None]
+    condition, *chosen = node.given()
     if node.op == "Where":
         then, otherwise = chosen
         return (condition, then, otherwise, None) if condition.is_single and end.is_single else None
@@ -167,7 +167,7 @@ def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
     for condition in map(underlying, conditions):
         node = condition.node
         if node is not None and node.op == "And":
-            yield from _parts([tensor for tensor in node.inputs if tensor is not None])
+            yield from _parts(node.given())
         else:
             yield condition
 

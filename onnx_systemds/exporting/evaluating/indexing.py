@@ -14,6 +14,7 @@ from onnx_systemds.exporting.graph.positions import may_be_negative, position_te
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Value, known_of
 from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.known_dims import differ
 
 
 def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
@@ -157,7 +158,7 @@ def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tenso
 def _check_fits(value: Matrix | FrameValue, rows: Range, cols: Range) -> None:
     """Raise UnsupportedCase where a part has not the size of the range that it is assigned to."""
     for own, wanted in zip(value.dims, (rows.size, cols.size)):
-        if isinstance(own, int) and isinstance(wanted, int) and own != wanted:
+        if differ(own, wanted):
             raise UnsupportedCase(f"{value} is assigned to a range of {rows.size} x {cols.size}")
 
 
@@ -198,7 +199,7 @@ def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int
             steps = graph.constant(np.arange(place.size)) if isinstance(place.size, int) else graph.count(0, place.size)
             index = index + graph.reshape(steps, (place.size, 1) if axis == 0 else (1, place.size))
         # of the dims of the range, which ScatterElements compares with those of the part
-        index = graph.expand(index, tuple(place.size if i == axis else dim for i, dim in enumerate(part.dims)))
+        index = graph.expand(index, part.dims_with(axis, place.size))
         return graph.node("ScatterElements", [old, index, part], old.dims, old.kind, axis=axis)
     pieces = [graph.slice(old, axis, 0, place.start)] if place.start != 0 else []
     pieces.append(part)
@@ -206,6 +207,6 @@ def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int
         rest = size - place.stop
         pieces.append(graph.slice(old, axis, place.stop, None, size=rest))
     joined = graph.concat(pieces, axis)
-    dims = tuple(size if i == axis else dim for i, dim in enumerate(old.dims))
+    dims = old.dims_with(axis, size)
     joined.dims = dims
     return joined

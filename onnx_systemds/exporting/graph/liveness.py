@@ -29,7 +29,7 @@ def _needed(scope: Scope, outputs: Iterable[Tensor], extra: Iterable[Node] = ())
     for node in reversed([*scope.nodes, *extra]):
         if any(tensor in needed for tensor in node.outputs):
             found.append(node)
-            needed.update(tensor for tensor in node.inputs if tensor is not None)
+            needed.update(node.given())
             for body in node.subgraphs():
                 if not isinstance(body, FunctionBody):  # which sees nothing but its inputs
                     needed |= captured(body)

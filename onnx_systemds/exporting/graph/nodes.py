@@ -63,6 +63,10 @@ class Tensor:
         """Number of axes."""
         return len(self.dims)
 
+    def dims_with(self, axis: int, size: Dim) -> Dims:
+        """Return the dims with another size along an axis, counted from 0."""
+        return tuple(size if i == axis else dim for i, dim in enumerate(self.dims))
+
     @property
     def is_single(self) -> bool:
         """Whether it has one element."""
@@ -255,6 +259,14 @@ class Node:
         assert found is not None
         return found
 
+    def further_contents(self) -> list[Array | None]:
+        """Return what is known of the inputs behind the first, None for one that is left out or computed."""
+        return [None if tensor is None else tensor.constant for tensor in self.inputs[1:]]
+
+    def given(self) -> list[Tensor]:
+        """Return the inputs that are not left out."""
+        return [tensor for tensor in self.inputs if tensor is not None]
+
     def integer(self, name: str) -> int:
         """Return an attribute that is an integer."""
         found = self.attributes[name]
@@ -354,7 +366,7 @@ def source_of(tensor: Tensor | None, *ops: str) -> Tensor | None:
 
 def cut_of(node: Node) -> tuple[int, int, int] | None:
     """Return start, stop and axis of a Slice along one axis in steps of 1, None where they are not known."""
-    contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
+    contents = node.further_contents()
     known = [int(content.item()) for content in contents if content is not None and content.size == 1]
     return (known[0], known[1], known[2]) if len(known) == len(contents) == 3 else None
 

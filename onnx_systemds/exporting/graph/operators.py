@@ -31,7 +31,7 @@ from onnx_systemds.exporting.graph.nodes import (
 from onnx_systemds.exporting.graph.positions import position_tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.known_dims import as_ints
+from onnx_systemds.inference.known_dims import as_ints, differ
 
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
@@ -100,7 +100,7 @@ class Operators(GraphBuilder):
         if x.dims == dims:
             return x
         count, after = product(x.dims), product(dims)
-        if isinstance(count, int) and isinstance(after, int) and count != after:
+        if differ(count, after):
             raise UnsupportedCase(f"{count} elements do not fill {' x '.join(map(str, dims)) or 'one scalar'}")
         if x.stored is not None and isinstance(after, int):
             return self.stored(x.stored, dims, x.hint)
@@ -195,7 +195,7 @@ class Operators(GraphBuilder):
             return None
         widths = [0] * (2 * first.rank)
         widths[first.rank + axis] = width
-        dims = tuple(dim + width if i == axis else dim for i, dim in enumerate(first.dims))
+        dims = first.dims_with(axis, first.dims[axis] + width)
         return self.node("Pad", [first, self.constant(np.array(widths)), number], dims)
 
     def _joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
@@ -230,7 +230,7 @@ class Operators(GraphBuilder):
         first = position_tensor(self, start) if step == 1 and isinstance(size, int) else self.size_tensor(start)
         steps = [self.constant([step])] if step != 1 else []
         inputs = [x, first, last, self.constant([axis]), *steps]
-        dims = tuple(size if i == axis else dim for i, dim in enumerate(x.dims))
+        dims = x.dims_with(axis, size)
         return self.node("Slice", inputs, dims, x.kind)
 
     def _sliced(self, x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor | None:
@@ -241,7 +241,7 @@ class Operators(GraphBuilder):
         source = node.inputs[0]
         if node.op == "Expand" and not source.dims:
             length = stop - start
-            return self.expand(source, tuple(length if i == axis else dim for i, dim in enumerate(x.dims)))
+            return self.expand(source, x.dims_with(axis, length))
         if node.op == "Concat":
             return self._sliced_pieces(pieces(x, axis), axis, start, stop)
         if node.op == "Slice" and isinstance(start, int) and isinstance(stop, int):
@@ -264,7 +264,7 @@ class Operators(GraphBuilder):
         if first <= start and stop <= first + size:
             return self.slice(source, axis, start - first, stop - first)
         if stop <= first or first + size <= start:
-            dims = tuple(stop - start if i == axis else dim for i, dim in enumerate(source.dims))
+            dims = source.dims_with(axis, stop - start)
             return self.filled(float(number.constant), dims)
         return None
 
@@ -359,7 +359,7 @@ def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
     node = made_by(x, "Concat")
     if node is None or node.attributes["axis"] != axis:
         return [x]
-    found = [part for part in node.inputs if part is not None]
+    found = node.given()
     return found if total_size(found, axis) == x.dims[axis] else [x]
 
 

@@ -94,7 +94,7 @@ def _followed(image: Tensor, chain: list[Node]) -> tuple[Array, float | None] | 
     places: Array = np.arange(math.prod(map(as_int, image.dims))).reshape(image.dims)
     padding: float | None = None
     for node in chain:
-        contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
+        contents = node.further_contents()
         if node.op == "Pad":
             number = 0.0 if len(contents) < 2 or contents[1] is None else float(contents[1].item())
             if padding not in (None, number) or node.attributes:

@@ -40,7 +40,7 @@ def _in_place(
             return None
         else:
             operands.append(batching.in_place(found, tensor.dims, own))
-    dims = tuple(batching.trips if i == axis else dim for i, dim in enumerate(result.dims))
+    dims = result.dims_with(axis, batching.trips)
     return Batched(graph.node(node.op, operands, dims, result.kind, **node.attributes), axis=axis)
 
 
@@ -144,7 +144,7 @@ def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
     if result.dims[trip_axis] != 1 or axis == trip_axis:
         return Batched(graph.concat([batching.repeated(found, tensor.dims) for tensor, found in pairs], axis + 1))
     parts = [batching.in_place(found, tensor.dims, trip_axis) if not found.is_invariant else
-             graph.expand(found.tensor, tuple(trips if i == trip_axis else dim for i, dim in enumerate(tensor.dims)))
+             graph.expand(found.tensor, tensor.dims_with(trip_axis, trips))
              for tensor, found in pairs]
     return Batched(graph.concat(parts, axis), axis=trip_axis)
 

@@ -47,7 +47,7 @@ def _counted(scope: Scope, outputs: Iterable[Tensor], uses: Counter[Tensor]) -> 
     needed = needed_nodes(scope, outputs)
     yield scope, needed
     for node in needed:
-        uses.update(tensor for tensor in node.inputs if tensor is not None)
+        uses.update(node.given())
         for body in node.subgraphs():
             uses.update(body.outputs)
             yield from list(_counted(body.scope, body.outputs, uses))

@@ -58,7 +58,7 @@ class _Following:
             own = [part for part in parts if part is not None]
             return np.concatenate(own, axis=node.integer("axis")) if len(own) == len(parts) else None
         rule = None if node is None or node.op == "Pad" else moved(node.op)
-        contents = [] if node is None else [None if each is None else each.constant for each in node.inputs[1:]]
+        contents = [] if node is None else node.further_contents()
         if node is not None and rule is not None and all(content is not None for content in contents):
             before = self.places(node.operand())
             return None if before is None else np.asarray(rule(before, *contents, **node.attributes))

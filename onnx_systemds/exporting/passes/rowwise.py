@@ -109,8 +109,8 @@ class Rowwise:
     def _is_rowwise(self, node: Node) -> bool:
         """Whether each row of a result depends on the same row of operands for all rows alone."""
         result, op = node.outputs[0], node.op
-        rows = [tensor for tensor in node.inputs if tensor is not None and tensor in self.whole]
-        others = [tensor for tensor in node.inputs if tensor is not None and tensor not in self.whole]
+        rows = [tensor for tensor in node.given() if tensor in self.whole]
+        others = [tensor for tensor in node.given() if tensor not in self.whole]
         if not rows or any(tensor.dims[0] != self.rows.size for tensor in rows):
             return False
         if op in ELEMENTWISE:
@@ -130,7 +130,7 @@ class Rowwise:
             return axes is not None and 0 not in axes
         if node.op == "Transpose":
             return node.integers("perm")[0] == 0
-        known = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
+        known = node.further_contents()
         if node.op == "Pad":
             widths = known[0]
             return widths is not None and not widths[0] and not widths[len(widths) // 2]

@@ -20,7 +20,7 @@ def reshaped_before(fusing: Fusing, node: Node) -> bool:
         return False
     made = source.node
     assert made is not None
-    inputs = [_with_dims(fusing, tensor, result.dims, node) for tensor in made.inputs if tensor is not None]
+    inputs = [_with_dims(fusing, tensor, result.dims, node) for tensor in made.given()]
     return fusing.become(node, made.op, inputs, **made.attributes)
 
 
@@ -28,7 +28,7 @@ def _saves(fusing: Fusing, tensor: Tensor, dims: Dims, depth: int = 0) -> bool:
     """Whether a number that an operator makes of numbers, and only one node uses, may have these dims at no cost."""
     op = "" if tensor.node is None else tensor.node.op
     made = fusing.single(tensor, op) if op in ELEMENTWISE and op != "Identity" and tensor.is_single else None
-    operands = [] if made is None else [operand for operand in made.inputs if operand is not None]
+    operands = [] if made is None else made.given()
     return (made is not None and depth < _DEEPEST and len(operands) == len(made.inputs)
             and all(_is_free(fusing, operand, dims, depth + 1) for operand in operands))
 
@@ -52,7 +52,7 @@ def _with_dims(fusing: Fusing, tensor: Tensor, dims: Dims, place: Node) -> Tenso
     if before is not None and before.operand().dims == dims:
         return before.operand()
     assert made is not None
-    inputs = [_with_dims(fusing, operand, dims, place) for operand in made.inputs if operand is not None]
+    inputs = [_with_dims(fusing, operand, dims, place) for operand in made.given()]
     return fusing.inserted(place, made.op, inputs, Tensor(tensor.kind, dims, tensor.hint), made.attributes)
 
 

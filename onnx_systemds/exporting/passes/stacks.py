@@ -106,7 +106,7 @@ def joined_parts(fusing: Fusing, node: Node) -> bool:
     shapes = [fusing.single(part, "Reshape") for part in node.inputs]
     own: list[Tensor | None] = [each.inputs[0] for each in shapes if each is not None]
     parts = own if len(own) == len(node.inputs) else list(node.inputs)
-    is_alike = len({part.dims for part in node.inputs if part is not None}) == 1
+    is_alike = len({part.dims for part in node.given()}) == 1
     cut = cut_up(parts) if is_alike and all(fusing.single(part, "Slice") for part in parts) else None
     split = None if cut is None else common_factors(cut.part, node.operand().dims, cut.axis, node.integer("axis"))
     if cut is None or split is None:

@@ -54,7 +54,7 @@ def _is_saved(fusing: Fusing, tensor: Tensor, dims: Dims, depth: int) -> bool:
     made = fusing.single(tensor, op) if op in _MORE or (op in ELEMENTWISE and op != "Identity") else None
     if made is None or depth > _DEEPEST or len(made.outputs) > 1 or None in made.inputs:
         return False
-    operands = [operand for operand in made.inputs if operand is not None]
+    operands = made.given()
     moved = [operand for operand in operands if operand.constant is None]
     numbers = [operand for operand in operands if operand.constant is not None]
     is_alike = all(operand.dims == tensor.dims for operand in moved)

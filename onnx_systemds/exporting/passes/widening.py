@@ -99,7 +99,7 @@ def _of_integers(nodes: Iterable[Node]) -> set[Tensor]:
     """
     found: set[Tensor] = set()
     for node in nodes:
-        floats = [x for x in node.inputs if x is not None and x.kind == FLOAT and x.constant is None]
+        floats = [x for x in node.given() if x.kind == FLOAT and x.constant is None]
         of_integers = node.op == "Cast" and node.operand().kind == INT
         if node.op in RULES and (of_integers or (floats and all(x in found for x in floats))):
             found.update(tensor for tensor in node.outputs if tensor.kind == FLOAT)

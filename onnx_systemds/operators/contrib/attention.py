@@ -13,6 +13,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import Input
+from onnx_systemds.inference.known_dims import differ
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 
@@ -100,7 +101,7 @@ def _within_bounds(node: Expansion, mask: str, count: Dim, batch: Dim, heads: He
         ends, starts = node.split(mask, ("ends", "starts"), axis=0)
         inside = node.emit("Less", keys, node.unsqueeze(ends, 1))
         inside = node.emit("And", inside, node.emit("GreaterOrEqual", keys, node.unsqueeze(starts, 1)))
-    elif isinstance(count, int) and isinstance(batch, int) and count != batch:
+    elif differ(count, batch):
         raise UnsupportedCase(f"a mask of {count} elements for a batch of {batch}")
     else:
         inside = node.emit("Less", keys, node.unsqueeze(mask, 1))

@@ -12,6 +12,7 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import Terms
+from onnx_systemds.inference.known_dims import differ
 from onnx_systemds.inference.registry import generator, gradient, integer_rule, shape_rule
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import wrapped
@@ -45,7 +46,7 @@ def equation_of(node: NodeFacts) -> Equation:
     for position, labels in enumerate(operands):
         for label, size in zip(labels, node.dims(position)):
             known = sizes.get(label, 1)
-            if isinstance(known, int) and isinstance(size, int) and 1 not in (known, size) and known != size:
+            if differ(known, size) and 1 not in (known, size):
                 raise UnsupportedCase(f"label {label} of {quoted(text)} has the sizes {known} and {size}")
             if known == 1 or (isinstance(size, int) and size != 1):
                 sizes[label] = size

@@ -12,6 +12,7 @@ from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation, certainly_differ
 from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.known_dims import differ
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.api.layout import around
@@ -185,7 +186,7 @@ def group_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     wanted, what = (groups, "group") if node.version < 21 else (channels, "channel")
     for position, name in ((1, "scale"), (2, "bias")):
         size = node.size(position)
-        if isinstance(size, int) and isinstance(wanted, int) and size != wanted:
+        if differ(size, wanted):
             raise InvalidModel(f"in this opset there is one {name} for each {what}: {wanted}, not {size}")
         node.assume_equal(size, wanted, f"the size of the {name}", f"the number of {what}s")
     return same_dims(node)

@@ -19,7 +19,7 @@ from onnx_systemds.inference.dims import (
     product,
 )
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.known_dims import as_ints
+from onnx_systemds.inference.known_dims import as_ints, differ
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -141,7 +141,7 @@ def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dim
         if exact is None and isinstance(others, int) and isinstance(product(dims), int):
             raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
         result[position] = product(dims) // others if exact is None else exact
-    elif isinstance(product(result), int) and isinstance(product(dims), int) and product(result) != product(dims):
+    elif differ(product(result), product(dims)):
         raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
     return tuple(result)
 
