@@ -30,13 +30,18 @@ _POOLS = {"ReduceMax": ("MaxPool", -math.inf), "ReduceMean": ("AveragePool", 0.0
 
 def reduced(ctx: Context, target: Matrix, op: str, axis: int) -> Matrix:
     """Return the aggregate of each row (axis 1) or column (0); a tensor of more axes keeps them, with a size of 1."""
-    image = planes(target.tensor, target.rows, target.cols) if axis == 1 else None
-    if image is not None and ctx.g.visible(image):
-        return Matrix(ctx.g.reduce(op, ctx.g.floating(image), (2, 3)), target.rows, 1)
-    if axis == 1 and target.tensor.rank > 2 and target.tensor.dims[0] == target.rows:
-        x = ctx.g.floating(target.tensor)
-        return Matrix(ctx.g.reduce(op, x, range(1, x.rank)), target.rows, 1)
-    return (_pooled(ctx, op, target) if axis == 0 else None) or ctx.matrix(ctx.g.reduce(op, ctx.flat(target), (axis,)))
+    found = reduced_along_axes(ctx, target, op) if axis == 1 else _pooled(ctx, op, target)
+    return found or ctx.matrix(ctx.g.reduce(op, ctx.flat(target), (axis,)))
+
+
+def reduced_along_axes(ctx: Context, target: Matrix, op: str) -> Matrix | None:
+    """Return the aggregate of each row of a matrix that is an image or a tensor of more axes; None for any other."""
+    tensor, axes = planes(target.tensor, target.rows, target.cols), range(2, 4)
+    if tensor is None or not ctx.g.visible(tensor):
+        tensor, axes = target.tensor, range(1, target.tensor.rank)
+        if tensor.rank <= 2 or tensor.dims[0] != target.rows:
+            return None
+    return Matrix(ctx.g.reduce(op, ctx.g.floating(tensor), axes), target.rows, 1)
 
 
 def _pooled(ctx: Context, op: str, target: Matrix) -> Matrix | None:

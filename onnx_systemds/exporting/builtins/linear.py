@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.aggregates import reduced
+from onnx_systemds.exporting.builtins.aggregates import reduced_along_axes
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.products import product
 from onnx_systemds.exporting.graph.images import planes
@@ -36,11 +36,9 @@ def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | Non
 
 def _sums_of_rows(ctx: Context, a: Matrix, ones: Matrix) -> Matrix | None:
     """Return the product of a matrix that is a tensor of more axes, as images are, and a column of ones."""
-    has_axes = a.tensor.rank > 2 and a.tensor.dims[0] == a.rows
-    if ones.cols != 1 or not (has_axes or planes(a.tensor, a.rows, a.cols) is not None):
+    if ones.cols != 1 or ctx.g.filling(ones.tensor) is not ctx.g.number(1.0):
         return None
-    filling = ctx.g.filling(ones.tensor)
-    return reduced(ctx, a, "ReduceSum", 1) if filling is ctx.g.number(1.0) else None
+    return reduced_along_axes(ctx, a, "ReduceSum")
 
 
 def _of_channels(ctx: Context, filters: Matrix, channels: Matrix) -> Matrix | None:
