@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Union
@@ -362,6 +363,16 @@ def source_of(tensor: Tensor | None, *ops: str) -> Tensor | None:
     """Return what one of these operators made a tensor of, its first input; None for any other."""
     node = made_by(tensor, *ops)
     return None if node is None else node.inputs[0]
+
+
+def repeated_number(tensor: Tensor) -> float | None:
+    """Return the known number that a float tensor holds everywhere, which may be NaN; None for others."""
+    source = source_of(tensor, "Expand")
+    known = tensor.constant if source is None else source.constant
+    if tensor.kind != FLOAT or known is None or not known.size:
+        return None
+    first = float(known.flat[0])
+    return first if (np.isnan(known) if math.isnan(first) else known == first).all() else None
 
 
 def cut_of(node: Node) -> tuple[int, int, int] | None:

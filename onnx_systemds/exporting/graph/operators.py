@@ -26,6 +26,7 @@ from onnx_systemds.exporting.graph.nodes import (
     Tensor,
     cut_of,
     made_by,
+    repeated_number,
     source_of,
 )
 from onnx_systemds.exporting.graph.positions import position_tensor
@@ -340,12 +341,8 @@ class Operators(GraphBuilder):
 
     def filling(self, x: Tensor) -> Tensor | None:
         """Return the number (rank 0) that a float tensor holds everywhere, None for others."""
-        if x.kind != FLOAT:
-            return None
-        if x.constant is not None and x.constant.size and (x.constant == x.constant.flat[0]).all():
-            return self.number(float(x.constant.flat[0]))
-        source = source_of(x, "Expand")
-        return source if source is not None and source.constant is not None and not source.dims else None
+        number = repeated_number(x)
+        return None if number is None else self.number(number)
 
     def count(self, start: Dim, stop: Dim) -> Tensor:
         """Return the ints from `start` to `stop`, without `stop`, as a tensor of rank 1."""

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.exporting.graph.folding import moved
-from onnx_systemds.exporting.graph.nodes import Array, Node, Tensor
-from onnx_systemds.inference.known_dims import all_known, as_int, as_ints
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, repeated_number
+from onnx_systemds.inference.known_dims import all_known, as_ints
 
 _LARGEST = 1 << 24
+_MOST_MOVES = 64
 OUTSIDE = -1
 """The position of what is no element of an image."""
 
@@ -50,16 +51,14 @@ def patches_of(x: Tensor) -> Patches | None:
     chain = list(_movements(x))
     if not any(node.op in ("Gather", "Slice", "Pad") for node in chain):
         return None
-    for begin, node in enumerate(chain):
-        image = node.inputs[0]
-        shape = None if image is None else _image_shape(image)
-        if image is None or shape is None:
+    for image in (node.operand() for node in chain):
+        shape = _image_shape(image)
+        if shape is None:
             continue
-        followed = _followed(image, chain[begin:])
-        if followed is None:
-            return None
-        found = windows(image, shape, *followed)
-        if found is not None:
+        following = Following(image)
+        places = following.places(x)
+        found = None if places is None else windows(image, shape, places, following.padding)
+        if places is None or found is not None:
             return found
     return None
 
@@ -89,23 +88,61 @@ def _image_shape(image: Tensor) -> tuple[int, int, int] | None:
     return channels, height, width
 
 
-def _followed(image: Tensor, chain: list[Node]) -> tuple[Array, float | None] | None:
-    """Return which element of the image stands where after movements, and the number that stands elsewhere."""
-    places: Array = np.arange(math.prod(map(as_int, image.dims))).reshape(image.dims)
+@dataclass
+class Following:
+    """The positions that elements come from in `source`, else in the only tensor that is no move.
+
+    padding: the number of all others. joins: whether there are several parts.
+    """
+
+    source: Tensor | None = None
     padding: float | None = None
-    for node in chain:
-        contents = node.further_contents()
-        if node.op == "Pad":
-            number = 0.0 if len(contents) < 2 or contents[1] is None else float(contents[1].item())
-            if padding not in (None, number) or node.attributes:
-                return None
-            padding, contents[1:] = number, [np.array(OUTSIDE)]
-        rule = moved(node.op)
-        assert rule is not None
-        places = np.asarray(rule(places, *contents, **node.attributes))
-        if places.size > _LARGEST:
+    joins: bool = False
+    known: dict[Tensor, Array] = field(default_factory=dict)
+
+    def places(self, x: Tensor) -> Array | None:
+        """Return where the elements of a tensor come from, None where they are no moved ones."""
+        sizes = as_ints(x.dims)
+        if sizes is None or math.prod(sizes) > _LARGEST or len(self.known) > _MOST_MOVES:
             return None
-    return places, padding
+        if x not in self.known:
+            found = self._made(x, sizes)
+            if found is None or found.shape != sizes:
+                return None
+            self.known[x] = found
+        return self.known[x]
+
+    def _made(self, x: Tensor, sizes: tuple[int, ...]) -> Array | None:
+        if x is self.source:
+            return np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
+        filling, node = repeated_number(x), x.node
+        if filling is not None:
+            return np.full(sizes, OUTSIDE, np.int32) if self._is_outside(filling) else None
+        if node is not None and node.op == "Concat":
+            self.joins = True
+            parts = [None if part is None else self.places(part) for part in node.inputs]
+            own = [part for part in parts if part is not None]
+            return np.concatenate(own, axis=node.integer("axis")) if len(own) == len(parts) else None
+        rule = None if node is None else moved(node.op)
+        contents = [content for content in node.further_contents() if content is not None] if node is not None else []
+        if node is not None and rule is not None and len(contents) == len(node.inputs) - 1:
+            if node.op == "Pad":
+                number = float(contents[1].item()) if len(contents) > 1 else 0.0
+                if node.attributes or not self._is_outside(number):
+                    return None
+                contents[1:] = [np.array(OUTSIDE)]
+            before = self.places(node.operand())
+            return None if before is None else np.asarray(rule(before, *contents, **node.attributes))
+        if self.source is not None or x.kind != FLOAT:
+            return None
+        self.source = x
+        return self._made(x, sizes)
+
+    def _is_outside(self, number: float) -> bool:
+        """Whether all that comes from elsewhere is this number."""
+        if self.padding is None:
+            self.padding = number
+        return self.padding == number
 
 
 def windows(image: Tensor, shape: tuple[int, int, int], places: Array, padding: float | None) -> Patches | None:

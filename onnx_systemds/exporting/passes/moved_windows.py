@@ -8,73 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.folding import moved
 from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, source_of
-from onnx_systemds.exporting.graph.patches import OUTSIDE, windows
+from onnx_systemds.exporting.graph.patches import OUTSIDE, Following, windows
 from onnx_systemds.exporting.passes.convolution_joins import with_border
 from onnx_systemds.exporting.passes.fusing import Fusing
 from onnx_systemds.inference.known_dims import as_ints
-
-_LARGEST = 1 << 24
-_MOST_MOVES = 64
-
-
-@dataclass
-class _Following:
-    """The positions that elements come from in the only tensor that is no move, and the number of all others."""
-
-    source: Tensor | None = None
-    padding: float | None = None
-    joins: bool = False
-    known: dict[Tensor, Array] = field(default_factory=dict)
-
-    def places(self, x: Tensor) -> Array | None:
-        """Return where the elements of a tensor come from, None where they are no moved ones."""
-        sizes = as_ints(x.dims)
-        if sizes is None or math.prod(sizes) > _LARGEST or len(self.known) > _MOST_MOVES:
-            return None
-        if x not in self.known:
-            found = self._made(x, sizes)
-            if found is None or found.shape != sizes:
-                return None
-            self.known[x] = found
-        return self.known[x]
-
-    def _made(self, x: Tensor, sizes: tuple[int, ...]) -> Array | None:
-        filling = _filling(x)
-        if filling is not None:
-            if self.padding not in (None, filling):
-                return None
-            self.padding = filling
-            return np.full(sizes, OUTSIDE, np.int32)
-        node = x.node
-        if node is not None and node.op == "Concat":
-            self.joins = True
-            parts = [None if part is None else self.places(part) for part in node.inputs]
-            own = [part for part in parts if part is not None]
-            return np.concatenate(own, axis=node.integer("axis")) if len(own) == len(parts) else None
-        rule = None if node is None or node.op == "Pad" else moved(node.op)
-        contents = [] if node is None else node.further_contents()
-        if node is not None and rule is not None and all(content is not None for content in contents):
-            before = self.places(node.operand())
-            return None if before is None else np.asarray(rule(before, *contents, **node.attributes))
-        if self.source not in (None, x) or x.kind != FLOAT:
-            return None
-        self.source = x
-        return np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
-
-
-def _filling(x: Tensor) -> float | None:
-    """Return the number that a known tensor holds everywhere, None for others."""
-    repeated = source_of(x, "Expand")
-    known = x.constant if repeated is None else repeated.constant
-    if known is None or x.kind != FLOAT or not known.size or not (known == known.flat[0]).all():
-        return None
-    return float(known.flat[0])
 
 
 def bordered(fusing: Fusing, node: Node) -> bool:
@@ -84,7 +25,7 @@ def bordered(fusing: Fusing, node: Node) -> bool:
         return False
     if source_of(image, "Reshape", "Concat") is None or (node.op == "AveragePool" and any(pads)):
         return False
-    following = _Following()
+    following = Following()
     places = following.places(image)
     source, outside = following.source, -math.inf if node.op == "MaxPool" else 0.0
     if places is None or source is None or not following.joins or following.padding != outside:
@@ -107,7 +48,7 @@ def convolved_lines(fusing: Fusing, node: Node) -> bool:
     joined = source_of(node.inputs[0], "Reshape")
     if joined is None or fusing.builder.dtype != "float32" or source_of(joined, "Concat") is None:
         return False
-    chosen = _Following()
+    chosen = Following()
     places = chosen.places(node.outputs[0])
     product = None if chosen.source is None else chosen.source.node
     if places is None or product is None or product.op not in ("Gemm", "MatMul") or product.attributes:
@@ -116,7 +57,7 @@ def convolved_lines(fusing: Fusing, node: Node) -> bool:
     filters, stack = product.operand(0), product.operand(1)
     if columns is None or (filters.constant is None and filters.stored is None) or filters.rank != 2:
         return False
-    following = _Following()
+    following = Following()
     rows = following.places(stack)
     image = following.source
     if rows is None or image is None or following.padding not in (None, 0.0) or stack.rank != 2:
