@@ -1,4 +1,4 @@
-"""Nodes that are one with other attributes or inputs: limits, sums of sums, base values of trees, pooled views."""
+"""Nodes that are one with other attributes or inputs: limits, sums and parts of their like, trees, pooled views."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor, made_by, pairs, source_of
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor, cut_of, made_by, pairs, source_of
 from onnx_systemds.exporting.graph.operators import TO_THE_END, broadcast
 from onnx_systemds.exporting.passes.fusing import Fusing, number_of, reduced_axes
 
@@ -161,3 +161,23 @@ def classified(fusing: Fusing, node: Node) -> bool:
     made.outputs, shares.node = (made.outputs[0], shares), made
     node.outputs = ()  # so that nothing needs it
     return True
+
+
+def inverse(fusing: Fusing, node: Node) -> bool:
+    """A matrix of 1 divided by what has fewer axes: onnxruntime loses axes of the 1 where a product follows."""
+    one, divisor = node.operand(0), node.operand(1)
+    known = one.constant
+    if known is None or known.size != 1 or known.item() != 1 or one.rank <= divisor.rank:
+        return False
+    viewed = fusing.viewed(divisor, node.outputs[0].dims, node)
+    return viewed is not None and fusing.become(node, "Div", [fusing.builder.constant(np.ones(()), one.kind), viewed])
+
+
+def cell(fusing: Fusing, node: Node) -> bool:
+    """A Slice along one axis of a Slice along another one, at known positions."""
+    before = fusing.single(node.inputs[0], "Slice")
+    cuts = None if before is None else (cut_of(before), cut_of(node))
+    if before is None or cuts is None or cuts[0] is None or cuts[1] is None or cuts[0][2] == cuts[1][2]:
+        return False
+    bounds = [fusing.builder.constant(list(pair)) for pair in zip(cuts[0], cuts[1])]
+    return fusing.become(node, "Slice", [before.operand(), *bounds])

@@ -40,35 +40,35 @@ def offset_of_view(fusing: Fusing, node: Node) -> bool:
 
 def unviewed(fusing: Fusing, node: Node) -> bool:
     """What is calculated with other dims, for whose sake tensors are reshaped before and after it."""
-    result, source = node.outputs[0], node.operand()
-    if not _is_saved(fusing, source, result.dims, 0):
+    dims, made = node.outputs[0].dims, node.operand().node
+    if made is None or not _is_saved(fusing, node.operand(), dims):
         return False
-    made = source.node
-    assert made is not None
-    return fusing.become(node, made.op, _with_dims(fusing, made, result.dims, node), **made.attributes)
+    return fusing.become(node, made.op, _with_dims(fusing, made, dims, node), **made.attributes)
 
 
-def _is_saved(fusing: Fusing, tensor: Tensor, dims: Dims, depth: int) -> bool:
+def _is_saved(fusing: Fusing, tensor: Tensor, dims: Dims, depth: int = 0) -> bool:
     """Whether an elementwise operator of its own makes a tensor of what had these dims before a Reshape."""
     op = "" if tensor.node is None else tensor.node.op
     made = fusing.single(tensor, op) if op in _MORE or (op in ELEMENTWISE and op != "Identity") else None
     if made is None or depth > _DEEPEST or len(made.outputs) > 1 or None in made.inputs:
         return False
     operands = made.given()
-    moved = [operand for operand in operands if operand.constant is None]
-    numbers = [operand for operand in operands if operand.constant is not None]
-    is_alike = all(operand.dims == tensor.dims for operand in moved)
-    is_open = as_ints(dims) is None
-    is_known = all(operand.is_single or (operand.dims == tensor.dims and not is_open) for operand in numbers)
-    return bool(moved) and is_alike and is_known and all(_was(fusing, operand, dims, depth + 1) for operand in moved)
+    is_computed = any(operand.constant is None for operand in operands)
+    return is_computed and all(_is_free(fusing, operand, tensor, dims, depth + 1) for operand in operands)
 
 
-def _was(fusing: Fusing, operand: Tensor, dims: Dims, depth: int) -> bool:
-    """Whether a tensor had these dims before Reshapes, or may be made with them."""
+def _is_free(fusing: Fusing, operand: Tensor, result: Tensor, dims: Dims, depth: int) -> bool:
+    """Whether what a result is made of is known, had these dims before Reshapes, or may be made with them."""
+    if operand.constant is not None:
+        return operand.is_single or (operand.dims == result.dims and as_ints(dims) is not None)
+    if operand.dims == dims:
+        return True
+    if operand.dims != result.dims and not result.is_single:
+        return False
     before = made_by(operand, "Reshape")
     if before is None:
         return _is_saved(fusing, operand, dims, depth)
-    if before.scope is fusing.scope and before.operand().dims == dims:
+    if before.operand().dims == dims:
         return True
     return fusing.single(operand, "Reshape") is before and _is_saved(fusing, before.operand(), dims, depth)
 
@@ -76,16 +76,14 @@ def _was(fusing: Fusing, operand: Tensor, dims: Dims, depth: int) -> bool:
 def _with_dims(fusing: Fusing, made: Node, dims: Dims, place: Node) -> list[Tensor]:
     """Return the inputs of a node, for which `_is_saved` holds, with other dims, made before another node."""
     found: list[Tensor] = []
-    for operand in made.inputs:
-        assert operand is not None
+    for operand in made.given():
         if operand.constant is not None:
-            sizes = () if operand.is_single else as_ints(dims)
-            content = operand.constant.reshape(() if sizes is None else sizes)
+            content = operand.constant.reshape(() if operand.is_single else as_ints(dims) or ())
             found.append(fusing.builder.constant(content, operand.kind, operand.hint))
             continue
-        before = made_by(operand, "Reshape")
+        before = None if operand.dims == dims else made_by(operand, "Reshape")
         source = operand if before is None else before.operand()
-        if before is None or source.dims != dims:
+        if source.dims != dims:
             assert source.node is not None
             inputs = _with_dims(fusing, source.node, dims, place)
             whole = Tensor(source.kind, dims, source.hint)
