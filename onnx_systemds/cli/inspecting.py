@@ -36,7 +36,7 @@ from onnx_systemds.model.ir import (
     operator_name,
 )
 from onnx_systemds.model.load import load_model
-from onnx_systemds.model.walk import nodes_of_model, sub_graphs
+from onnx_systemds.model.walk import names_read, nodes_of_model, sub_graphs
 from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 _ENGINE_BYTES = 8
@@ -59,19 +59,28 @@ class OperatorUse:
 class Weights:
     """The constants of a model. size: bytes in the model. equal: tensors that are stored once with another one.
 
-    stored: elements that are stored.
+    unread: tensors that nothing reads, which are not stored. stored: elements that are stored.
     """
 
     tensors: int
     numbers: int
     size: int
     equal: int
+    unread: int
     stored: int
 
     @property
     def engine_size(self) -> int:
         """Bytes in the engine, which holds FP64 only."""
         return self.stored * _ENGINE_BYTES
+
+    def line(self) -> str:
+        """It as text."""
+        alike = f"{self.equal} equal to others, and stored once with them" if self.equal else ""
+        unread = f"{self.unread} read by nothing, and not stored" if self.unread else ""
+        notes = f" ({'; '.join(filter(None, (alike, unread)))})" if alike or unread else ""
+        return (f"weights: {counted(self.tensors, 'tensor')}{notes}, {counted(self.numbers, 'element')}: "
+                f"{size_text(self.size)} in the model, {size_text(self.engine_size)} in the engine (FP64)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +106,7 @@ class Inspection:
         if self.model.functions:
             names = [operator_name(domain, name) for domain, name, _ in self.model.functions]
             yield f"functions of the model: {', '.join(map(escaped, names))}"
-        weights = self.weights
-        alike = f" ({weights.equal} equal to others, and stored once with them)" if weights.equal else ""
-        yield (
-            f"weights: {counted(weights.tensors, 'tensor')}{alike}, {counted(weights.numbers, 'element')}: "
-            f"{size_text(weights.size)} in the model, {size_text(weights.engine_size)} in the engine (FP64)"
-        )
+        yield self.weights.line()
         if not self.reasons:
             yield from _memory_lines(self.memory, self.symbols)
             yield "can be converted"
@@ -131,7 +135,8 @@ class Inspection:
             ],
             "functions": [{"domain": domain, "name": name} for domain, name, _ in model.functions],
             "weights": {"tensors": weights.tensors, "elements": weights.numbers, "bytes": weights.size,
-                        "equal_to_others": weights.equal, "engine_bytes": weights.engine_size},
+                        "equal_to_others": weights.equal, "read_by_nothing": weights.unread,
+                        "engine_bytes": weights.engine_size},
             "memory": None if self.memory is None else {
                 "bytes_at_once": self.memory.peak.alive, "in": _node(self.memory.peak.node),
                 "bytes_of_largest": self.memory.largest.own, "largest": _node(self.memory.largest.node),
@@ -203,18 +208,26 @@ def _support(node: Node, model: Model) -> tuple[str, str]:
 
 def _weights(model: Model) -> Weights:
     """All initializers, and the tensors that nodes have as attributes."""
-    arrays: list[Any] = list(model.graph.initializers.values())
-    for node in nodes_of_model(model.graph, model.functions):
-        arrays += [array for graph in sub_graphs(node) for array in graph.initializers.values()]
+    graph = model.graph
+    read = {output.name for output in graph.outputs}.union(*map(names_read, graph.nodes))
+    unread = [array for name, array in graph.initializers.items() if name not in read]
+    arrays: list[Any] = [array for name, array in graph.initializers.items() if name in read]
+    for node in nodes_of_model(graph, model.functions):
+        arrays += [array for inner in sub_graphs(node) for array in inner.initializers.values()]
         for content in node.attributes.values():
             items = content if isinstance(content, tuple) else (content,)
             arrays += [item.values if isinstance(item, SparseTensor) else item
                        for item in items if isinstance(item, (np.ndarray, SparseTensor))]
-    numbers = [array for array in arrays if array.dtype != object]
-    equal_ones = _equal_to_others([array for array in numbers if array.size and array.dtype.kind != "c"], model.release)
-    elements = sum(array.size for array in arrays)
-    return Weights(len(arrays), elements, sum(array.nbytes for array in numbers), len(equal_ones),
-                   elements - sum(array.size for array in equal_ones))
+    compared = [array for array in arrays if array.size and array.dtype.kind not in "cO"]
+    equal_ones = _equal_to_others(compared, model.release)
+    return Weights(
+        tensors=len(arrays) + len(unread),
+        numbers=sum(array.size for array in [*arrays, *unread]),
+        size=sum(array.nbytes for array in [*arrays, *unread] if array.dtype != object),
+        equal=len(equal_ones),
+        unread=len(unread),
+        stored=sum(array.size for array in arrays) - sum(array.size for array in equal_ones),
+    )
 
 
 def _equal_to_others(arrays: Sequence[Array], release: Callable[[Array], None]) -> list[Array]:
@@ -250,7 +263,7 @@ def _interface(model: Model) -> Iterator[str]:
         if isinstance(given.type, TensorType):
             found |= dict.fromkeys(dim.symbols(context.dims(given.type.dims, given.name) or ()))
     if found:
-        yield f"symbols, --dim fixes them: {', '.join(map(escaped, found))}"
+        yield f"symbols, which --dim fixes: {', '.join(map(escaped, found))}"
 
 
 def _type_text(type_: Type | None, name: str, context: Context) -> str:
@@ -268,7 +281,7 @@ def _type_text(type_: Type | None, name: str, context: Context) -> str:
 
 def _memory_lines(memory: Memory | None, symbols: tuple[str, ...]) -> Iterator[str]:
     if symbols:
-        yield f"memory of a call: depends on {', '.join(map(escaped, symbols))}, --dim fixes them"
+        yield f"memory of a call: depends on {', '.join(map(escaped, symbols))}; --dim gives sizes"
     if memory is None:
         return
     least = "at least " if memory.unknown else ""

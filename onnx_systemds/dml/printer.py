@@ -1,4 +1,4 @@
-"""Tree -> text: DML that reads back as the same tree, with parentheses only where the meaning needs them.
+"""Tree -> text: DML that reads back as the same tree, with parentheses where the meaning or the reader needs them.
 
 The layout is the printer's own: two blanks for a level, one statement on a line, lines of at most 120 columns
 where there is a place to break them (see `line_breaks`).
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT, wrapped
 from onnx_systemds.dml.scopes import is_operation
-from onnx_systemds.dml.tokens import LEVELS, OR, UNARY_LEVELS, is_string, unescape
+from onnx_systemds.dml.tokens import LEVELS, MODULUS, OR, PRODUCT, UNARY_LEVELS, is_string, unescape
 from onnx_systemds.errors import UnsupportedCase
 
 _INTEGER = tree.DataType("scalar", "int")
@@ -20,6 +20,8 @@ WIDTH = 120
 _WITH_BODY = (tree.If, tree.For, tree.While)
 _ARITHMETIC = frozenset("+-*/^")
 _ALWAYS_TIGHT = frozenset("^")
+_BESIDE_PRODUCTS = MODULUS + 1
+"""The level at which quotients and remainders stand in products: readers of other languages go from left to right."""
 _TAKEN = {"&&": "&", "||": "|"}
 """What the engine takes in place of operators that it only reads."""
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -253,6 +255,9 @@ def _binary(node: tree.Binary, level: int, follow: int, tight: frozenset[str]) -
         right_level, left_level = (own, own + 1) if current.operator == "^" else (own + 1, own)
         if current.operator == "/" and is_operation(current.right, "%*%"):
             right_level = LEVELS["%*%"] + 1  # of x / y %*% z a reader of other languages divides first
+        elif own == PRODUCT:
+            right_level = _beside_product(current.right, right_level)
+            left_level = _beside_product(current.left, left_level)
         parts.append(_expression(current.right, right_level, follow, tight))
         operator = _TAKEN.get(current.operator, current.operator)
         parts.append(operator if operator in tight else f" {operator} ")
@@ -260,6 +265,11 @@ def _binary(node: tree.Binary, level: int, follow: int, tight: frozenset[str]) -
         # The parenthesis opens where the leftmost operand begins, which is the end of this walk.
     parts.append(_expression(current, level, follow, tight))
     return "(" * opened + "".join(reversed(parts))
+
+
+def _beside_product(factor: tree.Expression, level: int) -> int:
+    """The level at which a factor is printed."""
+    return _BESIDE_PRODUCTS if is_operation(factor, "%/%", "%%") else level
 
 
 def _primary(node: tree.Expression) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -126,6 +127,9 @@ _OTHER_FORMATS = (  # where in a file, what is there, and of what kind the file 
     (0, b"\x89HDF", "an HDF5 file, as Keras saves its models"),
     (0, (b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a pickle, as Python programs save their objects"),
     (4, b"TFL3", "a model of TensorFlow Lite"),
+    (4, b"ORTM", "a model in onnxruntime's own format"),
+    (8, b'{"', "a file of safetensors, which holds weights alone"),
+    (0, b"GGUF", "a file of llama.cpp, which holds weights alone"),
 )
 
 
@@ -138,9 +142,17 @@ def _guess(head: bytes) -> str:
             return f"this looks like {kind}; export it to ONNX where it was made"
     if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
         return "this is compressed; unpack it first"
-    if all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in head):
+    if _is_text(head):
         return "this looks like a text file; a model as JSON or text is read by onnx.load(..., format=...)"
     return ""
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # which does not mind a last character cut off
+    except UnicodeDecodeError:
+        return False
+    return all(character.isprintable() or character in "\t\r\n" for character in text)
 
 
 def _opsets(

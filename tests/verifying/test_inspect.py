@@ -50,7 +50,7 @@ inputs:
   X: float [batch, 3]
 outputs:
   Y: float [batch, 3]
-symbols, --dim fixes them: batch
+symbols, which --dim fixes: batch
 operators: 6 nodes
   Constant  opset 17  1x  supported
   Identity  opset 17  1x  supported
@@ -59,7 +59,7 @@ operators: 6 nodes
   own.Bent  opset 1   1x  function of the model
 functions of the model: own.Bent
 weights: 2 tensors, 14 elements: 41 bytes in the model, 112 bytes in the engine (FP64)
-memory of a call: depends on batch, --dim fixes them
+memory of a call: depends on batch; --dim gives sizes
 can be converted
 """
 
@@ -70,7 +70,8 @@ def test_json(tmp_path: Path) -> None:
     assert [(row["operator"], row["count"], row["imported"][:13]) for row in found["operators"]] == [
         ("MatMul", 1, "supported"), ("NoSuch", 1, "not supported")]
     assert found["inputs"] == [{"name": "X", "type": "float [batch, 3]"}] and found["opsets"] == {"": 17}
-    assert found["weights"] == {"tensors": 1, "elements": 9, "bytes": 36, "equal_to_others": 0, "engine_bytes": 72}
+    assert found["weights"] == {"tensors": 1, "elements": 9, "bytes": 36, "equal_to_others": 0, "read_by_nothing": 0,
+                                "engine_bytes": 72}
     assert not found["can_be_converted"] and "NoSuch" in found["reasons"][0] and found["memory"] is None
 
 
@@ -160,6 +161,7 @@ def test_equal_weights_are_stored_once_and_told_so(tmp_path: Path) -> None:
     graph = helper.make_graph(nodes, "twins", infos[:1], infos[1:], [numpy_helper.from_array(array, name) for name, array in weights.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "twins.onnx")
     shown = inspect(tmp_path / "twins.onnx").output
-    assert "weights: 4 tensors (1 equal to others, and stored once with them), 360,000 elements: " in shown and "2.16 MB in the engine" in shown
+    alike = "weights: 4 tensors (1 equal to others, and stored once with them; 1 read by nothing, and not stored), 360,000 elements: "
+    assert alike in shown and "1.44 MB in the engine" in shown
     script = import_model(tmp_path / "twins.onnx", weights="files")
     assert len(script.weights) == 2  # nothing reads D
