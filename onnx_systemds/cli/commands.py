@@ -48,6 +48,7 @@ from onnx_systemds.importing.convert import typed_model
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import check_program, program_name, score_text
+from onnx_systemds.model.protos import dtype_text
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows
 from onnx_systemds.stages import Stages
@@ -182,8 +183,7 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
         _write_tensors(outputs, results)
         print_stages(stages, verbose=options.verbose)
     for name, tensor in results.items():
-        kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
-        say(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
+        say(f"{name}: {dtype_text(tensor)} {list(tensor.shape)}", err=is_stream(outputs))
 
 
 @main.command(short_help="Compare the results of the engine and onnxruntime.")

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from onnx_systemds.engine.frame_files import write_frame
-from onnx_systemds.engine.metadata_files import metadata_path, write_metadata
+from onnx_systemds.engine.metadata_files import metadata_path, write_list_metadata, write_metadata
 from onnx_systemds.engine.sequence_files import SequenceFormat
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.files import part_files
@@ -114,8 +114,7 @@ def write_list(
                 _write_file(item, weight.array, block_size, THREADS, progress)
             if weight.release is not None:
                 weight.release()
-        mtd = {"data_type": "list", "value_type": "unknown", "rows": len(weights), "cols": 1}
-        write_metadata(target, mtd | {"format": "binary"})
+        write_list_metadata(target, len(weights))
 
 
 def list_key(name: str) -> str:

@@ -15,3 +15,8 @@ def metadata_path(path: Path) -> Path:
 def write_metadata(path: Path, content: Mapping[str, object]) -> None:
     """Write the ``.mtd`` file of a file or folder. Raises OSError."""
     metadata_path(path).write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def write_list_metadata(path: Path, count: int) -> None:
+    """Write the ``.mtd`` file of the folder of a list with so many items. Raises OSError."""
+    write_metadata(path, {"data_type": "list", "value_type": "unknown", "rows": count, "cols": 1, "format": "binary"})

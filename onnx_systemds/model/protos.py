@@ -52,6 +52,11 @@ def dtype_of(array: Array) -> str:
     return element_name(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
+def dtype_text(array: Array) -> str:
+    """The type of an array's elements in numpy's words: "float32", but "string" for texts."""
+    return "string" if array.dtype.kind in "OU" else str(array.dtype)
+
+
 def type_proto(type_: Type) -> onnx.TypeProto:
     """The protobuf of a type; unknown dims stay unset, symbols become dim_params."""
     if isinstance(type_, TensorType):

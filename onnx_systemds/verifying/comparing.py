@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from onnx_systemds.model.protos import numpy_dtype
+from onnx_systemds.model.protos import dtype_text, numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -71,8 +71,7 @@ def compare_tensors(
     booleans and texts are equal, and only ``atol`` makes integers differ. rounded: the element type in which what the
     tensor is computed of was rounded, if that is a narrower one.
     """
-    dtype, dims = "string" if expected.dtype.kind in "OU" else str(expected.dtype), expected.shape
-    found = "string" if actual.dtype.kind in "OU" else str(actual.dtype)
+    dtype, found, dims = dtype_text(expected), dtype_text(actual), expected.shape
     if found != dtype or actual.shape != dims:
         problem = f"it is {found} {list(actual.shape)}, expected {dtype} {list(dims)}"
         return Comparison(name, dtype, dims, problem=problem)
@@ -132,7 +131,7 @@ def _tolerances(dtype: np.dtype[Any]) -> tuple[float, float]:
 def _compared(
     name: str, actual: Array, expected: Array, differences: Array, relative: Array, tolerated: Array
 ) -> Comparison:
-    dtype, dims = "string" if expected.dtype.kind in "OU" else str(expected.dtype), expected.shape
+    dtype, dims = dtype_text(expected), expected.shape
     if not differences.any():
         return Comparison(name, dtype, dims)
     with np.errstate(invalid="ignore", divide="ignore"):

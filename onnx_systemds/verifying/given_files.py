@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_systemds.engine.frame_files import NotedFrame, write_frame
 from onnx_systemds.engine.matrix_files import write_matrix
-from onnx_systemds.engine.metadata_files import metadata_path, write_metadata
+from onnx_systemds.engine.metadata_files import metadata_path, write_list_metadata, write_metadata
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.exporting.values import scalar_text
@@ -73,8 +73,7 @@ def _write_list(path: Path, items: list[tuple[str, Any]]) -> None:
     path.mkdir()
     for place, (name, item) in enumerate(items):
         write_value(path / f"{place}_{name}", item)
-    mtd = {"data_type": "list", "value_type": "unknown", "rows": len(items), "cols": 1}
-    write_metadata(path, mtd | {"format": "binary"})
+    write_list_metadata(path, len(items))
 
 
 def _write_scalar(path: Path, scalar: Any, value_type: str) -> None:

@@ -25,6 +25,7 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.model.given_inputs import given_values
 from onnx_systemds.model.ir import MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
 from onnx_systemds.model.load import load_model
+from onnx_systemds.model.protos import dtype_text
 from onnx_systemds.model.walk import names_read, nodes_written
 from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
 from onnx_systemds.stages import Stages
@@ -313,8 +314,7 @@ def _fed(contents: Mapping[str, Any]) -> dict[str, Any]:
 def described(content: Any) -> str:
     """The type and dims of an input as text."""
     if isinstance(content, np.ndarray):
-        kind = "string" if content.dtype.kind in "OU" else str(content.dtype)
-        return f"{kind} {list(content.shape)}"
+        return f"{dtype_text(content)} {list(content.shape)}"
     if isinstance(content, list):
         return f"[{', '.join(map(described, content))}]"
     return "absent" if content is None else f"{type(content).__name__} of {len(content)}"
