@@ -31,6 +31,7 @@ from onnx_systemds.exporting.graph.nodes import (
 )
 from onnx_systemds.exporting.graph.positions import position_tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
+from onnx_systemds.inference.broadcast_dims import broadcast_dims, of_rank
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.known_dims import as_ints, differ
 
@@ -371,17 +372,9 @@ def broadcast(a: Dims, b: Dims) -> Dims:
 
     Raises UnsupportedCase where they cannot be.
     """
-    rank = max(len(a), len(b))
-    left, right = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
-    found: list[Dim] = []
-    for one, other in zip(left, right):
-        if one == other or other == 1:
-            found.append(one)
-        elif one == 1 or not isinstance(one, int):
-            found.append(other if isinstance(other, int) or one == 1 else one)
-        elif not isinstance(other, int):
-            found.append(one)
-        else:
+    dims = broadcast_dims((a, b))
+    for own in (a, b):
+        if any(size != 1 and differ(size, whole) for size, whole in zip(of_rank(own, len(dims)), dims)):
             shown = " and ".join("x".join(map(str, dims)) or "scalar" for dims in (a, b))
             raise UnsupportedCase(f"operands of {shown} do not fit together")
-    return tuple(found)
+    return dims

@@ -8,13 +8,13 @@ from typing import Any
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.broadcast_dims import broadcast_dims
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.linear import matmul_dims, repeated_factor
 from onnx_systemds.operators.support.batch_rules import mixes_in_product
-from onnx_systemds.operators.support.broadcasting import broadcast_dims
 from onnx_systemds.operators.support.movement import Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product, single_product
 from onnx_systemds.operators.support.selection_products import is_finite

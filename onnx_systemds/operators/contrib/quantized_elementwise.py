@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.inference.broadcast_dims import of_rank
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
@@ -58,7 +59,7 @@ def _shifted(operand: Operand, ratio: Number, fixed: Number) -> Operand:
 
 def _is_repeated_inside(own: Dims, result: Dims) -> bool:
     """Whether an operand is repeated along the last axis that the result has: onnxruntime adds it first."""
-    padded = (*[1] * (len(result) - len(own)), *own)
+    padded = of_rank(own, len(result))
     last = next((axis for axis in reversed(range(len(result))) if result[axis] != 1), None)
     return last is not None and padded[last] == 1
 

@@ -10,6 +10,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation, certainly_differ
+from onnx_systemds.inference.broadcast_dims import broadcast_dims
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
@@ -21,7 +22,7 @@ from onnx_systemds.operators.support.batch_rules import (
     mixes_in_product,
     mixes_in_quantized_product,
 )
-from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text
+from onnx_systemds.operators.support.broadcasting import expand_text, varies
 from onnx_systemds.operators.support.products import batch_product, single_product
 
 batch_rule("QLinearConv")(mixes_all_but_first)
@@ -100,9 +101,7 @@ def shifted_product(node: NodeView, right: int, right_zero: int) -> tuple[str, V
 
 def _repeated(node: NodeView, text: str, form: View, dims: Dims, wanted: Dims) -> str:
     """The matrices of integers of a batch, repeated where ``wanted`` has further batches."""
-    lead = (1,) * (len(wanted) - len(dims))
-    # an open size of another name than the goal's is taken to be equal to it, not 1
-    pattern = [size != 1 or goal == 1 for size, goal in zip((*lead, *dims), wanted)]
+    pattern = varies(dims, wanted)
     if all(pattern):
         return text
     view = View(product(wanted[:-1]), wanted[-1])

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.broadcast_dims import broadcast_dims, of_rank
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves
@@ -28,7 +29,7 @@ from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, N
 from onnx_systemds.operators.api.layout import along_axis
 from onnx_systemds.operators.onnx.selecting import Steps, part_of_axis
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
-from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text
+from onnx_systemds.operators.support.broadcasting import expand_text
 from onnx_systemds.operators.support.empty_outputs import empty
 from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.selection_products import is_finite
@@ -225,7 +226,7 @@ def _expand_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 def expand(node: NodeView) -> Fragment:
     """The input repeated along the axes where it has size 1."""
     dims = node.output_dims()
-    own = (*[1] * (len(dims) - node.rank("input")), *node.dims("input"))
+    own = of_rank(node.dims("input"), len(dims))
     open_axes = _open_axes(node.dims("input"), node.sizes("shape", "the shape"))
     if open_axes:
         return _repeated_at_run_time(node, own, dims, open_axes)

@@ -9,6 +9,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import plus
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation, axis_words
+from onnx_systemds.inference.broadcast_dims import broadcast_dims, of_rank
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
@@ -17,7 +18,7 @@ from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, N
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
-from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text
+from onnx_systemds.operators.support.broadcasting import broadcast, expand_text, varies
 from onnx_systemds.operators.support.empty_outputs import unless_empty
 from onnx_systemds.operators.support.integer_rules import summed
 from onnx_systemds.operators.support.movement import Source, input_source
@@ -114,7 +115,7 @@ def _turned(n: Backward, name: str, rank: int) -> str:
 def _batch_sum(n: Backward, name: str, batch: Dims, position: int) -> str:
     """A product summed over the batch axes that the operand lacks, in the operand's dims."""
     own = n.dims(position)
-    padded = (*[1] * (len(batch) - len(own[:-2])), *own[:-2])
+    padded = of_rank(own[:-2], len(batch))
     axes = [axis for axis, (size, goal) in enumerate(zip(padded, batch)) if size != goal]
     if any(padded[axis] != 1 for axis in axes):
         raise UnsupportedCase("the derivative of a MatMul whose broadcast dims are not known")
@@ -167,9 +168,7 @@ def repeated_factor(node: NodeView, position: int, source: Source, dims: Dims, b
     own = dims[:-2]
     if product(own) == product(batch):
         return source(view)
-    padded = (*[1] * (len(batch) - len(own)), *own)
-    pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, batch)] + [True, True]
-    form = View(1, product(dims))
+    form, pattern = View(1, product(dims)), [*varies(own, batch), True, True]
     whole_dims = (*batch, *((1, *dims)[-2:]))
     return expand_text(node, source(form), form, pattern, whole_dims, view, finite=is_finite(node, position))
 

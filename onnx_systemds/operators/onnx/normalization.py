@@ -11,6 +11,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation, certainly_differ
+from onnx_systemds.inference.broadcast_dims import of_rank
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.known_dims import differ
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
@@ -18,7 +19,7 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_at_axis, mixes_from_axis
-from onnx_systemds.operators.support.broadcasting import expand_text
+from onnx_systemds.operators.support.broadcasting import expand_text, varies
 from onnx_systemds.operators.support.selection_products import is_finite
 
 batch_rule("GroupNormalization", "InstanceNormalization", "LRN")(mixes_all_but_first)
@@ -129,9 +130,8 @@ def trailing_operand(node: NodeView, position: int, dims: Dims, axis: int) -> st
         return node.scalar(position)
     if product(own) == view.cols and len(own) <= len(dims) - axis:
         return node.view(position, View(1, view.cols))
-    padded = (*[1] * (len(dims) - len(own)), *own)
-    pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, dims)]
-    if all(dim == 1 for dim in padded[:axis]):
+    pattern = varies(own, dims)
+    if all(dim == 1 for dim in of_rank(own, len(dims))[:axis]):
         pattern, dims, view = pattern[axis:], dims[axis:], View(1, view.cols)
     form = View(1, product(own))
     text = node.view(position, form)

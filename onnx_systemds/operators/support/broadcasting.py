@@ -14,6 +14,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.dml.operands import called, expression_of
 from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.broadcast_dims import broadcast_dims, of_rank
 from onnx_systemds.inference.dims import Dim, Dims, Operation, maximum, minimum, product
 from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView, View, split_view
 from onnx_systemds.operators.api.layout import Form
@@ -44,19 +45,9 @@ class Operands:
     form: Form
 
 
-def broadcast_dims(all_dims: Sequence[Dims]) -> Dims:
-    """Dims of the result. Two differing expressions are taken to be equal at run time; known ones win."""
-    rank = max((len(dims) for dims in all_dims), default=0)
-    result: list[Dim] = []
-    for axis in range(rank):
-        found: Dim = 1
-        for dims in all_dims:
-            position = axis - rank + len(dims)
-            dim = dims[position] if position >= 0 else 1
-            if dim != 1 and (found == 1 or isinstance(dim, int)):
-                found = dim
-        result.append(found)
-    return tuple(result)
+def varies(own: Dims, result: Dims) -> list[bool]:
+    """For each axis of the result whether an operand has it; else it is repeated there, unless an open size is 1."""
+    return [size != 1 or whole == 1 for size, whole in zip(of_rank(own, len(result)), result)]
 
 
 def broadcast(node: NodeFacts, given: Mapping[int, Dims], *, by_operands: bool = False) -> Dims:
@@ -149,7 +140,7 @@ def _uniform_literals(
 @lru_cache(maxsize=4096)
 def _pattern(dims: Dims, result: Dims, axes: tuple[int, ...]) -> tuple[bool, ...]:
     """For each kept axis of the result whether the operand varies along it."""
-    aligned = (*[1] * (len(result) - len(dims)), *dims)
+    aligned = of_rank(dims, len(result))
     pairs = [(aligned[axis], result[axis]) for axis in axes]
     return tuple(dim != 1 and not _is_repeated(dim, size) and not _is_one_of(dim, size) for dim, size in pairs)
 
