@@ -59,12 +59,12 @@ def attend(node: Expansion, heads: Heads, terms: Sequence[str], *, raw: str = ""
 
 
 def mask_terms(node: Expansion, position: int, heads: Heads) -> list[str]:
-    """What a mask (an input, or none) and the order of the tokens add to the scores."""
+    """What a mask (an input, or none), the order of the tokens and a bias add to the scores."""
     term = _padding_term(node, position, heads)
     if node.attribute("unidirectional"):
         nothing = term or node.number(0.0)
-        return [node.emit("Where", after_queries(node, heads), node.number(LOWEST), nothing)]
-    return [term] if term else []
+        term = node.emit("Where", after_queries(node, heads), node.number(LOWEST), nothing)
+    return [each for each in (term, node.input("attention_bias")) if each]
 
 
 def after_queries(node: Expansion, heads: Heads) -> str:
@@ -132,8 +132,7 @@ def attention(node: Expansion) -> None:
         both = [node.unsqueeze(part, 0) for part in (key, value)]
         node.emit("Concat", *both, axis=0, to=node.output(1))
     heads = Heads(query, key, value, scale_of(node, sizes[0] // count))
-    terms = mask_terms(node, 3, heads) + ([node.input("attention_bias")] if node.has("attention_bias") else [])
-    join_heads(node, attend(node, heads, terms), sizes[2])
+    join_heads(node, attend(node, heads, mask_terms(node, 3, heads)), sizes[2])
 
 
 def _projected_sizes(node: Expansion) -> tuple[int, int, int]:
@@ -160,8 +159,7 @@ def multi_head_attention(node: Expansion) -> None:
     node.give(key, 1)
     node.give(value, 2)
     heads = Heads(query, key, value, scale_of(node, size))
-    terms = mask_terms(node, 4, heads) + ([node.input("attention_bias")] if node.has("attention_bias") else [])
-    join_heads(node, attend(node, heads, terms, raw=node.output(3)), count * value_size)
+    join_heads(node, attend(node, heads, mask_terms(node, 4, heads), raw=node.output(3)), count * value_size)
 
 
 def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], int, int]:

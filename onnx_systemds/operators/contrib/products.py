@@ -13,7 +13,7 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View
-from onnx_systemds.operators.onnx.linear import matmul_dims, repeated_factor
+from onnx_systemds.operators.onnx.linear import matmul_dims, product_result, repeated_factor
 from onnx_systemds.operators.support.batch_rules import mixes_in_product
 from onnx_systemds.operators.support.movement import Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product, single_product
@@ -76,19 +76,14 @@ def fused_matmul(node: NodeView) -> Fragment:
         rows = left.dims[-2] if len(left.dims) > 1 else 1
         count = product(batch)
         x = repeated_factor(node, 0, _whole(node, 0, left), left.dims, batch, View(count * rows, inner))
-        if right.swapped:
-            source = _moved(node, 1, right.perm)
-            y = repeated_factor(node, 1, source, right.dims, batch, View(count * cols, inner))
-            text = batch_product(node, x, y, count, (rows, inner, cols), transposed=True)
-        else:
-            y = repeated_factor(node, 1, _whole(node, 1, right), right.dims, batch, View(count * inner, cols))
-            text = batch_product(node, x, y, count, (rows, inner, cols))
+        source = _moved(node, 1, right.perm) if right.swapped else _whole(node, 1, right)
+        view = View(count * cols, inner) if right.swapped else View(count * inner, cols)
+        y = repeated_factor(node, 1, source, right.dims, batch, view)
+        text = batch_product(node, x, y, count, (rows, inner, cols), transposed=right.swapped)
         rows = count * rows
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
-    if rows == 1 and cols == 1:
-        return node.result(f"as.scalar({text})", None)
-    return node.result(text, View(rows, cols))
+    return product_result(node, text, rows, cols)
 
 
 def _whole(node: NodeView, position: int, factor: _Factor) -> Source:

@@ -19,7 +19,15 @@ from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.joining import concatenated
-from onnx_systemds.operators.onnx.requantizing import Number, Parameters, applied, requantized, saturated, single
+from onnx_systemds.operators.onnx.requantizing import (
+    Number,
+    Parameters,
+    applied,
+    requantized,
+    saturated,
+    single,
+    unshifted,
+)
 from onnx_systemds.operators.onnx.softmax import Columns, flattened, normalized_along
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, Operand, broadcast, operands
@@ -75,10 +83,8 @@ def qlinear_mul(node: NodeView) -> Fragment:
     scales = steps.combined(steps.number(1), "*", steps.number(4))
     ratio = steps.combined(scales, "/", steps.number(6))
     given = operands(node, [0, 3], node.output_dims())
-    left, right = (
-        item if zero.known == 0 else Operand(f"({item.text} - {zero.text})", item.kind)
-        for item, zero in zip(given.items, (steps.number(2), steps.number(5)))
-    )
+    left, right = (Operand(unshifted(item.text, steps.number(zero)), item.kind)
+                   for item, zero in zip(given.items, (2, 5)))
     factors = infix(node, "*", left, right, given.form)
     scaled = single(node, Operand(f"({factors.text} * {ratio.text})", factors.kind))
     total = single(node, Operand(f"({scaled.text} + {steps.number(7).text})", scaled.kind))
@@ -97,8 +103,7 @@ def _activated(node: NodeView, activation: Callable[[str], str]) -> Fragment:
     form = node.wanted_form()
     view = View(1, 1) if form is SCALAR or node.size("X") == 1 else form
     x = f"as.matrix({node.scalar('X')})" if view == View(1, 1) else node.view("X", view)
-    zero = steps.number(2)
-    shifted = x if zero.known == 0 else f"({x} - {zero.text})"
+    shifted = unshifted(x, steps.number(2))
     value = node.named("value", node.call("single_precision", f"{shifted} * {steps.number(1).text}"))
     active = node.call("single_precision", activation(value))
     text = requantized(node, f"{active} / {steps.number(3).text}", steps.number(4), node.dtype("X"))

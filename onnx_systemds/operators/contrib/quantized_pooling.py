@@ -10,7 +10,7 @@ from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.pooling import counted_share, pooled
-from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized, saturated
+from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized, saturated, unshifted
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.movement import Moved, input_source, permuted
 from onnx_systemds.operators.support.windows import Image, Windows, padded, windows
@@ -99,9 +99,7 @@ def qlinear_average_pool(node: NodeView) -> Fragment:
     lead = product(_channels_first(node)[:2])
     view = View(lead, product(window.sizes))
     zero = steps.number(2)
-    planes = _planes(node)
-    shifted = planes if zero.known == 0 else f"({planes} - {zero.text})"
-    dequantized = node.call("single_precision", f"{shifted} * {steps.number(1).text}")
+    dequantized = node.call("single_precision", f"{unshifted(_planes(node), zero)} * {steps.number(1).text}")
     image = Image(dequantized, view, lead=lead, sizes=window.sizes).bound(node, "values")
     sums = _sums(node, image, window)
     count = str(product(window.kernel))

@@ -12,7 +12,7 @@ from onnx_systemds.inference.registry import expander, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.linear import added_operand, assume_added
-from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized
+from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized, unshifted
 from onnx_systemds.operators.support.products import single_product
 
 
@@ -110,7 +110,7 @@ def qgemm(node: NodeView) -> Fragment:
 
 def _left(node: NodeView, steps: Parameters) -> str:
     zero = steps.number(_A_ZERO)
-    a = node.matrix(_A, 1) if zero.known == 0 else f"({node.matrix(_A, 1)} - {zero.text})"
+    a = unshifted(node.matrix(_A, 1), zero)
     return f"t({a})" if node.attribute("transA") else a
 
 

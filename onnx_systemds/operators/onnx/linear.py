@@ -82,9 +82,7 @@ def matmul(node: NodeView) -> Fragment:
         rows = product(left[:-1])
         a, b = node.view("A", View(rows, inner)), node.view("B", View(inner, cols))
         text = wrapped_result(node, _product(node, a, b, (rows, inner, cols)))
-        if rows == 1 and cols == 1:
-            return node.result(f"as.scalar({text})", None)
-        return node.result(text, View(rows, cols))
+        return product_result(node, text, rows, cols)
     rows = left[-2] if len(left) > 1 else 1
     count = product(batch)
     x = repeated_factor(node, 0, input_source(node, 0), left, batch, View(count * rows, inner))
@@ -154,6 +152,13 @@ def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim, Dim])
     if inner == 1:  # one of them may be a plain matrix(1, ...), see `repeated_row`
         return f"{repeated_row(right, node.dim(rows))} * {left}"
     return multiply(left, right)
+
+
+def product_result(node: NodeView, text: str, rows: Dim, cols: Dim) -> Fragment:
+    """The result that a product of matrices is: a scalar where it has a single element."""
+    if rows == 1 and cols == 1:
+        return node.result(f"as.scalar({text})", None)
+    return node.result(text, View(rows, cols))
 
 
 def wrapped_result(node: NodeView, text: str) -> str:

@@ -70,6 +70,11 @@ class Parameters:
         return Number(self.node.named("step", self.node.call_on("single_precision", text, single=True)))
 
 
+def unshifted(text: str, zero: Number) -> str:
+    """An operand less its zero point; the operand itself where that is 0."""
+    return text if zero.known == 0 else f"({text} - {zero.text})"
+
+
 def single(node: NodeView, operand: Operand) -> Operand:
     """An operand rounded to FP32."""
     return applied(node, "single_precision", operand)
