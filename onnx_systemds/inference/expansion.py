@@ -27,6 +27,10 @@ class Expansion(NodeFacts, NodeWriter):
         """The name of an input, "" if it is omitted."""
         return self.name(given) if self.has(given) else ""
 
+    def first_inputs(self, count: int) -> list[str]:
+        """The names of the first so many inputs, "" for those that are omitted."""
+        return [self.input(position) for position in range(count)]
+
     def output(self, position: int = 0) -> str:
         """The name of an output, "" if the node does not have it."""
         return self.node.outputs[position] if self.has_output(position) else ""

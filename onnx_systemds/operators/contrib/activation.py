@@ -13,7 +13,6 @@ shape_rule("QuickGelu", domain=CONTRIB)(same_dims)
 batch_rule("QuickGelu", domain=CONTRIB)(mixes_unless_aligned)
 
 
-
 @expander("BiasGelu", domain=CONTRIB)
 def bias_gelu(node: Expansion) -> None:
     """Gelu of a sum."""

@@ -174,7 +174,7 @@ def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], 
             parts = [node.input("query"), _packed(node, 1, 0, count * size), _packed(node, 1, 1, count * size)]
             value_size = size
         else:
-            parts = [node.input(position) for position in range(3)]
+            parts = node.first_inputs(3)
             value_size = known_size(node, 2, 3) if node.rank("value") == 4 else known_size(node, 2, 2) // count
     widths = (count * size, count * size, count * value_size)
     biases = [""] * 3

@@ -19,7 +19,7 @@ def decoder_masked_multi_head_attention(node: Expansion) -> None:
     """MultiHeadAttention with its inputs in another order; the cache grows, or is a buffer for the new token."""
     if node.has("cache_indirection"):
         raise UnsupportedCase("a cache whose parts belong to several beams")
-    parts = [node.input(position) for position in range(3)]
+    parts = node.first_inputs(3)
     if not node.has("key"):
         given, axis = ("bias", 0) if node.has("bias") else ("query", 2)
         known_size(node, given, axis)

@@ -91,7 +91,7 @@ def _chosen(node: Expansion, is_first: bool | str, first: str, later: str) -> st
 
 def _by_head(node: Expansion, sizes: Sizes) -> tuple[str, str, str]:
     counts = (sizes.heads, sizes.shared, sizes.shared)
-    parts = [node.input(position) for position in range(3)]
+    parts = node.first_inputs(3)
     if not node.has("key"):
         widths = [count * sizes.head_size for count in counts]
         parts = node.split(node.input("query"), ("query", "key", "value"), widths)

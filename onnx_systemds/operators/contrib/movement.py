@@ -6,6 +6,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.operators.onnx.sampling import grid_mode
 
 
 @expander("GatherND", domain=CONTRIB)
@@ -94,8 +95,7 @@ def unique(node: Expansion) -> None:
 @expander("GridSample", domain=CONTRIB)
 def grid_sample(node: Expansion) -> None:
     """ONNX's GridSample under older names of its modes."""
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
-    attributes = {"mode": mode, "padding_mode": node.attribute("padding_mode"),
+    attributes = {"mode": grid_mode(node), "padding_mode": node.attribute("padding_mode"),
                   "align_corners": node.attribute("align_corners")}
     node.emit("GridSample", node.input("X"), node.input("Grid"), to=node.output(), **attributes)
 

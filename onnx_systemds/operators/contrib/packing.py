@@ -65,7 +65,7 @@ def packed_attention(node: Expansion) -> None:
 @expander("PackedMultiHeadAttention", domain=CONTRIB)
 def packed_multi_head_attention(node: Expansion) -> None:
     """Attention over packed sequences whose queries, keys and values are projected already, each alone or packed."""
-    parts = [node.input(position) for position in range(3)]
+    parts = node.first_inputs(3)
     if not node.has("key"):  # [tokens, heads, 3, size]
         parts = [node.emit("Flatten", node.emit("Gather", node.input("query"), node.known(which), axis=2), axis=1)
                  for which in range(3)]

@@ -143,7 +143,7 @@ def fused_gemm(node: Expansion) -> None:
     """Gemm, then an activation."""
     name = node.attribute("activation") or ""
     attributes = {key: node.attribute(key) for key in ("alpha", "beta", "transA", "transB")}
-    inputs = [node.input(position) for position in range(3)]
+    inputs = node.first_inputs(3)
     gemm = node.emit("Gemm", *inputs, to="" if name else node.output(), **attributes)
     if name:
         activated(node, str(name), _named_parameters(node, str(name)), gemm)
@@ -177,7 +177,7 @@ def fused_conv(node: Expansion) -> None:
     attributes = node.attributes("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     name = node.attribute("activation") or ""
     bare = not node.has("Z") and not name
-    inputs = [node.input(position) for position in range(3)]
+    inputs = node.first_inputs(3)
     y = node.emit("Conv", *inputs, to=node.output() if bare else "", **attributes)
     if node.has("Z"):
         y = node.emit("Add", y, node.input("Z"), to="" if name else node.output())

@@ -31,7 +31,7 @@ def qlinear_reduce_mean(node: Expansion) -> None:
 def qlinear_conv(node: Expansion) -> None:
     """ONNX's QLinearConv; image and result may have their channels last, the filters are as there."""
     attributes: dict[str, Any] = {name: item for name, item in node.node.attributes.items() if name != "channels_last"}
-    image, *others = (node.input(position) for position in range(9))
+    image, *others = node.first_inputs(9)
     if not node.attribute("channels_last"):
         node.emit("QLinearConv", image, *others, to=node.output(), **attributes)
         return

@@ -79,13 +79,17 @@ def _either(facts: InferenceFacts, position: int, then: Value, other: Value, loc
 @generator("If", since=1)
 def if_1(node: NodeView) -> Fragment:
     """A call of either branch."""
-    wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
-    targets = {position: node.target(position) for position in wanted}
+    targets = _targets(node)
     branches = [_branch(node, name, targets) if name in node.bodies else ([f"stop({impossible(node, name)})"], False)
                 for name in BRANCHES]
     then, otherwise = ([f"  {line}" for line in branch] for branch in _with_texts(branches))
     lines = [f"if ({node.scalar('cond')} != 0) {{", *then, "} else {", *otherwise, "}"]
     return node.results(targets, ["\n".join(lines)])
+
+
+def _targets(node: NodeView) -> dict[int, str]:
+    """The variables for the outputs that are used, by position."""
+    return {position: node.target(position) for position in range(len(node.node.outputs)) if node.wants(position)}
 
 
 def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> _Branch:
@@ -126,10 +130,8 @@ def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list
 
 def call_function(node: NodeView) -> Fragment:
     """A call of the DML function that stands for a model's own function."""
-    body = node.bodies[BODY]
-    wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
-    targets = {position: node.target(position) for position in wanted}
-    function = node.body(BODY, wanted, hint=node.node.op_type)
+    body, targets = node.bodies[BODY], _targets(node)
+    function = node.body(BODY, list(targets), hint=node.node.op_type)
     positions = [position for position in range(node.input_count) if node.has(position)]
     given = [
         start_text(node, position) for name, position in zip(body.inputs, positions) if is_parameter(body.values[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from onnx_systemds.dml.literals import literal
@@ -53,7 +54,6 @@ class _Step:
         position = 2 + group * self.count + self.number
         return self.node.scalar(position) if self.form is SCALAR else self.node.view(position, self.form)
 
-
     def gradient(self) -> str:
         """The gradient with that of the regularization."""
         factor = float(self.node.attribute("norm_coefficient"))
@@ -67,6 +67,15 @@ class _Step:
                                          for group, text in enumerate(results)))
 
 
+def _updated(node: NodeView, new: Callable[[_Step, str], tuple[str, ...]]) -> Fragment:
+    """All new tensors and accumulators. new: those of a step, by its gradient."""
+    count, total = tensor_count(node), Fragment()
+    for number in range(count):
+        step = _Step(node, number, count)
+        total += step.fragment(*new(step, step.gradient()))
+    return total
+
+
 def _number(node: NodeView, name: str) -> str:
     return literal(float(node.attribute(name)))
 
@@ -74,37 +83,32 @@ def _number(node: NodeView, name: str) -> str:
 @generator("Adagrad", since=1, domain=TRAINING)
 def adagrad(node: NodeView) -> Fragment:
     """The rate decays with the step's number, and for each element with its squared gradients so far."""
-    count = tensor_count(node)
     decay = f"(1 + {node.scalar('T')} * {_number(node, 'decay_factor')})"
     rate = node.named("rate", f"{node.scalar('R')} / {decay}")
-    total = Fragment()
-    for number in range(count):
-        step = _Step(node, number, count)
-        gradient = step.gradient()
+
+    def new(step: _Step, gradient: str) -> tuple[str, ...]:
         squares = node.named("squares", f"{step.old(2)} + {gradient} ^ 2")
-        moved = f"{step.old(0)} - {rate} * {gradient} / (sqrt({squares}) + {_number(node, 'epsilon')})"
-        total += step.fragment(moved, squares)
-    return total
+        return f"{step.old(0)} - {rate} * {gradient} / (sqrt({squares}) + {_number(node, 'epsilon')})", squares
+
+    return _updated(node, new)
 
 
 @generator("Adam", since=1, domain=TRAINING)
 def adam(node: NodeView) -> Fragment:
     """Means of the gradient and of its square, corrected for their start at zero after the first step."""
-    count = tensor_count(node)
     alpha, beta = _number(node, "alpha"), _number(node, "beta")
     time, given = node.scalar("T"), node.scalar("R")
     rate = node.named("rate", given)
     node.write(f"if ({time} > 0) {{\n  {rate} = {given} * sqrt(1 - {beta} ^ {time}) / (1 - {alpha} ^ {time})\n}}")
-    total = Fragment()
     keep = 1 - float(node.attribute("norm_coefficient_post"))
-    for number in range(count):
-        step = _Step(node, number, count)
-        gradient = step.gradient()
+
+    def new(step: _Step, gradient: str) -> tuple[str, ...]:
         mean = node.named("mean", f"{alpha} * {step.old(2)} + (1 - {alpha}) * {gradient}")
         squares = node.named("squares", f"{beta} * {step.old(3)} + (1 - {beta}) * {gradient} ^ 2")
         moved = f"{step.old(0)} - {rate} * {mean} / (sqrt({squares}) + {_number(node, 'epsilon')})"
-        total += step.fragment(moved if keep == 1 else f"{literal(keep)} * ({moved})", mean, squares)
-    return total
+        return moved if keep == 1 else f"{literal(keep)} * ({moved})", mean, squares
+
+    return _updated(node, new)
 
 
 @generator("Momentum", since=1, domain=TRAINING)
@@ -113,14 +117,12 @@ def momentum(node: NodeView) -> Fragment:
     mode = str(node.attribute("mode"))
     if mode not in ("standard", "nesterov"):
         raise UnsupportedCase(f"mode {mode}")
-    count = tensor_count(node)
     alpha = _number(node, "alpha")
     weight = node.named("weight", f"ifelse({node.scalar('T')} > 0, {_number(node, 'beta')}, 1.0)")
-    total = Fragment()
-    for number in range(count):
-        step = _Step(node, number, count)
-        gradient = step.gradient()
+
+    def new(step: _Step, gradient: str) -> tuple[str, ...]:
         speed = node.named("speed", f"{alpha} * {step.old(2)} + {weight} * {gradient}")
         change = speed if mode == "standard" else f"({gradient} + {alpha} * {speed})"
-        total += step.fragment(f"{step.old(0)} - {node.scalar('R')} * {change}", speed)
-    return total
+        return f"{step.old(0)} - {node.scalar('R')} * {change}", speed
+
+    return _updated(node, new)

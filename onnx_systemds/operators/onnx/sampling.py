@@ -82,17 +82,22 @@ def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((*node.dims("X")[:2], *node.dims("grid")[1:-1])),)
 
 
+def grid_mode(node: NodeFacts) -> str:
+    """The mode of a GridSample by its name from opset 20 on."""
+    mode = str(node.attribute("mode"))
+    return {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+
+
 @generator("GridSample", since=(16, 20))
 def grid_sample(node: NodeView) -> Fragment:
     """Per batch entry a sparse matrix of weights; opset 20 renamed the modes and allowed any number of axes."""
     dims, grid = node.dims("X"), node.dims("grid")
     spatial = dims[2:]
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
     places: Dim = product(grid[1:-1])
     x = node.view("X", View(dims[0] * dims[1], product(spatial)))
     g = node.view("grid", View(dims[0] * places, len(spatial)))
     call = node.call(
-        "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{mode}"',
+        "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{grid_mode(node)}"',
         f'"{node.attribute("padding_mode")}"', bool(node.attribute("align_corners")),
     )
     return node.result(call, View(dims[0] * dims[1], places))

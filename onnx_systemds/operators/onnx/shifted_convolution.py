@@ -31,10 +31,13 @@ def dilated_depthwise(node: NodeView, x: Source, filters: Filters, layer: Layer)
         weight = node.named("taps", weight)
     total = node.temporary("sum")
     for tap, columns in enumerate(_shifts(node, line, window)):  # a loop would make the engine compile at each step
-        term = f"{planes}[, {columns}] * {weight}[, {tap + 1}]"
-        node.write(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+        _add(node, total, tap, f"{planes}[, {columns}] * {weight}[, {tap + 1}]")
     text = _without_gaps(node, total, rows, line, window)
     return layer.biased(node.reshape(text, layer.output_view)), layer.output_view
+
+
+def _add(node: NodeView, total: str, tap: int, term: str) -> None:
+    node.write(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
 
 
 def _padded_planes(node: NodeView, x: Source, layer: Layer) -> tuple[str, Dim]:
@@ -111,8 +114,7 @@ def _tap_by_tap(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tu
         images = node.reshape(f"{planes}[, {columns}]", View(layer.batch, layer.channels * span))
         own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
         text = _of_pixels(node, layer, images, (1, span), own, layer.filters)
-        term = layer.biased(text) if tap == 0 and layer.bias else dense(text, layer.filters)
-        node.write(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+        _add(node, total, tap, layer.biased(text) if tap == 0 and layer.bias else dense(text, layer.filters))
     rows = layer.batch * layer.filters
     node.write(f"{total} = {node.reshape(total, View(rows, span))}")
     lines = _without_gaps(node, total, rows, line, window)
