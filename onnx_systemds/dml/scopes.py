@@ -155,6 +155,11 @@ def is_operation(node: object, *operators: str) -> TypeGuard[tree.Binary]:
     return isinstance(node, tree.Binary) and node.operator in operators
 
 
+def ends_run(node: tree.Node) -> TypeGuard[tree.CallStatement]:
+    """Whether a statement ends the run."""
+    return isinstance(node, tree.CallStatement) and node.call.function == "stop"
+
+
 def _without_target(node: tree.Node) -> tree.Node:
     """What an assignment to a variable calculates, which others ask for, too; anything else as it is."""
     return node.value if assigns_variable(node) else node
@@ -246,14 +251,9 @@ def _targets(node: tree.Node) -> tuple[tree.Target, ...]:
 @once
 def _surely(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
-        going_on = [block for block in _branches(statement)[1] if not _stops(block)]
+        going_on = [block for block in _branches(statement)[1] if not any(map(ends_run, block))]
         return frozenset.intersection(*map(surely_assigned, going_on)) if going_on else frozenset()
     return frozenset(target.name for target in _targets(statement))
-
-
-def _stops(block: tree.Block) -> bool:
-    """Return whether a branch ends the run, so that nothing after it is reached from there."""
-    return any(isinstance(it, tree.CallStatement) and it.call.function == "stop" for it in block)
 
 
 @once

@@ -14,7 +14,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import print_script, print_statement
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, ends_run
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.engine import EngineError, ScriptCompileError, ScriptRuntimeError
 from onnx_systemds.engine.errors import FailedNode
@@ -151,15 +151,11 @@ def _traced(script: tree.Script, *, is_stop: bool) -> tree.Script:
     """The script with a cut between any two statements."""
     if is_stop:
         failing = parse_snippet(_FAILING)[0]
-        script = rewritten(script, lambda node: replace(failing, origin=node.origin) if _stops(node) else node)
+        script = rewritten(script, lambda node: replace(failing, origin=node.origin) if ends_run(node) else node)
     sources = tuple(item for item in script.items if isinstance(item, tree.Source))  # these stand at the top
     main = with_never(_apart(item for item in script.statements if not isinstance(item, tree.Source)))
     functions = (replace(function, body=with_never(_apart(function.body))) for function in script.functions.values())
     return replace(script, items=(*sources, *functions, *main))
-
-
-def _stops(node: tree.Node) -> bool:
-    return isinstance(node, tree.CallStatement) and node.call.function == "stop"
 
 
 def _apart(block: Iterable[tree.Statement]) -> list[tree.Statement]:

@@ -167,8 +167,8 @@ def _is_row(shape: Shape | None) -> bool:
 
 def _mentioned(size: tree.Expression, counted: Mapping[str, tree.Expression]) -> set[str]:
     """The matrices whose rows a size is calculated of."""
-    names = {node.name for node in tree.walk(size) if isinstance(node, tree.Name)}
-    return names.union(*(_mentioned(counted[name], {}) for name in names & counted.keys()))
+    names = read_in(size)
+    return {*names}.union(*(_mentioned(counted[name], {}) for name in names & counted.keys()))
 
 
 def _readers(body: tree.Block, names: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten, with_origin
-from onnx_systemds.dml.scopes import assigned, assignment_counts, is_call, is_operation
+from onnx_systemds.dml.scopes import assigned, assignment_counts, is_call, is_operation, read_in
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.script import Script, with_functions
 
@@ -174,8 +174,7 @@ class _Naming:
     def _name(self, size: tree.Binary) -> tree.Name:
         name = self.known.get(size)
         if name is None:
-            symbols = {node.name for node in tree.walk(size) if isinstance(node, tree.Name)}
-            hint = self.sizes.hints.get(size, "extent" if len(symbols) == 1 else "cells")
+            hint = self.sizes.hints.get(size, "extent" if len(read_in(size)) == 1 else "cells")
             name = self.known[size] = tree.Name(self.names.fresh(hint))
             self.new.append(tree.Assign(name, size))
         return name

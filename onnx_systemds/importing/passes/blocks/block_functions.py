@@ -15,7 +15,7 @@ from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_expression, print_statement
 from onnx_systemds.dml.rewrite import call, renamed, reshaped
-from onnx_systemds.dml.scopes import assigned, binaries_in, results
+from onnx_systemds.dml.scopes import assigned, binaries_in, read_in, results
 from onnx_systemds.importing.origins import CallOrigin, Origin, SharedOrigin
 from onnx_systemds.importing.parameters import MATRIX, UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import cut, cut_blocks, is_cut, is_loaded_cut, with_never
@@ -96,7 +96,8 @@ def _with_blocks(script: Script) -> Script | None:
         return None
     inner = {name for repeat in repeats for instance in repeat.instances for place in instance
              for name in assigned((body[place],))}
-    shapes = {name: shape for name, shape in shapes_in(main, functions).items() if inner.isdisjoint(_names_in(shape))}
+    shapes = {name: shape for name, shape in shapes_in(main, functions).items()
+              if all(inner.isdisjoint(read_in(size)) for size in shape)}
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
     blocks: list[_Block] = []
@@ -150,10 +151,6 @@ def _is_shorter(block: _Block, function: tree.Function, shapes: Mapping[str, Sha
     if after < sum(map(len, instances)):
         return True  # without a look at how many lines these have: one at least
     return after < sum(print_statement(block.body[place]).count("\n") for instance in instances for place in instance)
-
-
-def _names_in(shape: Shape) -> set[str]:
-    return {node.name for node in tree.walk(*shape) if isinstance(node, tree.Name)}
 
 
 @dataclass(frozen=True, slots=True)

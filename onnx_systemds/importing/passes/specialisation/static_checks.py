@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from operator import eq, ge, gt, le, lt, ne
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.dml.scopes import ends_run, is_call
 from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
 
 _COMPARISONS = {"!=": ne, "==": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
@@ -28,9 +28,9 @@ def _never_stops(statement: tree.Statement, known: Mapping[str, int]) -> bool:
 
 def _only_stops(statement: tree.Statement) -> bool:
     """Whether a statement can do nothing but stop the run."""
-    if isinstance(statement, tree.CallStatement):
-        return statement.call.function == "stop"
-    return isinstance(statement, tree.If) and not statement.otherwise and all(map(_only_stops, statement.body))
+    if isinstance(statement, tree.If):
+        return not statement.otherwise and all(map(_only_stops, statement.body))
+    return ends_run(statement)
 
 
 def _never(condition: tree.Expression, known: Mapping[str, int]) -> bool:
