@@ -17,7 +17,7 @@ from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor, cut_of
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
-from onnx_systemds.exporting.passes.hoisting import HARMLESS
+from onnx_systemds.exporting.passes.hoisting import HARMLESS, may_divide_by_zero
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, lone_symbol, substitute, symbol
 
 _HARMLESS = HARMLESS | {"CumSum", "LogSoftmax", "Slice"}
@@ -205,9 +205,8 @@ class Batching:
         """
         if node.scope is self.scope:
             return False
-        whole = node.op in ("Div", "Mod") and node.outputs[0].kind == INT and _may_be_zero(node.operand(1))
         computed = node.op == "Reshape" and node.operand(1).constant is None
-        if node.op not in _HARMLESS or whole or computed:
+        if node.op not in _HARMLESS or computed or may_divide_by_zero(node):
             raise UnsupportedCase(f"{node.op} in a branch of this loop may fail if that branch is not taken")
         return node.op == "Slice" and not self._is_inside(node)
 
@@ -305,10 +304,6 @@ class Batching:
         step = substitute(start, {self.trip: symbol(self.trip) + 1}) - start
         first = substitute(start, {self.trip: 0})
         return Block(axis, first, step, size) if isinstance(step, int) and self.graph.computable(first) else None
-
-
-def _may_be_zero(tensor: Tensor) -> bool:
-    return tensor.constant is None or not tensor.constant.all()
 
 
 Rule = Callable[[Batching, Node, Sequence["Batched | None"]], "Batched | tuple[Batched, ...]"]

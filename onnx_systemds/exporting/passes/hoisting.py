@@ -5,12 +5,21 @@ from __future__ import annotations
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import Node
+from onnx_systemds.exporting.graph.nodes import INT, Node
 from onnx_systemds.exporting.passes.dataflow import all_nodes
 
 _MOVES = ("Concat", "Expand", "Reshape", "Shape", "Transpose")
 HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, *_MOVES, "MatMul", "Softmax"))
-"""Operators that do not fail when a loop that has no iterations would not have reached them."""
+"""Operators that do not fail where a loop that has no iterations would not have reached them, but for integer division:
+see `may_divide_by_zero`."""
+
+
+def may_divide_by_zero(node: Node) -> bool:
+    """Whether a node divides integers by what may be 0, which ends the run."""
+    if node.op not in ("Div", "Mod") or node.outputs[0].kind != INT:
+        return False
+    divisor = node.operand(1).constant
+    return divisor is None or not divisor.all()
 
 
 def hoist(builder: GraphBuilder) -> None:
@@ -26,7 +35,7 @@ def _move_out(loop: Node) -> None:
     around = list(scope.with_parents())
     place = scope.nodes.index(loop)
     for node in needed_nodes(body.scope, body.outputs):
-        if node.op not in HARMLESS or any(tensor in body.outputs for tensor in node.outputs):
+        if node.op not in HARMLESS or may_divide_by_zero(node) or any(it in body.outputs for it in node.outputs):
             continue
         if all(tensor is None or tensor.node is None or tensor.node.scope in around for tensor in node.inputs):
             body.scope.nodes.remove(node)

@@ -9,6 +9,7 @@ from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Node, Scope, Tensor, cut_of, made_by
 from onnx_systemds.exporting.passes.dataflow import all_nodes
+from onnx_systemds.exporting.passes.hoisting import may_divide_by_zero
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.known_dims import as_ints
 
@@ -69,8 +70,8 @@ def _is_small(dims: Dims) -> bool:
 
 def _moves_out(node: Node) -> bool:
     """Whether an operator gives its result also where its branch is not taken, and belongs to no other pattern."""
-    if node.op in ("Div", "Mod"):
-        return node.outputs[0].kind != INT or _is_nowhere_zero(node.operand(1))
+    if may_divide_by_zero(node):
+        return False
     if node.op == "Reshape":
         return node.operand(1).constant is not None
     if node.op == "Cast":
@@ -82,7 +83,3 @@ def _moves_out(node: Node) -> bool:
     if node.op == "Where" and made_by(node.operand(), "IsNaN") is not None:
         return False  # `idioms` makes such an If one operator
     return node.op in ELEMENTWISE or node.op in _MOVES
-
-
-def _is_nowhere_zero(tensor: Tensor) -> bool:
-    return tensor.constant is not None and bool(tensor.constant.all())
