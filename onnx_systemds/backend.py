@@ -46,7 +46,10 @@ class SystemDSBackendRep(BackendRep):
             self._defer(error)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Score tensors given in the order of the graph's inputs, or by name; a named tuple of the outputs."""
+        """Score tensors given in the order of the graph's inputs, or by name; a named tuple of the outputs.
+
+        Raises TranspileError.
+        """
         if isinstance(inputs, dict):
             given = dict(inputs)
         else:

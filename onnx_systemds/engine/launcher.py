@@ -119,7 +119,7 @@ def default_max_heap() -> str:
 
 
 def build_command(java: str, class_path: list[str], max_heap: str, log_settings: Path) -> list[str]:
-    """Return the command line of the JVM."""
+    """Return the command line of the JVM. Raises ValueError."""
     if not re.fullmatch(r"\d+[kKmMgG]?", max_heap):
         raise ValueError(f"max_heap is '{max_heap}', not a size such as '4g' or '800m'")
     return [

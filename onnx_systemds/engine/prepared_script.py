@@ -79,7 +79,7 @@ class PreparedScript:
         self._calls: float = 0
 
     def pin(self, name: str, matrix: Matrix) -> None:
-        """Set an input (a weight) for all further calls; pinning again replaces it."""
+        """Set an input (a weight) for all further calls; pinning again replaces it. Raises ValueError."""
         if name not in self._inputs:
             raise ValueError(f"'{name}' is not an input of the script; these are {', '.join(self._inputs)}")
         matrix = check_array(name, matrix)

@@ -61,7 +61,7 @@ class InputSpec:
 
     @property
     def kind(self) -> str:
-        """The kind of the tensor: bool, int, float or text."""
+        """The kind of the tensor: bool, int, float or text. Raises TranspileError."""
         if self.type not in _KINDS:
             raise TranspileError(f"{quoted(self.type)} is no type of an input", hint=f"one of {', '.join(_KINDS)}")
         return _KINDS[self.type]

@@ -171,7 +171,7 @@ def _of_node(statements: tree.Block, origin: Origin) -> tree.Block:
 
 
 def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:
-    """Parse the texts of statements of a node, or of its function."""
+    """Parse the texts of statements of a node, or of its function. Raises InternalError, OverBudget."""
     try:
         return cast(tree.Block, parse_snippet("\n".join(lines)))
     except NestedTooDeep as error:

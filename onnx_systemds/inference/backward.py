@@ -31,7 +31,7 @@ class Backward(NodeFacts, NodeWriter):
 
     @property
     def grad(self) -> str:
-        """The derivative by the first output."""
+        """The derivative by the first output. Raises UnsupportedCase."""
         if not self.given[0]:
             raise UnsupportedCase(f"the derivative of an output of {self.node.op_type} other than the first")
         return self.given[0]
@@ -67,7 +67,7 @@ class Backward(NodeFacts, NodeWriter):
         return self.emit("Where", condition, derivative, self.number(0.0))
 
     def fit(self, derivative: str, position: int) -> str:
-        """Emit the sum of a derivative over the axes along which an input was broadcast."""
+        """Emit the sum of a derivative over the axes along which an input was broadcast. Raises UnsupportedCase."""
         own = self.dims(position)
         whole = self.values[self.out].dims
         assert whole is not None
@@ -90,7 +90,7 @@ class Backward(NodeFacts, NodeWriter):
         return [make() if self.needs(position) else "" for position, make in enumerate(derivatives)]
 
     def fitted(self, derivatives: Sequence[Callable[[], str]]) -> list[str]:
-        """As `needed`, for a broadcasting operator."""
+        """As `needed`, for a broadcasting operator. Raises UnsupportedCase."""
         if self.version < 7 and self.attribute("broadcast"):
             raise UnsupportedCase(f"the derivative of {self.node.op_type} that broadcasts as before opset 7")
         return [self.fit(make(), position) if self.needs(position) else "" for position, make in enumerate(derivatives)]

@@ -82,7 +82,7 @@ def _type_of(facts: NodeFacts, position: int) -> Type:
 
 
 def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
-    """The function's nodes with the node's inputs, outputs and attributes substituted."""
+    """The function's nodes with the node's inputs, outputs and attributes substituted. Raises UnsupportedCase."""
     attributes: dict[str, Attribute] = {}
     for name, default in function.attributes.items():
         # ONNX's own definitions leave the defaults to the schema

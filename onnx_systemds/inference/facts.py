@@ -208,7 +208,7 @@ class NodeFacts:
             self.assume(left, relation, right, left_words, right_words)
 
     def assume_at_most(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
-        """Assume that a size is at most another one, as `assume_equal`."""
+        """Assume that a size is at most another one, as `assume_equal`. Raises UnsupportedCase."""
         if is_non_negative(left - right - 1):
             raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
         if not is_non_negative_from_one(right - left):

@@ -112,7 +112,7 @@ class _Walk:
         self.cuts: list[Cut] = []
 
     def varint(self, position: int) -> tuple[int, int]:
-        """Return the varint at `position` and the position after it."""
+        """Return the varint at `position` and the position after it. Raises InvalidModel."""
         value = 0
         for shift in range(0, 70, 7):
             byte = self.data[position]

@@ -43,7 +43,10 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
 
 
 def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
-    """A result matrix as a tensor of the declared dtype and dims; data-dependent dims follow from the matrix."""
+    """A result matrix as a tensor of the declared dtype and dims; data-dependent dims follow from the matrix.
+
+    Raises TranspileError.
+    """
     tensor = list_transfer.tensor_of_matrix(port, matrix, port.dims, sizes)
     if tensor is None:
         why = f"its matrix is {matrix.shape[0]} x {matrix.shape[1]}" if matrix.size else "it has no elements"
@@ -64,7 +67,7 @@ def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:
 
 
 def list_of(port: Port, given: Any) -> Any:
-    """A list whose items have the declared element type and the declared sizes, if known."""
+    """A list whose items have the declared element type and the declared sizes, if known. Raises InvalidInput."""
     if port.kind == "optional":
         found = None if given is None else given_tensor(port.name, given, port.dtype)
     else:

@@ -225,7 +225,10 @@ def _solve(size: Dim, symbol: str, actual: int) -> int | None:
 
 
 def nested_inputs(ports: Sequence[Port], arrays: Mapping[str, Matrix]) -> dict[str, Any]:
-    """Inputs from named arrays: the items of a list are NAME/0, NAME/1 ..., a map is NAME/keys and NAME/values."""
+    """Inputs from named arrays: the items of a list are NAME/0, NAME/1 ..., a map is NAME/keys and NAME/values.
+
+    Raises InvalidInput.
+    """
     inputs: dict[str, Any] = dict(arrays)
     for port in ports:
         if port.kind == "map" and f"{port.name}/keys" in arrays and f"{port.name}/values" in arrays:

@@ -87,7 +87,7 @@ class Results(MultiReturn):  # type: ignore[misc]
         return len(self._outputs)
 
     def compute(self, verbose: bool = False, lineage: bool = False) -> Any:
-        """All results of one run, as a named tuple of arrays, data frames and numbers."""
+        """All results of one run, as a named tuple of arrays, data frames and numbers. Raises TranspileError."""
         lists = [name for name, node in zip(self._names, self._outputs) if isinstance(node, List)]
         if lists:
             raise TranspileError(

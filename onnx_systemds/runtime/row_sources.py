@@ -40,7 +40,7 @@ class TableRows:
         return {*batch.inputs} == {0}
 
     def blocks(self, cut: RowBlocks) -> Iterator[tuple[int, dict[str, Any]]]:
-        """See `RowSource`."""
+        """See `RowSource`. Raises TranspileError."""
         if cut.rows is not None and not cut.is_fixed:
             read = self._table.blocks(self._inputs.columns, cut.rows)
         else:
@@ -93,7 +93,7 @@ class ArrayRows:
         return True
 
     def blocks(self, cut: RowBlocks) -> Iterator[tuple[int, dict[str, Any]]]:
-        """See `RowSource`."""
+        """See `RowSource`. Raises TranspileError."""
         batch, ports = self._script.batch, self._script.inputs
         axes = [0] * len(ports) if cut.is_fixed or batch is None else batch.inputs
         counts = {self.shapes[port.name][axis] for port, axis in zip(ports, axes)

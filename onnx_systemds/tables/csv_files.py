@@ -90,7 +90,7 @@ class CsvTable:
         self._raw.close()
 
     def blocks(self, columns: Sequence[Column], rows: int) -> Iterator[list[Array]]:
-        """See `Table`."""
+        """See `Table`. Raises TranspileError."""
         while True:
             try:
                 lines = list(itertools.islice(self._lines, rows))

@@ -36,7 +36,7 @@ class ParquetTable:
         self._stream.close()
 
     def blocks(self, columns: Sequence[Column], rows: int) -> Iterator[list[Array]]:
-        """See `Table`."""
+        """See `Table`. Raises TranspileError."""
         wanted = list(dict.fromkeys(column.name for column in columns))
         try:
             for batch in self._file.iter_batches(rows, columns=wanted):

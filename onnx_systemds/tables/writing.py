@@ -152,7 +152,7 @@ class ArrayWriter:
         self._parts: dict[str, _Parts] = {}
 
     def write(self, results: Mapping[str, Array]) -> None:
-        """See `Writer`."""
+        """See `Writer`. Raises TranspileError."""
         if self._path.suffix.lower() == ".npy" and len(results) != 1:
             names = ", ".join(map(quoted, results))
             raise TranspileError(f"it holds one array, the results are {names}", self._path, "write an .npz file")

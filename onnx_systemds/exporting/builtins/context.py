@@ -50,7 +50,10 @@ class Context:
     # From values to tensors
 
     def tensor(self, value: Value) -> Tensor:
-        """Return a scalar as a tensor of rank 0, or a matrix with its own dims; of its own kind."""
+        """Return a scalar as a tensor of rank 0, or a matrix with its own dims; of its own kind.
+
+        Raises UnsupportedCase.
+        """
         if isinstance(value, Matrix):
             return value.tensor
         if not isinstance(value, Scalar):
@@ -64,7 +67,7 @@ class Context:
         return self.g.constant(np.array(value.content), KINDS[value.type])
 
     def floats(self, value: Value) -> Tensor:
-        """Return a scalar (rank 0) or a matrix (its own dims) as floats."""
+        """Return a scalar (rank 0) or a matrix (its own dims) as floats. Raises UnsupportedCase."""
         if isinstance(value, Scalar) and value.type == STRING:
             raise UnsupportedCase("a string where a number is needed")
         if isinstance(value, Scalar) and value.known is not None:
@@ -90,7 +93,10 @@ class Context:
         return self.column(matrix)
 
     def truth(self, value: Value) -> Tensor:
-        """Return whether a scalar (rank 0) or each element of a matrix (its own dims) is not 0, as bool."""
+        """Return whether a scalar (rank 0) or each element of a matrix (its own dims) is not 0, as bool.
+
+        Raises UnsupportedCase.
+        """
         if isinstance(value, Scalar) and isinstance(value.known, (bool, int, float)):
             return self.g.constant(np.array(bool(value.known)))
         tensor = self.tensor(value)
@@ -99,7 +105,7 @@ class Context:
         return self.g.truth(tensor)
 
     def as_matrix(self, value: Value) -> Matrix:
-        """Return a scalar as a matrix of 1 x 1, and a matrix itself."""
+        """Return a scalar as a matrix of 1 x 1, and a matrix itself. Raises UnsupportedCase."""
         if isinstance(value, Matrix):
             return value
         if isinstance(value, ListValue) and len(value.items) == 1:
@@ -128,7 +134,10 @@ class Context:
         return Scalar(TYPES[tensor.kind], tensor)
 
     def integer(self, value: Value) -> Dim:
-        """Return a scalar as an integer, known or computed by the model; cut off after the point."""
+        """Return a scalar as an integer, known or computed by the model; cut off after the point.
+
+        Raises UnsupportedCase.
+        """
         value = unwrapped(value)
         if isinstance(value, Matrix) and value.dims == (1, 1):
             value = self.scalar(value.tensor)

@@ -76,7 +76,7 @@ def check_fitting(parts: Sequence[Matrix | FrameValue], axis: int) -> None:
 
 
 def join_frames(ctx: Context, frames: tuple[Value, ...], axis: int) -> FrameValue:
-    """Return frames beside or below each other."""
+    """Return frames beside or below each other. Raises UnsupportedCase."""
     found = [part for part in frames if isinstance(part, FrameValue)]
     if len(found) != len(frames):
         raise UnsupportedCase("frames can only be joined with frames", hint="make them frames by as.frame")
@@ -99,7 +99,7 @@ def blank(ctx: Context, kind: str, dims: Dims) -> Tensor:
 
 
 def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> FrameValue:
-    """Return a frame of booleans."""
+    """Return a frame of booleans. Raises UnsupportedCase."""
     if not isinstance(left, FrameValue) or not isinstance(right, FrameValue):
         raise UnsupportedCase(f"'{operator}' of {left} and {right}", hint="the engine compares only frames with frames")
     if operator not in ("==", "!="):
@@ -183,7 +183,7 @@ def without_texts(ctx: Context, target: FrameValue, unwanted: Value, filling: st
 
 
 def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
-    """Return `size` columns of a frame, from `start` (counted from 0) on."""
+    """Return `size` columns of a frame, from `start` (counted from 0) on. Raises UnsupportedCase."""
     known = as_ints((start, size, *(part.dims[1] for part in x.parts)))
     if len(x.parts) == 1 or (known is None and len({part.kind for part in x.parts}) == 1):
         return FrameValue((ctx.g.slice(joined(ctx, x), 1, start, start + size, size=size),))

@@ -74,7 +74,7 @@ def _operand(value: Value) -> Value:
 
 
 def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
-    """Return an elementwise operator of DML of two tensors that broadcast as in ONNX."""
+    """Return an elementwise operator of DML of two tensors that broadcast as in ONNX. Raises UnsupportedCase."""
     g = ctx.g
     if operator in LOGICAL:
         return g.binary(LOGICAL[operator], g.truth(a), g.truth(b))
@@ -173,7 +173,10 @@ def _cut_off(x: Tensor) -> Tensor:
 
 
 def elementwise(ctx: Context, operation: Callable[[Tensor, Tensor], Tensor], left: Value, right: Value) -> Value:
-    """Return an operation on each pair of elements; row and column vectors and scalars are repeated."""
+    """Return an operation on each pair of elements; row and column vectors and scalars are repeated.
+
+    Raises UnsupportedCase.
+    """
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         return ctx.scalar(operation(ctx.tensor(left), ctx.tensor(right)))
     if isinstance(left, Matrix) and isinstance(right, Matrix):
@@ -230,7 +233,7 @@ def _view_of(other: Matrix, model: Matrix, view: Dims) -> Dims | None:
 
 
 def unary(ctx: Context, operator: str, value: Value) -> Value:
-    """Return ``-value``, ``+value`` or ``!value``."""
+    """Return ``-value``, ``+value`` or ``!value``. Raises UnsupportedCase."""
     value = _operand(value)
     if isinstance(value, Scalar):
         if isinstance(value.known, str):

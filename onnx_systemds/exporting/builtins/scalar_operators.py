@@ -20,7 +20,7 @@ LOGICAL = {"&": "And", "|": "Or"}
 
 
 def known_result(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
-    """Return the result for two known scalars."""
+    """Return the result for two known scalars. Raises UnsupportedCase."""
     a, b = left.known, right.known
     if a is None or b is None:
         return None

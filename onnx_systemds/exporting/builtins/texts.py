@@ -34,7 +34,7 @@ def text(ctx: Context, content: str) -> Tensor:
 
 
 def equal_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
-    """Return whether texts are the same."""
+    """Return whether texts are the same. Raises UnsupportedCase."""
     if ctx.g.opset < EQUAL_TEXTS:
         raise UnsupportedCase(f"texts are compared, which ONNX does from opset {EQUAL_TEXTS} on",
                               hint=f"give --opset {EQUAL_TEXTS}")
@@ -82,7 +82,7 @@ def printed(
 
 
 def join_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
-    """Return one text after the other."""
+    """Return one text after the other. Raises UnsupportedCase."""
     if ctx.g.opset < _JOINED_TEXTS:
         raise UnsupportedCase(f"texts are joined, which ONNX does from opset {_JOINED_TEXTS} on",
                               hint=f"give --opset {_JOINED_TEXTS}")

@@ -22,7 +22,7 @@ from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, 
 
 
 def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
-    """Return the result of a call inside an expression: the first one of several."""
+    """Return the result of a call inside an expression: the first one of several. Raises UnsupportedCase."""
     results = call(evaluator, node)
     with evaluator.at(node):
         if not results:
@@ -31,7 +31,7 @@ def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
 
 
 def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
-    """Return the results of a call."""
+    """Return the results of a call. Raises UnsupportedCase."""
     found = evaluator.modules.find(node, evaluator.frame.module)
     if found is None and not node.namespace and node.function in SPECIAL:
         special = SPECIAL[node.function](evaluator, node)

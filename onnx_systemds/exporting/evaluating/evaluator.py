@@ -110,7 +110,7 @@ class Evaluator:
         self.rules.statements[type(statement)](self, statement, live)
 
     def variable(self, name: str, node: tree.Node) -> Value:
-        """Return a variable that is read at `node`."""
+        """Return a variable that is read at `node`. Raises TranspileError, UnsupportedCase."""
         found = self.frame.variables.get(name)
         with self.at(node):
             if found is None:

@@ -61,7 +61,7 @@ def list_of(evaluator: Evaluator, node: tree.ListExpression) -> ListValue:
 
 
 def unary(evaluator: Evaluator, node: tree.Unary) -> Value:
-    """Return ``-x``, ``+x`` or ``!x``."""
+    """Return ``-x``, ``+x`` or ``!x``. Raises UnsupportedCase."""
     operand = evaluator.value(node.operand)
     with evaluator.at(node):
         if node.operator == "-" and _is_boolean(node.operand, operand):

@@ -18,7 +18,7 @@ from onnx_systemds.inference.known_dims import differ
 
 
 def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
-    """Return ``X[rows, columns]`` of a matrix or frame, or the item of a list."""
+    """Return ``X[rows, columns]`` of a matrix or frame, or the item of a list. Raises UnsupportedCase."""
     whole = evaluator.variable(node.name, node)
     if isinstance(whole, ListValue):
         return _item(evaluator, node, whole)
@@ -80,7 +80,7 @@ def _item(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> Value:
 
 
 def item_positions(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> list[int]:
-    """Return which items of a list an index names."""
+    """Return which items of a list an index names. Raises UnsupportedCase."""
     if node.rows.lower is None:
         return list(range(len(whole.items)))
     places: list[int] = []
@@ -104,7 +104,7 @@ def item_positions(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -
 
 
 def write(evaluator: Evaluator, target: tree.Indexed, value: Value) -> None:
-    """Assign to a part of a matrix, or to an item of a list."""
+    """Assign to a part of a matrix, or to an item of a list. Raises UnsupportedCase."""
     whole = evaluator.variable(target.name, target)
     if isinstance(whole, ListValue):
         evaluator.assign(target.name, _with_item(evaluator, target, whole, value))

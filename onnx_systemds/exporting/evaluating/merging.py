@@ -111,7 +111,7 @@ class Template:
         return [(self.cells or FLOAT, self._made)]
 
     def tensors(self, context: Context, value: Value | None) -> list[Tensor]:
-        """Return the tensors of a value; None: the variable is not defined on this path."""
+        """Return the tensors of a value; None: the variable is not defined on this path. Raises TranspileError."""
         if self.fixed is not None:
             return []
         if isinstance(value, Poison):
@@ -164,7 +164,7 @@ def values_of(forms: Mapping[str, Template], context: Context, tensors: Iterable
 
 
 def template(name: str, one: Value | None, other: Value | None) -> Template:
-    """Return the common form of two values; None: the variable is not defined on a path."""
+    """Return the common form of two values; None: the variable is not defined on a path. Raises UnsupportedCase."""
     values = [value for value in (one, other) if value is not None and not isinstance(value, Poison)]
     if not values:
         raise UnsupportedCase(f"the variable {name} is not defined on any path to here")

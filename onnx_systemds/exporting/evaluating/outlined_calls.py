@@ -142,7 +142,7 @@ class _Call:
                 and unit.sources[name][0] not in [*dict(self.inputs), *unit.asked.values()]]
 
     def node(self, unit: Unit, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Write the call with all that the body uses; return its outputs."""
+        """Write the call with all that the body uses; return its outputs. Raises UnsupportedCase."""
         graph = self.graph
         used = captured(SubGraph(unit.scope, (), outputs))
         pairs = [*self.inputs, *((seen, graph.size_tensor(symbol(name))) for name, seen in unit.asked.items()),

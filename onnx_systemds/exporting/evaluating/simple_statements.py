@@ -36,7 +36,7 @@ def _store(evaluator: Evaluator, target: tree.Target, value: Value) -> None:
 
 
 def assign_several(evaluator: Evaluator, statement: tree.MultiAssign, _: Live) -> None:
-    """Run ``[X, Y] = f(...)``."""
+    """Run ``[X, Y] = f(...)``. Raises UnsupportedCase."""
     results = call(evaluator, statement.call)
     evaluator.enter_line(statement)
     with evaluator.at(statement):

@@ -98,7 +98,7 @@ class Operators(GraphBuilder):
         return known if known is not None and known.kind == BOOL and self.visible(known) else ~x.equals(0)
 
     def reshape(self, x: Tensor, dims: Dims) -> Tensor:
-        """Return the elements of `x` in row-major order with other dims."""
+        """Return the elements of `x` in row-major order with other dims. Raises UnsupportedCase."""
         if x.dims == dims:
             return x
         count, after = product(x.dims), product(dims)

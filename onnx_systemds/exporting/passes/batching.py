@@ -226,7 +226,7 @@ class Batching:
     def safe_places(self, node: Node, places: Tensor, room: Dim) -> Tensor:
         """Return the first positions that a node reads, as a column; 0 in iterations that do not take its branch.
 
-        room: the number of positions after those that it reads then.
+        room: the number of positions after those that it reads then. Raises UnsupportedCase.
         """
         if not is_non_negative_from_one(room):
             raise UnsupportedCase("a branch of this loop reads more than there may be")

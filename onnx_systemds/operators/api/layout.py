@@ -101,7 +101,7 @@ def item_form(dims: Dims) -> View:
 
 
 def converted(text: str, form: Form, wanted: Form, dim_text: DimText) -> str:
-    """DML that converts ``text`` from one form to another form of the same elements."""
+    """DML that converts ``text`` from one form to another form of the same elements. Raises UnsupportedCase."""
     if form == wanted:
         return text
     if LIST in (form, wanted):

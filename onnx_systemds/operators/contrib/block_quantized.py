@@ -24,7 +24,7 @@ _CODES = ([*_FP4, *(-code for code in _FP4)], _NF4)  # by quant_type
 
 
 def unpacked(packed: Array, bits: int) -> Array:
-    """The numbers in the bytes of the last axis; the first number is in the lowest bits."""
+    """The numbers in the bytes of the last axis; the first number is in the lowest bits. Raises UnsupportedCase."""
     if bits not in (2, 4, 8):
         raise UnsupportedCase(f"numbers of {bits} bits, known are 2, 4 and 8")
     shifts = np.arange(0, 8, bits, dtype=np.uint8)

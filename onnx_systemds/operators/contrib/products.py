@@ -106,7 +106,7 @@ def _moved(node: NodeView, position: int, perm: Sequence[int]) -> Source:
 def activated(node: Expansion, name: str, parameters: Sequence[float | None], x: str) -> None:
     """Give an activation of ``x`` as the output, by its name in ``activation`` attributes.
 
-    parameters: alpha, beta, gamma or a range.
+    parameters: alpha, beta, gamma or a range. Raises UnsupportedCase.
     """
     if name not in _PARAMETERS:
         raise UnsupportedCase(f"the activation {quoted(name)} is unknown")

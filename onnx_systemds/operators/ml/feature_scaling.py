@@ -29,7 +29,7 @@ def sample_count(dims: Dims) -> Dim:
 
 
 def data_view(node: NodeFacts) -> View:
-    """Rows and features of the data; a vector is a single row."""
+    """Rows and features of the data; a vector is a single row. Raises UnsupportedCase."""
     dims = node.dims(0)
     if len(dims) not in (1, 2):
         raise UnsupportedCase(f"data of rank {len(dims)}")

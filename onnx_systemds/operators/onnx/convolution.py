@@ -39,7 +39,7 @@ MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them 
 
 
 def conv_windows(node: NodeFacts, weight: int = 1) -> Windows:
-    """The windows of a convolution; the weight has the kernel's sizes."""
+    """The windows of a convolution; the weight has the kernel's sizes. Raises InvalidModel, UnsupportedCase."""
     if node.rank(0) < 3:
         raise UnsupportedCase(f"a convolution of an input of rank {node.rank(0)}")
     kernel = node.known_dims(weight, "a convolution's weight")[2:]

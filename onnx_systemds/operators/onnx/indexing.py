@@ -261,7 +261,7 @@ def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 
 def index_depth(node: NodeFacts, batch: int | None = None) -> int:
-    """Number of the data's leading axes that an index names, batch axes counted."""
+    """Number of the data's leading axes that an index names, batch axes counted. Raises UnsupportedCase."""
     last = node.dims(1)[-1]
     if not isinstance(last, int):
         raise UnsupportedCase("the length of an index is only known when the model runs")

@@ -63,7 +63,7 @@ def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
 def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
     """What is added to each axis: by attribute ``paddings``, since opset 2 ``pads``, since opset 11 by input.
 
-    Since opset 18 an input says which axes are meant. Negative amounts crop.
+    Since opset 18 an input says which axes are meant. Negative amounts crop. Raises UnsupportedCase.
     """
     rank = node.rank("data")
     pads: Sequence[Dim]

@@ -24,7 +24,7 @@ def _pads(node: NodeFacts, rank: int) -> tuple[int, ...]:
 
 
 def pooled_dims(node: NodeFacts) -> Dims:
-    """Dims of the tensor whose pooling gives the input; the indices count its elements."""
+    """Dims of the tensor whose pooling gives the input; the indices count its elements. Raises UnsupportedCase."""
     dims = node.dims("X")
     spatial, kernel = dims[2:], tuple(node.attribute("kernel_shape"))
     rank = len(spatial)

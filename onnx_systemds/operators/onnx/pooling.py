@@ -47,7 +47,7 @@ LOWEST = "-Inf"
 
 
 def pool_windows(node: NodeFacts) -> Windows:
-    """The windows of a pooling operator."""
+    """The windows of a pooling operator. Raises UnsupportedCase."""
     if node.rank("X") < 3:
         raise UnsupportedCase(f"pooling of an input of rank {node.rank('X')}")
     kernel = node.attribute("kernel_shape")

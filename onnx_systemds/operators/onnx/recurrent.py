@@ -41,7 +41,7 @@ class Shape:
 
 
 def shape_of(node: NodeFacts) -> Shape:
-    """The sizes, which opset 14 can also give with the sequences in front."""
+    """The sizes, which opset 14 can also give with the sequences in front. Raises InvalidModel, UnsupportedCase."""
     batch_first = bool(node.attribute("layout"))
     if node.rank(_X) != 3:
         raise UnsupportedCase(f"the input has rank {node.rank(_X)}, the operator takes rank 3")

@@ -269,7 +269,7 @@ def mel_weight_matrix(node: NodeView) -> Fragment:
 
 
 def mel_weights(bands: int, length: int, rate: int, low: float, high: float) -> Array:
-    """Weight of each frequency in each band: rises to the band's middle and falls after it."""
+    """Weight of each frequency in each band: rises to the band's middle and falls after it. Raises UnsupportedCase."""
     mel_low, mel_high = (2595 * np.log1p(hertz / 700) / np.log(10) for hertz in (low, high))
     check_table(max(length // 2 + 1, LOOP_STEPS) * (bands + 2), "the weights of the bands")
     points = np.arange(bands + 2) * ((mel_high - mel_low) / (bands + 2)) + mel_low

@@ -94,7 +94,10 @@ class Windows:
 
 
 def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
-    """The windows that a node's attributes strides, dilations, pads, auto_pad and ceil_mode describe."""
+    """The windows that a node's attributes strides, dilations, pads, auto_pad and ceil_mode describe.
+
+    Raises InvalidModel, UnsupportedCase.
+    """
     rank = len(sizes)
     strides = per_axis(node, "strides", rank)
     dilations = per_axis(node, "dilations", rank)
@@ -129,7 +132,7 @@ def _check_room(node: NodeFacts, axis: int, size: Dim, padding: int, extent: int
 
 
 def per_axis(node: NodeFacts, name: str, rank: int) -> tuple[int, ...]:
-    """An attribute with one positive integer per spatial axis, 1 where it is not given."""
+    """An attribute with one positive integer per spatial axis, 1 where it is not given. Raises UnsupportedCase."""
     given = tuple(node.attribute(name) or ()) or (1,) * rank
     if len(given) != rank or min(given, default=1) < 1:
         raise UnsupportedCase(f"{name} {list(given)} for {rank} spatial axes")
@@ -137,7 +140,7 @@ def per_axis(node: NodeFacts, name: str, rank: int) -> tuple[int, ...]:
 
 
 def declared_pads(node: NodeFacts, rank: int) -> tuple[tuple[int, int], ...] | None:
-    """(before, after) per axis, None where auto_pad asks for output sizes instead."""
+    """(before, after) per axis, None where auto_pad asks for output sizes instead. Raises UnsupportedCase."""
     mode = node.attribute("auto_pad") or "NOTSET"
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         return None
