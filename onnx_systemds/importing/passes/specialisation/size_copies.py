@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import Part, rewritten
 from onnx_systemds.dml.scopes import called_in, is_call, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
@@ -49,7 +48,7 @@ def with_copy_per_size(
     for each in signatures:
         for call, signature in each.items():
             found.setdefault(call.function, {})[signature] = None
-    copies = _Copies(dict(functions), Names((*functions, main.name)))
+    copies = _Copies(dict(functions), main.name)
     named = {
         (name, signature): name if number == 0 else copies.copy(name)
         for name, sizes in found.items() if len(sizes) * _length(functions[name]) <= LONGEST
@@ -148,19 +147,27 @@ def _length(function: tree.Function) -> int:
     return sum(1 for _ in statements_in(function.body))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Copies:
-    """All functions, and the names that are taken."""
+    """All functions, and how many copies there are of each."""
 
     functions: dict[str, tree.Function]
-    names: Names
+    main: str
+    counts: Counter[str] = field(default_factory=Counter)
 
     def copy(self, name: str) -> str:
         """The name of a new copy; it calls copies of the functions with a loop that the function calls."""
-        function, new = self.functions[name], self.names.fresh(name)
+        function = self.functions[name]
+        new = self._name(name)
+        self.functions[new] = function  # the name is taken
         inner = [called for called in dict.fromkeys(called_in(function))
                  if called in self.functions and called != name and has_loop(self.functions[called])]
         names = {called: self.copy(called) for called in inner}
         comments = replace(function.comments, before=(*function.comments.before, _OF_ONE_SIZE))
         self.functions[new] = replace(function, name=new, comments=comments, body=_calling(names, function.body))
         return new
+
+    def _name(self, name: str) -> str:
+        self.counts[name] += 1
+        new = f"{name}_{self.counts[name] + 1}"
+        return new if new not in self.functions and new != self.main else self._name(name)
