@@ -61,6 +61,17 @@ def test_success_says_what_was_written_and_how_it_is_called(relu: Path) -> None:
     assert result.stderr == f"{target} -> {relu.with_name('back.onnx')}: X float[n, 3] -> Y float[n, 3], 1 operator of opset 21\n"
 
 
+def test_a_random_name_of_a_graph_is_told(relu: Path) -> None:
+    """A program that calls the function is wrong after the next training."""
+    model = onnx.load(relu)
+    model.graph.name = "6625f2bda3d944daa35260a3cde92489"
+    onnx.save(model, relu)
+    lines = invoke(relu).stderr.splitlines()
+    assert lines[3:] == [
+        "  the exporter drew the graph's name at random, and draws another one next time: --function-name gives one that stays"]
+    assert len(invoke(relu, "--function-name", "relu_of").stderr.splitlines()) == 3
+
+
 def test_paths_of_several_lines_are_printed_on_one(relu: Path) -> None:
     model = relu.rename(relu.with_name("a\nb.onnx"))
     target = model.with_suffix(".dml")

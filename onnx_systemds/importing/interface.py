@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_systemds.dml.names import legal_identifier
+from onnx_systemds.dml.names import FUNCTION_PREFIX, legal_identifier
 from onnx_systemds.errors import counted, escaped, shown_path
 from onnx_systemds.files import is_stream
 from onnx_systemds.inference.dims import Dims, lone_symbol, product, text
@@ -99,6 +100,10 @@ def signature(main: Interface) -> str:
     return f"{main.function}({taken}) -> {given}"
 
 
+_DRAWN_NAME = re.compile(f"{FUNCTION_PREFIX}[0-9a-f]{{32}}")
+"""As skl2onnx and onnxmltools call graphs."""
+
+
 def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
     """The lines that are printed at the end: files, signature and an example call."""
     folder = target.with_suffix(".weights")
@@ -108,6 +113,9 @@ def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
     lines = [written, *(f"  {line}" for line in calls)]
     if not main.weights and (folder / "weights.mtd").exists():
         lines.append(f"  {shown_path(folder.name)} is of an earlier conversion: this script does not read it")
+    if _DRAWN_NAME.fullmatch(main.function):
+        lines.append("  the exporter drew the graph's name at random, and draws another one next time: "
+                     "--function-name gives one that stays")
     return lines
 
 

@@ -229,6 +229,12 @@ def test_bad_script_or_option(script: str, options: str, place: str, message: st
     check_refusal(script, options, place, message)
 
 
+def test_a_file_that_an_argument_names_needs_a_name_beside_its_content() -> None:
+    script = 'X = read($X, format="csv")\nY = X * 2\n' + WRITE
+    check_refusal(script, "--input X=[3,2]", "1:10", "its name may be any, and need not exist: --arg X=NAME")
+    check_refusal(script, "", "1:10", "hint: give it: --arg X=VALUE")
+
+
 def test_a_fault_of_the_exporter_names_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BUILTINS, "faulty", Builtin("faulty", lambda _: [][1], ()))
     check_refusal(f"{READ}Y = faulty()\n{WRITE}", "", "", "m.dml:2:1: IndexError: list index out of range")

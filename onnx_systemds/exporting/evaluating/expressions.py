@@ -42,8 +42,12 @@ def variable(evaluator: Evaluator, node: tree.Name) -> Value:
 def argument(evaluator: Evaluator, node: tree.Argument) -> Scalar:
     """Return ``$name``. Raises UnsupportedCase where it is not given."""
     if node.name not in evaluator.arguments:
+        hint = f"give it: --arg {node.name}=VALUE"
+        interface = evaluator.context.interface
+        if node.name in interface.specs or node.name in interface.bindings:
+            hint = f"what a file holds is given; its name may be any, and need not exist: --arg {node.name}=NAME"
         with evaluator.at(node):
-            raise UnsupportedCase(f"the argument ${node.name} is not given", hint=f"give it: --arg {node.name}=VALUE")
+            raise UnsupportedCase(f"the argument ${node.name} is not given", hint=hint)
     evaluator.context.asked.add(node.name)
     return _argument_value(evaluator.arguments[node.name])
 
