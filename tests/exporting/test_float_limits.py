@@ -27,6 +27,10 @@ CASES = [
                "Y = p * log(p) + (1 - p) * log(1 - p)\nZ = log(q) + log(sigmoid(X * 12))", X, ("Y", "Z")),
     ExportCase("a loss of shares that are an output, too", "S = X * 70\nE = exp(S - rowMaxs(S))\nP = E / rowSums(E)\n"
                "Y = (X >= rowMaxs(X)) * log(P) + (X < 0) * log(P) / 200", X, ("Y", "P")),
+    ExportCase("probabilities of a cloglog link", "Y = glmPredict(X=X, B=matrix(1, 1, 1), dfam=2, link=4, verbose=FALSE)",
+               {"X": np.array([[-40.0, -20, -3, 0, 2, 89, 200]]).T}),
+    ExportCase("the same of large numbers alone, which are zeros of a mask", "E = exp(X)\nm = ((1e7 + E) == 1e7)\n"
+               "Y = (1 - m) * (1 - exp(-E)) + m * E * (1 - E / 2)", {"X": np.array([[800.0], [900]])}),
     ExportCase("clusters of points that are centers", "[cluster, outliers] = dbscanApply(X=X, clusterModel=X[1:2, ], eps=0.5)\nY = outliers",
                {"X": np.array([[0.0, 0], [4, 4], [0, 0], [9, 9]])}),
 ]

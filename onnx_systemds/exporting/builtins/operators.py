@@ -98,6 +98,8 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
         rounded = _rounding_difference(ctx, a, b) if operator == "-" else _rounding_sum(ctx, a, b)
         if rounded is not None:
             return rounded
+    if operator == "*":
+        a, b = _finite_beside(ctx, a, b), _finite_beside(ctx, b, a)
     if operator == "/":
         logistic = _logistic(a, b)
         if logistic is not None:
@@ -112,6 +114,27 @@ def _adds(total: Tensor, number: Tensor) -> bool:
     """Whether ``x + c`` is compared with c: they are equal where c takes all bits of x, of doubles that is."""
     made = made_by(total, "Add")
     return made is not None and number.constant is not None and number.constant.size == 1 and number in made.inputs
+
+
+def _finite_beside(ctx: Context, factor: Tensor, other: Tensor) -> Tensor:
+    """Return a factor, 0 where it is infinite and the other one is 0, as it says that this one is not small.
+
+    ``((c + x) == c) * x`` and its like choose a formula for small numbers, of which large ones may be infinite.
+    """
+    small = _small(other)
+    if small is None or factor.constant is not None:
+        return factor
+    return ctx.g.where(factor.apply("IsInf") & ~small, 0.0, factor)
+
+
+def _small(x: Tensor) -> Tensor | None:
+    """Return where a number is not 0 that is ``(c + x) == c``, or a product with it; None for others."""
+    product = made_by(x, "Mul")
+    for factor in (x, *(product.inputs if product is not None else ())):
+        test = source_of(factor, "Cast")
+        if any(_adds(total, number) for total, number in pairs(made_by(test, "Equal"))):
+            return test
+    return None
 
 
 def _rounding_difference(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
