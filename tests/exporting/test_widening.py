@@ -71,6 +71,15 @@ def test_shares_of_sizes(body: str, expected: int) -> None:
     assert run_model(export_script(script, inputs={"X": "double[100,1]"}), ones)["Y"].shape == (expected, 1)
 
 
+LARGE = "n = as.integer(as.scalar(X[1, 1]))\nm = as.integer(as.scalar(X[1, 2]))\n"
+
+
+@pytest.mark.parametrize("body", ["Y = as.matrix(as.double(n) * m)", "Y = as.matrix(n * 1e12)", "Y = X / (n * 1.0 * m)",
+                                  "Y = as.matrix(max(as.double(n) * m, 1) + n)", "Y = as.matrix((n * 1e6) %% 86400)"])
+def test_doubles_of_integers_have_no_64_bits(body: str) -> None:
+    check_export(ExportCase(body, LARGE + body, {"X": np.array([[4e9, 5e9]])}, sizes=[{"X": np.array([[-4e9, 3.0]])}]))
+
+
 def notes_of(body: str, dtype: str = "float32") -> list[str]:
     notes: list[str] = []
     export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[3,3]"}, dtype=dtype, notes=notes)

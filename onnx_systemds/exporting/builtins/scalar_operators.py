@@ -17,6 +17,7 @@ from onnx_systemds.inference.dims import Dim
 
 COMPARED = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 LOGICAL = {"&": "And", "|": "Or"}
+_INT64_FACTOR = 2**63 // limits.LARGEST_INTEGER
 
 
 def known_result(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
@@ -96,7 +97,18 @@ def size_result(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     elif operator in ("==", "!=", "<", "<=", ">", ">="):
         known = compared_sizes(operator, a, b)
         return None if known is None else Scalar(BOOLEAN, known)
-    return None if found is None else Scalar(kind, found)
+    if found is None or (kind == DOUBLE and _may_leave_int64(found)):
+        return None
+    return Scalar(kind, found)
+
+
+def _may_leave_int64(dim: Dim) -> bool:
+    """Whether 64 bits may be too few for a number that is calculated from integers up to 2^53 which are no sizes."""
+    for monomial, coefficient in dim.terms if isinstance(dim, dims.Expression) else ():
+        signed = sum(dims.has_signed_symbols(dims.from_terms({(atom,): 1})) for atom in monomial)
+        if signed > 1 or (signed and abs(coefficient) > _INT64_FACTOR):
+            return True
+    return False
 
 
 def compared_sizes(operator: str, a: Dim, b: Dim) -> bool | None:
