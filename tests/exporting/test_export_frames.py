@@ -143,6 +143,38 @@ def test_transformapply_agrees_with_the_engine(spec: dict[str, object], keep: bo
         assert_close(actual["Y"], expected["Y"], case.tolerance[dtype], f"{spec} {dtype}")
 
 
+CODES = np.array([[1.0, 2], [2, 4], [3, 1], [0, 5], [4, 2.9375], [np.nan, -1], [1.5, np.inf], [-np.inf, 1e10]])
+
+
+@pytest.mark.parametrize(("spec", "cols"), [('{"ids": true, "recode": [1]}', 1), ("{recode: [C1, C2]}", 2)])
+@pytest.mark.parametrize("form", ["csv", "text", "binary"])
+def test_transformdecode_agrees_with_the_engine(spec: str, cols: int, form: str, tmp_path: Path) -> None:
+    """Codes that no text has become cells without text."""
+    s = json.dumps(spec)
+    decode = f"Y = transformdecode(target=C, spec={s}, meta=M)\nZ = transformdecode(target=1 + (C > 1), spec={s}, meta=M)\n"
+    run = engine().prepare(
+        f'F = read("./F", data_type="frame")\nC = read("./C")\n[X, M] = transformencode(target=F, spec={s})\n'
+        f'write(M, "{tmp_path}/M", format="{form}")\n{decode}write(Y, "./Y")\nwrite(Z, "./Z")\n', ["F", "C"], ["Y", "Z"])
+    given = CODES[:, :cols]
+    expected = run({"F": LEARNED[:, :cols], "C": given})
+    model = export_script(f'C = read("C")\nM = read("M", data_type="frame")\n{decode}write(Y, "Y")\nwrite(Z, "Z")\n',
+                          inputs={"C": f"double[N,{cols}]"}, bindings={"M": read_value(tmp_path / "M")})
+    actual = run_model(model, {"C": given})
+    for name in ("Y", "Z"):
+        assert actual[name].tolist() == expected[name].tolist()
+
+
+@pytest.mark.parametrize(("spec", "reason"), [
+    ("recode: [1]", "transformdecode of column 2, which its spec does not recode"),
+    ("recode: [1, 2], dummycode: [2]", 'transformdecode with "dummycode" in its spec'),
+    ("recode: [1, 2, 3]", "the spec names 3, which is no column of 2"),
+])
+def test_columns_that_are_no_codes_are_not_decoded(spec: str, reason: str) -> None:
+    script = f'C = read("C")\nM = read("M", data_type="frame")\nY = transformdecode(target=C, spec="{{ids: true, {spec}}}", meta=M)\nwrite(Y, "Y")\n'
+    with pytest.raises(TranspileError, match=reason):
+        export_script(script, inputs={"C": "double[N,2]"}, bindings={"M": texts("a·1 2·1", "b·2 7·2")})
+
+
 PARTLY = np.array([line.split(",") for line in ("a,1,2.5,x", "b,2,-3,y", "a,10,,x", "NaN,,0,y", "c,3,1e3,", "a,2,4,z")], object)
 GAPS = np.array([line.split(",") for line in ("b,1,,y", "NaN,,-7,", "c,10,2000,q", "a,7,NaN,x", ",4,,z", "zz,,9,y")], object)
 MEAN, FIXED = {"id": 2, "method": "global_mean"}, {"id": 3, "method": "constant", "value": "7.5"}

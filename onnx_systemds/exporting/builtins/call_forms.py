@@ -10,7 +10,7 @@ BY_NAME = frozenset(
     (
         "aggregate", "cdf", "contains", "groupedAggregate", "icdf", "lower.tri", "order", "pchisq", "pexp",
         "pf", "pnorm", "pt", "qchisq", "qexp", "qf", "qnorm", "qt", "rand", "Rand", "removeEmpty", "replace",
-        "transformapply", "transformencode", "upper.tri"
+        "transformapply", "transformdecode", "transformencode", "upper.tri"
     )
 )
 """Those that pass over what has no name."""

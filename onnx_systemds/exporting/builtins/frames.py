@@ -202,4 +202,4 @@ def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValu
 
 refuse("transformencode", reason="it learns codes from the data of each run",
        hint="encode before, bind its meta frame, and export transformapply")
-refuse("detectSchema", "applySchema", "transformdecode", reason="a tensor has one type, whatever its texts look like")
+refuse("detectSchema", "applySchema", reason="a tensor has one type, whatever its texts look like")

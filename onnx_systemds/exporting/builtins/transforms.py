@@ -1,4 +1,4 @@
-"""``transformapply`` with a spec and a meta frame that are known: recode, dummycode, bin, impute, embeddings."""
+"""``transformapply`` with a spec and a meta frame that are known, and ``transformdecode`` of codes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embeddi
     frame, known = frame_of(ctx, target), frame_of(ctx, meta)
     if not isinstance(frame.cols, int):
         raise UnsupportedCase(f"{frame} is transformed, whose columns must be known")
-    content = _content(spec, embedding is not None)
+    content = _content("transformapply", spec, (*_METHODS, _IMPUTE))
+    if _EMBEDDING in content and embedding is None:
+        raise UnsupportedCase(f"transformapply with {quoted(_EMBEDDING)} in its spec needs the argument embedding")
     names = known.names if len(known.names) == frame.cols and not content.get("ids") else ()
     place_of = partial(_column, ids=bool(content.get("ids")), cols=frame.cols, names=names)
     chosen = _methods(content, place_of)
     if names:
         ctx.interface.name_columns(frame, names)
-    cells = joined(ctx, known).constant
-    if cells is None:
-        raise UnsupportedCase("the meta frame must be known when the script is exported",
-                              hint="run transformencode before, and bind its meta frame")
+    cells = _cells(ctx, known)
     if chosen and cells.shape[1] != frame.cols:
         raise UnsupportedCase(f"{frame} is transformed by a meta frame of {cells.shape[1]} columns")
     numbers_of = {place: _imputed(cells, known.missing, place, chosen.get(place, set()))
@@ -55,7 +54,7 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embeddi
         width = 1
         if place in chosen:
             column = joined(ctx, column_part(ctx, frame, place, 1))
-            entries = [str(cell) for cell in cells[:, place].tolist() if cell]
+            entries = _entries(cells, place)
             vectors = embedding if _EMBEDDING in chosen[place] else None
             found.append(_coded(ctx, column, entries, chosen[place], numbers_of.get(place)) if vectors is None else
                          _embedded(ctx, column, entries, vectors))
@@ -67,20 +66,58 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embeddi
     return ctx.matrix(ctx.g.concat(found, 1))
 
 
-def _content(spec: str, has_embedding: bool) -> dict[str, Any]:
+@builtin("transformdecode")
+def transform_decode(ctx: Context, target: Matrix, spec: str, meta: Value) -> Value:
+    """The texts of codes by a known meta frame, if all columns are recoded; no text for what is no code."""
+    known = frame_of(ctx, meta)
+    content = _content("transformdecode", spec, ("recode",))
+    cells = _cells(ctx, known)
+    if target.cols != cells.shape[1]:
+        raise UnsupportedCase(f"{target} is decoded by a meta frame of {cells.shape[1]} columns")
+    names = () if content.get("ids") else known.names
+    place_of = partial(_column, ids=bool(content.get("ids")), cols=cells.shape[1], names=names)
+    chosen = _methods(content, place_of)
+    numbers_left = [place + 1 for place in range(cells.shape[1]) if place not in chosen]
+    if numbers_left:
+        what = f"transformdecode of column {numbers_left[0]}, which its spec does not recode"
+        raise UnsupportedCase(f"{what}: the engine makes a text of its number", hint="decode columns of codes alone")
+    codes = ctx.whole(ctx.flat(target))
+    return FrameValue(tuple(_decoded(ctx, ctx.g.slice(codes, 1, place, place + 1), _pairs(_entries(cells, place)))
+                            for place in range(cells.shape[1])))
+
+
+def _decoded(ctx: Context, codes: Tensor, pairs: list[tuple[str, int]]) -> Tensor:
+    """Return the texts of a column of codes."""
+    return ctx.g.node("LabelEncoder", [codes], codes.dims, TEXT, _domain=ML, default_string="",
+                      keys_int64s=tuple(code for _, code in pairs), values_strings=tuple(token for token, _ in pairs))
+
+
+def _cells(ctx: Context, meta: FrameValue) -> Array:
+    """Return what is in a meta frame."""
+    cells = joined(ctx, meta).constant
+    if cells is None:
+        raise UnsupportedCase("the meta frame must be known when the script is exported",
+                              hint="run transformencode before, and bind its meta frame")
+    return cells
+
+
+def _entries(cells: Array, place: int) -> list[str]:
+    """Return the cells of a column of a meta frame that are not empty."""
+    return [str(cell) for cell in cells[:, place].tolist() if cell]
+
+
+def _content(function: str, spec: str, methods: tuple[str, ...]) -> dict[str, Any]:
     """Return a spec, read and checked."""
     try:
         content = json.loads(_WORDS.sub(_quoted_word, spec))
     except ValueError as error:
-        raise UnsupportedCase(f"the spec of transformapply is no JSON: {error}") from error
+        raise UnsupportedCase(f"the spec of {function} is no JSON: {error}") from error
     if not isinstance(content, dict):
-        raise UnsupportedCase("the spec of transformapply is no JSON object")
-    if _EMBEDDING in content and not has_embedding:
-        raise UnsupportedCase(f"transformapply with {quoted(_EMBEDDING)} in its spec needs the argument embedding")
-    unknown = [key for key in content if key not in (*_METHODS, _IMPUTE, "ids")]
+        raise UnsupportedCase(f"the spec of {function} is no JSON object")
+    unknown = [key for key in content if key not in (*methods, "ids")]
     if unknown:
-        raise UnsupportedCase(f"transformapply with {quoted_list(unknown)} in its spec",
-                              hint=f"it is exported with {', '.join((*_METHODS, _IMPUTE))}")
+        raise UnsupportedCase(f"{function} with {quoted_list(unknown)} in its spec",
+                              hint=f"it is exported with {', '.join(methods)}")
     return content
 
 
@@ -207,11 +244,16 @@ def _recoded(ctx: Context, column: Tensor, entries: list[str], other: int = 0) -
     """Return the codes of texts as ints, `other` for those without one, and the highest code."""
     if column.kind != TEXT:
         raise UnsupportedCase("a column of numbers is recoded", hint="give the frame as texts: string[N,3]")
-    pairs = [(entry.rpartition(_BETWEEN)[0], int(_number(entry))) for entry in entries]
+    pairs = _pairs(entries)
     codes = tuple(code for _, code in pairs)
     found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain=ML, default_int64=other,
                        keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)
     return found, max(codes, default=0)
+
+
+def _pairs(entries: list[str]) -> list[tuple[str, int]]:
+    """Return texts with their codes."""
+    return [(entry.rpartition(_BETWEEN)[0], int(_number(entry))) for entry in entries]
 
 
 def _number(entry: str) -> float:
