@@ -180,6 +180,12 @@ FUNCTIONS = [
     row("recursion", "Y = X * f(5)",
         functions="f = function(int n) return (int r) { r = 1\n if (n > 1) { q = f(n - 1)\n r = n * q } }"),
     row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL = append(L, list(c=Z))\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),
+    row("an item of a list that the run chooses", "L = list(X, X * 2, -X, X / 2)\nk = as.integer(as.scalar(rowIndexMax(X[1, ])))\n"
+        "N = list(5, 0.5, -2, 7)\nT = list(TRUE, FALSE, TRUE, TRUE)\nY = as.matrix(L[k]) * as.double(as.scalar(N[k]))\nif (as.scalar(T[k])) { Y = Y + 1 }"),
+    row("an item for each row", "L = list(matrix(1, 4, 1), matrix(\"1 2 3 4\", 4, 1), matrix(-1, 4, 1), matrix(0.5, 4, 1))\nY = matrix(0, nrow(X), 1)\n"
+        "for (i in 1:nrow(X)) {\n k = as.scalar(rowIndexMax(X[i, ]))\n Y[i, ] = X[i, ] %*% as.matrix(L[k])\n}"),
+    row("items of a loop that the run ends", "L = list(matrix(1, 4, 1), matrix(2, 4, 1), matrix(3, 4, 1))\ni = 1\nY = matrix(0, nrow(X), 1)\n"
+        "while (i <= 3 & sum(Y) < 9) {\n Y = Y + abs(X) %*% as.matrix(L[i])\n i = i + 1\n}"),
     row("lists joined", "L = list(a=X)\nL = rbind(L, list(c=X + 1))\nL = cbind(L, list(d=X * 2))\n"
         'Y = as.matrix(L["a"]) - as.matrix(L["c"]) + as.matrix(L[3])'),
     row("eval", 'Y = eval("f", list(X))', functions="f = function(matrix[double] A) return (matrix[double] B) { B = A * 2 }"),
@@ -377,6 +383,16 @@ def test_a_number_that_is_chosen_fills_the_matrix_in_whose_place_it_stands() -> 
 def test_missing_cells_are_not_looked_for_in_what_holds_no_texts(read: str, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         export_script(f'X = read("X")\nwrite(X, "k", format="csv")\nA = {read}\nwrite(A, "Y")\n')
+
+
+@pytest.mark.parametrize(("items", "reason"), [
+    ("X, X[, 1]", "the items of L have different sizes, and only the run knows which is meant"),
+    ('X, "a"', "an item of L is a matrix on one path and a string on another"),
+])
+def test_items_of_which_the_run_chooses_one_are_of_one_form(items: str, reason: str) -> None:
+    text = f'X = read("X")\nL = list({items})\nk = as.integer(sum(X))\nY = as.matrix(L[k])\nwrite(Y, "Y")\n'
+    with pytest.raises(TranspileError, match=reason):
+        export_script(text, inputs={"X": "double[2,2]"})
 
 
 def test_a_list_that_is_written_is_an_output_for_each_item() -> None:

@@ -139,7 +139,7 @@ def test_what_cannot_be_a_function_is_inlined_and_noted() -> None:
 
 def test_content_that_decides_the_body_is_inlined() -> None:
     text = function("pick(matrix[double] A, matrix[double] P) return (matrix[double] B)",
-                    "items = list(A, A + 1, A * 3)", "k = as.integer(as.scalar(P[1, 1]))", "B = as.matrix(items[k])")
+                    "items = list(A, cbind(A, A), A * 3)", "k = as.integer(as.scalar(P[1, 1]))", "B = as.matrix(items[k])")
     case = row("pick", "Y = pick(X, P)", text, inputs={**X, "P": np.full((1, 1), 2.0)}, bound=["P"])
     check_export(case)
     assert not model_of(case, "float32").functions

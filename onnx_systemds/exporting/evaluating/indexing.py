@@ -7,13 +7,14 @@ import numpy as np
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined
+from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.graph.positions import may_be_negative, position_tensor
 from onnx_systemds.exporting.poison_values import intact
-from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Value, known_of
-from onnx_systemds.inference.dims import Dim
+from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, Matrix, Scalar, Value, known_of
+from onnx_systemds.inference.dims import Dim, has_signed_symbols
 from onnx_systemds.inference.known_dims import differ
 
 
@@ -72,11 +73,44 @@ def _bound(evaluator: Evaluator, expression: tree.Expression) -> Dim:
 def _item(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> Value:
     """Return ``L[i]`` or ``L["name"]`` as a list of one item, and ``L[a:b]`` as a list."""
     with evaluator.at(node):
+        place = _computed_place(evaluator, node.rows)
+        if place is not None:
+            return ListValue((_chosen_item(evaluator, node.name, whole, place),))
         positions = item_positions(evaluator, node, whole)
         names = tuple(whole.names[i] for i in positions) if whole.names else ()
         for i in positions:
             intact(whole.items[i], f"item {i + 1} of {node.name}")
         return ListValue(tuple(whole.items[i] for i in positions), names)
+
+
+def _computed_place(evaluator: Evaluator, span: tree.Span) -> Dim | None:
+    """Return which item an index names that the model computes; None for others, and for places in a loop.
+
+    Loops over the items are written out, so that each item stays a tensor of its own.
+    """
+    if span.lower is None or span.upper is not None:
+        return None
+    value = evaluator.value(span.lower)
+    if known_of(value) is not None or not isinstance(value, Scalar) or value.type == STRING:
+        return None
+    place = evaluator.context.integer(value)
+    return place if has_signed_symbols(place) else None
+
+
+def _chosen_item(evaluator: Evaluator, name: str, whole: ListValue, place: Dim) -> Value:
+    """Return the item of a list that the model chooses: items of one form lie behind each other in a tensor."""
+    graph, context = evaluator.graph, evaluator.context
+    items = [intact(item, f"item {i} of {name}") for i, item in enumerate(whole.items, 1)]
+    form = merging.template(f"an item of {name}", items[0], items[-1])
+    for item in items:
+        form.widen(item)
+    chosen = []
+    for parts in zip(*(form.tensors(context, item) for item in items)):
+        if len({part.dims for part in parts}) > 1:
+            raise UnsupportedCase(f"the items of {name} have different sizes, and only the run knows which is meant")
+        stacked = graph.concat([graph.reshape(part, (1, *part.dims)) for part in parts], 0)
+        chosen.append(graph.reshape(graph.slice(stacked, 0, place - 1, place, size=1), parts[0].dims))
+    return form.value(context, iter(chosen))
 
 
 def item_positions(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> list[int]:
