@@ -172,3 +172,14 @@ def test_known_weights_come_doubled(scale: float, is_doubled: bool) -> None:
     weights[:, -1, -1] = scale
     script = import_model(case_model(case))
     assert ("twice" not in script.text) == is_doubled
+
+
+@pytest.mark.parametrize(("kind", "attributes"), [("RNN", {}), ("LSTM", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1})])
+def test_a_bias_that_is_known_to_be_zero_is_not_added(kind: str, attributes: dict[str, int]) -> None:
+    case = layer(kind, 14, "b", constants=("w", "r", "b"), **attributes)
+    bias = case.inputs["b"]
+    assert bias is not None
+    bias[:] = 0
+    text = import_model(case_model(case)).text
+    assert "bias" not in text and "b_state" not in text
+    check_case(case)

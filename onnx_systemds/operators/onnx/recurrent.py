@@ -13,7 +13,13 @@ from onnx_systemds.inference.passes.direction_joining import JOINED
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind
-from onnx_systemds.operators.onnx.recurrent_steps import GATES, Variant, activations_of, is_linear_before_reset
+from onnx_systemds.operators.onnx.recurrent_steps import (
+    GATES,
+    Variant,
+    activations_of,
+    has_bias,
+    is_linear_before_reset,
+)
 from onnx_systemds.operators.support.empty_outputs import empty
 from onnx_systemds.operators.support.products import single_product
 from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
@@ -255,7 +261,7 @@ class Layer:
     def bias(self, direction: int, count: int, is_doubled: bool) -> list[str]:
         """The bias of a direction as rows, where there is one."""
         node = self.node
-        if not node.has(_B):
+        if not has_bias(node):
             return []
         apart = 2 * self.shape.hidden if is_linear_before_reset(node) else count
         known = node.constant(_B)

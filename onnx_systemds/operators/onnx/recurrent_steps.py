@@ -73,6 +73,12 @@ def _activation(name: str, alphas: Any, betas: Any) -> str:
 # --- the function of one variant ----------------------------------------------------------------------------------
 
 
+def has_bias(node: NodeView) -> bool:
+    """Whether a layer has a bias that is not known to be zero."""
+    known = node.constant(_B)
+    return node.has(_B) and (known is None or bool(known.any()))
+
+
 class Variant:
     """The DML function for one combination of activations, bias, clipping, peepholes and lengths."""
 
@@ -82,7 +88,7 @@ class Variant:
         self.activations = activations
         clip = node.attribute("clip")
         self.clip = None if not clip else literal(np.float32(clip))
-        self.has_bias = node.has(_B)
+        self.has_bias = has_bias(node)
         self.has_lens = node.has(_LENS)
         self.has_peepholes = kind == "LSTM" and node.has(_P)
         self.is_doubled = self._is_doubled()
@@ -98,7 +104,7 @@ class Variant:
         inputs += [f"{state}0" for state in states]
         inputs += ["P"] if self.has_peepholes else []
         inputs += ["lens"] if self.has_lens else []
-        inputs += ["direction"]  # no number: calls with several numbers would be compiled anew each time
+        inputs += ["direction"]
         steps = [*getattr(self, f"{self.kind.lower()}_step")(), *self._advance(states)]
         as_given = [f"{state} = {state}0" for state in states]
         setup, scaling, rescaling = self._scaled() if self._is_scaled() else (as_given, [], [])
@@ -108,7 +114,8 @@ class Variant:
             setup = [f"if (min(lens) < 0 | max(lens) > steps) {{\n    stop({message})\n  }}", *setup]
         parts = {
             "comments": [
-                f"One direction of {self.kind}, 1 or -1 for backward.",
+                f"One direction of {self.kind}: 1, or -1 for backward, as a matrix. Called with several numbers, the",
+                "function would be compiled anew each time.",
                 "X has a row for each step and sequence, what the inputs add to the gates; so has Y.",
             ],
             "inputs": [f"matrix[double] {name}" for name in inputs],
