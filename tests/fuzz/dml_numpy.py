@@ -26,7 +26,10 @@ class Undecided(Exception):
 
 
 class Unsure(Undecided):
-    """Neither side is held to anything here: the largest of elements with NaN, an order of NaN, rows beside infinite ones."""
+    """Neither side is held to anything here: the largest of elements with NaN, an order of NaN, rows beside infinite ones.
+
+    So it is with ranges outside of a matrix, which the engine may not reach: its sums of infinities are its own.
+    """
 
 
 def evaluated(script: str, inputs: Mapping[str, Array]) -> list[Array]:
@@ -160,7 +163,7 @@ class _Judge:
         lower = "abcd".index(lower) + 1 if isinstance(lower, str) else int(lower)  # names of items are letters in their order
         upper = int(self.value(span.upper)) if span.upper is not None else lower
         if not 1 <= lower <= upper <= size:
-            raise Undecided("a range outside")
+            raise Unsure("a range outside")
         return slice(lower - 1, upper)
 
     def value(self, node: tree.Expression) -> Any:

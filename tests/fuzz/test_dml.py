@@ -111,6 +111,18 @@ def test_integers_beyond_64_bits_are_not_judged() -> None:
     assert dml_functions.check(case, shared_session()) is None
 
 
+def test_places_outside_that_the_engine_does_not_reach_are_no_finding() -> None:
+    """Its mean of infinities of both signs is one of them, and no NaN, so that the loop does not go down to 0."""
+    script = """f = function(matrix[double] X) return (matrix[double] R1) {
+      R1 = X
+      for (i in 1:as.integer(min(2, max(1, mean(X))))) { R1 = rbind(R1, X[i, ]) }
+    }"""
+    case = dml_functions.Case(1, script, {"X": ("N", 1)}, ({"X": np.array([[np.inf], [-np.inf]])},), ("R1",))
+    with pytest.raises(Unsure):
+        evaluated(script, case.runs[0])
+    assert dml_functions.check(case, shared_session()) is None
+
+
 def test_rows_that_are_chosen_beside_infinite_ones_are_not_judged() -> None:
     script = """f = function(matrix[double] X) return (matrix[double] R1) {
       R1 = table(seq(1, 1), rowIndexMax(t(X > 1)), 1, nrow(X)) %*% X
