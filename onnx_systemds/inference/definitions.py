@@ -14,10 +14,11 @@ import onnx
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts, default_attribute, find_schema
+from onnx_systemds.inference.lists import item_type
 from onnx_systemds.inference.registry import expanders, find
 from onnx_systemds.model import protos
 from onnx_systemds.model.from_protobuf import Converter
-from onnx_systemds.model.ir import Attribute, AttributeReference, Function, Graph, Node, TensorType, Type, ValueInfo
+from onnx_systemds.model.ir import Attribute, AttributeReference, Function, Graph, Node, ValueInfo
 from onnx_systemds.model.mapped_files import MappedFiles
 from onnx_systemds.model.tensors import TensorReader
 
@@ -43,7 +44,7 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
         for position in range(facts.input_count):
             if facts.has(position) and not facts.value(position).dtype and facts.value(position).type is None:
                 raise ShapeUnknown(f"the type of its input {position} is unknown")
-        types = [protos.type_proto(_type_of(facts, i)).SerializeToString() if facts.has(i) else b""
+        types = [protos.type_proto(item_type(facts.value(i))).SerializeToString() if facts.has(i) else b""
                  for i in range(facts.input_count)]
         body = schema.get_context_dependent_function_with_opset_version(
             _fitting(schema.context_dependent_function_opset_versions, node.version),
@@ -71,14 +72,6 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
 def _fitting(versions: Sequence[int], version: int) -> int:
     """The last version of a definition that is not above the node's, else the first one."""
     return max([found for found in versions if found <= version] or list(versions)[:1])
-
-
-def _type_of(facts: NodeFacts, position: int) -> Type:
-    value = facts.value(position)
-    if value.type is not None:
-        return value.type
-    known = None if value.dims is None else tuple(size if isinstance(size, int) else None for size in value.dims)
-    return TensorType(value.dtype, known)
 
 
 def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:

@@ -54,7 +54,7 @@ def _declared(type_: Type) -> Value | None:
 
 
 def item_type(element: Value | None) -> Type:
-    """The ONNX type of an item, as far as it is known."""
+    """The ONNX type of an item, or another value, as far as it is known."""
     if element is None:
         return TensorType("float", None)
     if element.type is not None:
