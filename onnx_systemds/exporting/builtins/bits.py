@@ -8,7 +8,6 @@ from operator import and_, or_, xor
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.operators import elementwise
 from onnx_systemds.exporting.values import known_numbers, known_scalar
@@ -24,8 +23,7 @@ def _register(name: str, op: str, operation: Callable[[int, int], int], meaning:
         known = known_numbers(a, b)
         if known is not None:
             return known_scalar(operation(*map(_known_word, known)))
-        if ctx.g.opset < _BITWISE_SINCE:
-            raise UnsupportedCase(f"{op} is no operator of opset {ctx.g.opset}", hint=f"give --opset {_BITWISE_SINCE}")
+        ctx.check_opset(_BITWISE_SINCE, f"{op} is no operator of opset {ctx.g.opset}")
         return elementwise(ctx, lambda x, y: ctx.g.floating(ctx.g.binary(op, _word(ctx, x), _word(ctx, y))), a, b)
 
 

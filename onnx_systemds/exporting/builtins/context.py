@@ -47,6 +47,11 @@ class Context:
     written: list[dict[str, Value] | None] = field(default_factory=list)
     files: dict[str, Value] = field(default_factory=dict)
 
+    def check_opset(self, since: int, words: str) -> None:
+        """Raise UnsupportedCase, with these words, where the model has an older opset."""
+        if self.g.opset < since:
+            raise UnsupportedCase(words, hint=f"give --opset {since}")
+
     # From values to tensors
 
     def tensor(self, value: Value) -> Tensor:

@@ -187,9 +187,8 @@ def max_pool_backward(
     windows = _Windows.of_pooling(pool_size, stride, padding)
     overlap = any(k > d for k, d in zip(windows.size, windows.strides))
     g = ctx.g
-    if overlap and g.opset < SCATTER_SINCE:
-        raise UnsupportedCase(f"the gradient of pooling by windows that overlap in opset {g.opset}",
-                              hint=f"give --opset {SCATTER_SINCE}")
+    if overlap:
+        ctx.check_opset(SCATTER_SINCE, f"the gradient of pooling by windows that overlap in opset {g.opset}")
     dims = (x.rows, input_shape[1], *windows.extents(input_shape))
     kinds = [(FLOAT, dims), (INT, dims)]
     _, places = g.nodes("MaxPool", [image(ctx, x, input_shape)], kinds, **windows.attributes)

@@ -67,17 +67,14 @@ def _aggregated(
 
 def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
     """Return the sum of the rows for each place."""
-    opset = ctx.g.opset
-    if opset < SCATTER_SINCE:
-        raise UnsupportedCase(f"sums of groups in opset {opset}", hint=f"give --opset {SCATTER_SINCE}")
+    ctx.check_opset(SCATTER_SINCE, f"sums of groups in opset {ctx.g.opset}")
     return added_up(ctx.g, rows, places, count)
 
 
 def _extremes(ctx: Context, rows: Tensor, places: Tensor, sizes: Tensor, fn: str) -> Tensor:
     """Return the smallest or largest rows for each place, 0 where there are none."""
     g = ctx.g
-    if g.opset < _EXTREMES_SINCE:
-        raise UnsupportedCase(f"the {fn} of groups in opset {g.opset}", hint=f"give --opset {_EXTREMES_SINCE}")
+    ctx.check_opset(_EXTREMES_SINCE, f"the {fn} of groups in opset {g.opset}")
     found = added_up(g, rows, places, sizes.dims[0], fn, math.inf if fn == "min" else -math.inf)
     return g.where(sizes > 0.0, found, 0.0)
 

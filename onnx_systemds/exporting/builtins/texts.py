@@ -35,9 +35,7 @@ def text(ctx: Context, content: str) -> Tensor:
 
 def equal_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Return whether texts are the same. Raises UnsupportedCase."""
-    if ctx.g.opset < EQUAL_TEXTS:
-        raise UnsupportedCase(f"texts are compared, which ONNX does from opset {EQUAL_TEXTS} on",
-                              hint=f"give --opset {EQUAL_TEXTS}")
+    ctx.check_opset(EQUAL_TEXTS, f"texts are compared, which ONNX does from opset {EQUAL_TEXTS} on")
     return a.equals(b)
 
 
@@ -83,7 +81,5 @@ def printed(
 
 def join_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Return one text after the other. Raises UnsupportedCase."""
-    if ctx.g.opset < _JOINED_TEXTS:
-        raise UnsupportedCase(f"texts are joined, which ONNX does from opset {_JOINED_TEXTS} on",
-                              hint=f"give --opset {_JOINED_TEXTS}")
+    ctx.check_opset(_JOINED_TEXTS, f"texts are joined, which ONNX does from opset {_JOINED_TEXTS} on")
     return ctx.g.node("StringConcat", [a, b], (), TEXT)
