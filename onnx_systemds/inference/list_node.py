@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.lists import item_position, number_of
 from onnx_systemds.model.ir import Array, Attribute, Node
 
 Fresh = Callable[[str], str]
@@ -32,17 +32,11 @@ class ListNode:
 
     def number(self, position: int) -> int | None:
         """The content of an input of one integer; None if it is unknown."""
-        content = self.facts.constant(position)
-        return None if content is None or content.size != 1 else int(content.ravel()[0])
+        return number_of(self.facts, position)
 
     def position(self, position: int, count: int) -> int | None:
         """A position in a list of ``count`` items, counted from the front. Raises UnsupportedCase when out of range."""
-        found = self.number(position)
-        if found is None:
-            return None
-        if not -count <= found < count:
-            raise UnsupportedCase(f"position {found} is out of range for a sequence of {count}")
-        return found + count if found < 0 else found
+        return item_position(self.facts, position, count, count - 1)
 
     def write(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute

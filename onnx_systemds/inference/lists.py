@@ -112,6 +112,23 @@ def same_element(one: Value | None, other: Value | None) -> bool:
     return one.is_list == other.is_list and (one.dtype, one.dims) == (other.dtype, other.dims)
 
 
+def item_position(facts: NodeFacts, position: int, count: int, last: int) -> int | None:
+    """The number that an input is, as a position up to ``last`` in a list of ``count`` items, counted from the front.
+
+    None if it is unknown. Raises UnsupportedCase if it is out of range.
+    """
+    found = number_of(facts, position)
+    if found is not None and not -count <= found <= last:
+        raise UnsupportedCase(f"position {found} is out of range for a sequence of {count}")
+    return found if found is None or found >= 0 else found + count
+
+
+def number_of(facts: NodeFacts, position: int) -> int | None:
+    """The content of an input of one integer; None if it is unknown."""
+    content = facts.constant(position)
+    return None if content is None or content.size != 1 else int(content.ravel()[0])
+
+
 def item_value(facts: NodeFacts, element: Value | None) -> Value:
     """One item as the first output of a node: what differs from item to item becomes a size that the run decides.
 

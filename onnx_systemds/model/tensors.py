@@ -63,9 +63,7 @@ class TensorReader:
         kind = known_element_name(number)
         if kind is None:
             raise InvalidModel(f"unknown element type {number}")
-        dims = tuple(tensor.dims)
-        if dims and min(dims) < 0:
-            raise InvalidModel(f"negative dimension in {_shown(dims)}")
+        dims = _dims(tensor)
         count = math.prod(dims)
         present = {field.name for field, _ in tensor.ListFields()}
         cut = cut_of(tensor, self._cuts) if "external_data" in present else None
@@ -91,10 +89,8 @@ class TensorReader:
 
     def sparse(self, sparse: onnx.SparseTensorProto) -> SparseTensor:
         """Return a sparse tensor with its indices inside its dims. Raises InvalidModel."""
-        dims = tuple(sparse.dims)
+        dims = _dims(sparse)
         values, indices = self.array(sparse.values), self.array(sparse.indices)
-        if dims and min(dims) < 0:
-            raise InvalidModel(f"negative dimension in {_shown(dims)}")
         if values.ndim != 1:
             raise InvalidModel("the values of a sparse tensor must be a vector")
         if indices.dtype != np.int64 or indices.shape not in ((len(values),), (len(values), len(dims))):
@@ -149,6 +145,13 @@ def written_out(sparse: SparseTensor) -> Array:
         linear = np.ravel_multi_index(tuple(linear.T), sparse.dims)
     dense[linear.reshape(-1)] = sparse.values
     return dense.reshape(sparse.dims)
+
+
+def _dims(proto: onnx.TensorProto | onnx.SparseTensorProto) -> tuple[int, ...]:
+    dims = tuple(proto.dims)
+    if min(dims, default=0) < 0:
+        raise InvalidModel(f"negative dimension in {_shown(dims)}")
+    return dims
 
 
 def _shown(dims: tuple[int, ...]) -> str:

@@ -25,6 +25,7 @@ from onnx_systemds.exporting.values import (
 )
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Expression
+from onnx_systemds.inference.known_dims import differ
 
 _ROUNDING = ("Floor", "Ceil")
 
@@ -288,11 +289,8 @@ def as_scalar(ctx: Context, x: Value) -> Scalar:
     x = unwrapped(x)
     if isinstance(x, Scalar):
         return x
-    if not isinstance(x, (Matrix, FrameValue)):
+    if not isinstance(x, (Matrix, FrameValue)) or any(differ(size, 1) for size in x.dims):
         raise UnsupportedCase(f"{x} is no matrix of 1 x 1")
-    for size in x.dims:
-        if isinstance(size, int) and size != 1:
-            raise UnsupportedCase(f"{x} is no matrix of 1 x 1")
     if isinstance(x, FrameValue):
         return ctx.scalar(joined(ctx, x))
     tensor = x.tensor if x.tensor.kind == BOOL and x.tensor.constant is None else ctx.g.floating(x.tensor)

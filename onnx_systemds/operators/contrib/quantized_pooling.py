@@ -9,11 +9,11 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
-from onnx_systemds.operators.onnx.pooling import counted_share, pooled
+from onnx_systemds.operators.onnx.pooling import counted_share, pool_windows, pooled
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized, saturated, unshifted
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.movement import Moved, input_source, permuted
-from onnx_systemds.operators.support.windows import Image, Windows, padded, windows
+from onnx_systemds.operators.support.windows import Image, Windows, padded
 
 batch_rule("QLinearAveragePool", "QLinearGlobalAveragePool", domain=CONTRIB)(mixes_all_but_first)
 
@@ -31,17 +31,14 @@ def _as_given(node: NodeFacts, dims: Dims) -> Dims:
     return (dims[0], *dims[2:], dims[1]) if node.attribute("channels_last") else dims
 
 
-def _pool_windows(node: NodeFacts) -> Windows:
-    kernel = node.attribute("kernel_shape")
-    if not kernel:
-        raise UnsupportedCase("kernel_shape is missing")
-    return windows(node, _channels_first(node)[2:], tuple(kernel))
+
 
 
 @shape_rule("QLinearAveragePool", domain=CONTRIB)
 def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, channels, number of windows."""
-    return (node.tensor(_as_given(node, (*_channels_first(node)[:2], *_pool_windows(node).outputs))),)
+    dims = _channels_first(node)
+    return (node.tensor(_as_given(node, (*dims[:2], *pool_windows(node, dims).outputs))),)
 
 
 @shape_rule("QLinearGlobalAveragePool", domain=CONTRIB)
@@ -92,7 +89,7 @@ def _global_means(node: NodeView, size: Dim) -> Fragment:
 @generator("QLinearAveragePool", since=1, domain=CONTRIB)
 def qlinear_average_pool(node: NodeView) -> Fragment:
     """Means of dequantised windows, quantised: the zero point is added before they are rounded."""
-    window = _pool_windows(node)
+    window = pool_windows(node, _channels_first(node))
     if not window.is_padded and window.kernel == window.sizes:
         return _global_means(node, product(window.sizes))
     steps = Parameters(node)

@@ -10,15 +10,7 @@ from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.limits import check_table
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
-from onnx_systemds.operators.support.windows import Image, padded, per_axis
-
-
-def _pads(node: NodeFacts, rank: int) -> tuple[int, ...]:
-    pads = tuple(node.attribute("pads") or ()) or (0,) * (2 * rank)
-    if len(pads) != 2 * rank:
-        raise UnsupportedCase(f"pads {list(pads)} for {rank} spatial axes")
-    return pads
-
+from onnx_systemds.operators.support.windows import Image, given_pads, padded, per_axis
 
 # --- MaxUnpool -------------------------------------------------------------------------------------------------
 
@@ -30,7 +22,7 @@ def pooled_dims(node: NodeFacts) -> Dims:
     rank = len(spatial)
     if len(kernel) != rank:
         raise UnsupportedCase(f"a window of {len(kernel)} axes on {rank} spatial axes")
-    strides, pads = per_axis(node, "strides", rank), _pads(node, rank)
+    strides, pads = per_axis(node, "strides", rank), given_pads(node, rank)
     sizes = [
         (size - 1) * strides[axis] - pads[axis] - pads[rank + axis] + kernel[axis]
         for axis, size in enumerate(spatial)
@@ -100,7 +92,8 @@ def col2im(node: NodeView) -> Fragment:
 def _image_positions(node: NodeFacts, image: tuple[int, ...], block: tuple[int, ...]) -> Array:
     """For each element of each block (block element first) its place in the image from 1, after it for padding."""
     rank = len(image)
-    strides, dilations, pads = per_axis(node, "strides", rank), per_axis(node, "dilations", rank), _pads(node, rank)
+    pads = given_pads(node, rank)
+    strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
     axes, total = [], 1
     for axis, (size, kernel) in enumerate(zip(image, block)):
         extent = (kernel - 1) * dilations[axis] + 1

@@ -46,14 +46,15 @@ LOWEST = "-Inf"
 # --- shapes ----------------------------------------------------------------------------------------------------
 
 
-def pool_windows(node: NodeFacts) -> Windows:
-    """The windows of a pooling operator. Raises UnsupportedCase."""
-    if node.rank("X") < 3:
-        raise UnsupportedCase(f"pooling of an input of rank {node.rank('X')}")
+def pool_windows(node: NodeFacts, dims: Dims | None = None) -> Windows:
+    """The windows of a pooling operator, of an image with its channels first. Raises UnsupportedCase."""
+    dims = node.dims("X") if dims is None else dims
+    if len(dims) < 3:
+        raise UnsupportedCase(f"pooling of an input of rank {len(dims)}")
     kernel = node.attribute("kernel_shape")
     if not kernel:
         raise UnsupportedCase("kernel_shape is missing")
-    return windows(node, node.dims("X")[2:], tuple(kernel))
+    return windows(node, dims[2:], tuple(kernel))
 
 
 @shape_rule("AveragePool", "LpPool", "MaxPool")

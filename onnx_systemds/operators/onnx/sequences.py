@@ -9,7 +9,7 @@ from __future__ import annotations
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.lists import is_varying, item_value, joined, list_value, varying
+from onnx_systemds.inference.lists import is_varying, item_position, item_value, joined, list_value, varying
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View, split_view, unknown_size
 from onnx_systemds.operators.api.layout import LIST, item_form
@@ -62,7 +62,7 @@ def sequence_insert_rule(node: NodeFacts) -> tuple[Value, ...]:
     element = joined([value.element, node.value("tensor")])
     if value.items is None:
         return (list_value(element),)
-    position = _known_position(node, 2, len(value.items), len(value.items))
+    position = _position(node, 2, len(value.items), len(value.items))
     if position is None:
         return (list_value(element),)
     items = (*value.items[:position], node.node.inputs[1], *value.items[position:])
@@ -75,23 +75,15 @@ def sequence_erase_rule(node: NodeFacts) -> tuple[Value, ...]:
     value = node.value("input_sequence")
     if value.items is None:
         return (list_value(value.element),)
-    position = _known_position(node, 1, len(value.items), len(value.items) - 1)
+    position = _position(node, 1, len(value.items), len(value.items) - 1)
     if position is None:
         return (list_value(value.element),)
     return (list_value(value.element, value.items[:position] + value.items[position + 1 :]),)
 
 
-def _known_position(node: NodeFacts, position: int, count: int, default: int) -> int | None:
-    """A position in a list of ``count`` items, None when the run decides it. Raises UnsupportedCase."""
-    if not node.has(position):
-        return default
-    content = node.constant(position)
-    if content is None:
-        return None
-    found = int(content.ravel()[0])
-    if not -count <= found <= default:
-        raise UnsupportedCase(f"position {found} is out of range for a sequence of {count}")
-    return found % count if found < 0 else found
+def _position(node: NodeFacts, position: int, count: int, last: int) -> int | None:
+    """As `item_position`; the last one where none is given."""
+    return item_position(node, position, count, last) if node.has(position) else last
 
 
 @generator("SequenceInsert", since=11)

@@ -148,10 +148,16 @@ def declared_pads(node: NodeFacts, rank: int) -> tuple[tuple[int, int], ...] | N
         return ((0, 0),) * rank
     if mode != "NOTSET":
         raise UnsupportedCase(f"auto_pad {mode}")
+    pads = given_pads(node, rank)
+    return tuple(zip(pads[:rank], pads[rank:]))
+
+
+def given_pads(node: NodeFacts, rank: int) -> tuple[int, ...]:
+    """The attribute pads, zeros by default: before all axes, then after them. Raises UnsupportedCase."""
     pads = tuple(node.attribute("pads") or ()) or (0,) * (2 * rank)
     if len(pads) != 2 * rank or min(pads, default=0) < 0:
         raise UnsupportedCase(f"pads {list(pads)} for {rank} spatial axes")
-    return tuple(zip(pads[:rank], pads[rank:]))
+    return pads
 
 
 def same_pads(node: NodeFacts, size: Dim, stride: int, extent: int) -> tuple[Dim, Dim]:
