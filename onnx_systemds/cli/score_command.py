@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from onnx_systemds.array_files import read_array_file
+from onnx_systemds.array_files import named_arrays, read_array_file
 from onnx_systemds.cli.converting import converted, on_terminal, read_model
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
@@ -132,12 +132,7 @@ def _opened(
         raise TranspileError("the file must be named *.csv, *.parquet, *.npy or *.npz", path)
     if chosen is not None or not has_header:
         raise TranspileError("it holds arrays: --columns and --no-header are for tables", path)
-    arrays = read_array_file(path, mapped=True)
-    if not isinstance(arrays, dict):
-        names = [given.name for given in loaded.graph.inputs]
-        if len(names) != 1:
-            raise TranspileError(f"it holds one array, the model has {len(names)} inputs", path, "give an .npz file")
-        arrays = {names[0]: arrays}
+    arrays = named_arrays(read_array_file(path, mapped=True), [given.name for given in loaded.graph.inputs], path)
     counts = {arrays[name].shape[:1] for name in types if name in arrays}
     script = convert(types if len(counts) == 1 else {})
     return script, ArrayRows(script, arrays, path)

@@ -290,6 +290,10 @@ class NodeView(NodeFacts):
         """Whether the script checks the range of an output of 64-bit integers."""
         return self.node.outputs[output] in self._scope.forms.integers.checks
 
+    def of_rows(self, text: str, rows: Dim) -> str:
+        """A matrix with so many rows, and as many columns as its elements take: their number shows in these alone."""
+        return f"matrix({text}, rows={self.dim(rows)}, cols=length({text}) / {self.factor(rows)})"
+
     def call(self, function: str, *arguments: object) -> str:
         """A call of a function of ``templates/library``; arguments are DML, numbers or booleans."""
         library_text(function)  # if there is none, it is this node that cannot be written

@@ -43,8 +43,7 @@ def tokenizer(node: NodeView) -> Fragment:
     call = node.call("tokenize_texts", codes, node.texts.dictionary(), statement, f"'{pad}'", marked)
     text, dims = node.new_codes("tokens", call), node.output_dims()
     if len(dims) != 2:  # the width shows in the tokens only
-        rows = product(dims[:1])
-        text = f"matrix({text}, rows={node.dim(rows)}, cols=length({text}) / {node.factor(rows)})"
+        text = node.of_rows(text, product(dims[:1]))
     return node.result(text, split_view(dims, 1))
 
 

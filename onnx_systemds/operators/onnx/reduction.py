@@ -30,6 +30,7 @@ from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.empty_outputs import where_elements
 from onnx_systemds.operators.support.integer_rules import chosen, computed, span_of_many_factors, summed
+from onnx_systemds.operators.support.selection_products import each_repeated
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
            "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)
@@ -263,7 +264,7 @@ class _Steps:
         elif self.reduction.aggregate in ("Sums", "Means") and isinstance(ahead, int) and ahead >= SPARSE_SUMS:
             x = self._source(rows, first)
             total = self.node.dim(ahead * size)
-            index = f"(seq(0, {self.node.dim(ahead * size - 1)}) %/% {self.node.factor(size)}) + 1"
+            index = each_repeated(self.node, ahead * size, size)
             text = f"(table({index}, seq(1, {total}), {self.node.dim(ahead)}, {total}) %*% {x})"
             divisor = f" / {self.node.factor(size)}" if self.reduction.aggregate == "Means" else ""
             self._set(f"{text}{divisor}", View(ahead, after))

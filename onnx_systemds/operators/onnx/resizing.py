@@ -22,7 +22,7 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.onnx.interpolation import Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_other_inputs
-from onnx_systemds.operators.support.selection_products import is_finite, repeated_row
+from onnx_systemds.operators.support.selection_products import each_repeated, is_finite, repeated_row
 
 batch_rule("Upsample")(mixes_other_inputs)
 
@@ -228,8 +228,7 @@ def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> boo
     plain = how.coordinates == "asymmetric" and how.nearest_mode in ("floor", "simple")
     if how.mode != "nearest" or given.scale is None or not given.scale.is_integer() or not (centred or plain):
         return False
-    index = f"(seq(0, {node.dim(given.count - 1)}) %/% {int(given.scale)}) + 1"
-    steps.take(given.axis, index, given.count)
+    steps.take(given.axis, each_repeated(node, given.count, int(given.scale)), given.count)
     return True
 
 

@@ -192,7 +192,7 @@ def concat_from_sequence_11(node: NodeView) -> Fragment:
     if axis == 0:
         text = f"matrix({text}, rows=length({items}), cols=length({text}) / length({items}))"
     elif axis > 1:
-        text = f"matrix({text}, rows={node.dim(dims[0])}, cols=length({text}) / {node.factor(dims[0])})"
+        text = node.of_rows(text, dims[0])
     return node.result(text, split_view(dims, 1))
 
 

@@ -91,8 +91,7 @@ def string_split_20(node: NodeView) -> Fragment:
     if len(dims) == 1 and dims != (count,):  # of one string
         text = f"t({pieces})"
     elif dims[:1] != (count,):
-        rows = product(dims[:1])
-        text = f"matrix({pieces}, rows={node.dim(rows)}, cols=length({pieces}) / {node.factor(rows)})"
+        text = node.of_rows(pieces, product(dims[:1]))
     return node.result(text, split_view(dims, 1)) + node.result(counts, View(count, 1), 1)
 
 

@@ -19,6 +19,7 @@ from onnx_systemds.inference.dims import Dim, Dims, Operation, maximum, minimum,
 from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView, View, split_view
 from onnx_systemds.operators.api.layout import Form
 from onnx_systemds.operators.support.selection_products import (
+    each_repeated,
     gather_rows_text,
     is_finite,
     repeated_column,
@@ -239,7 +240,7 @@ def expand_text(
             form = View(left, count)
         else:
             matrix = node.converted(text, form, View(left, done))
-            index = f"(seq(0, {node.dim(left * count - 1)}) %/% {node.factor(count)}) + 1"
+            index = each_repeated(node, left * count, count)
             text = gather_rows_text(node, matrix, index, left, left * count, done, finite=finite)
             form = View(left * count, done)
         done = done * count

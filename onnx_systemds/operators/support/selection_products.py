@@ -25,6 +25,11 @@ def repeated_column(column: str, count: str) -> str:
     return f"({column} %*% abs(matrix(1, rows=1, cols={count})))"
 
 
+def each_repeated(node: NodeView, count: Dim, times: Dim) -> str:
+    """The numbers from 1 on as an index of so many rows (1 at least), each of them ``times`` times."""
+    return f"(seq(0, {node.dim(count - 1)}) %/% {node.factor(times)}) + 1"
+
+
 def minus_vector(matrix: str, vector: str) -> str:
     """A matrix minus a row or column; of -(X - v) the engine would make v - X, which it then refuses."""
     return f"{matrix} + (-{vector})"
