@@ -16,7 +16,7 @@ import shutil
 import struct
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,12 +127,19 @@ def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
 
     Raises InvalidModel when the files are not what ``path.mtd`` says, OSError when they cannot be read.
     """
-    rows, cols = matrix_sizes(path)
+    return matrix_of(*matrix_sizes(path), matrix_blocks(path), np.float64)
+
+
+def matrix_of(rows: int, cols: int, blocks: Iterable[tuple[int, int, Array]], dtype: Any) -> Array:
+    """Return the matrix with these blocks, each with its first row and column, and zeros elsewhere.
+
+    Raises InvalidModel where it is too large.
+    """
     try:
-        matrix = np.zeros((rows, cols))
+        matrix = np.zeros((rows, cols), dtype)
     except (MemoryError, ValueError) as error:
         raise InvalidModel(f"a matrix of {rows} x {cols} is not possible") from error
-    for top, left, block in matrix_blocks(path):
+    for top, left, block in blocks:
         matrix[top : top + block.shape[0], left : left + block.shape[1]] = block
     return matrix
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.array_files import Array, read_array_file
-from onnx_systemds.engine.matrix_files import matrix_blocks, matrix_sizes, read_matrix
+from onnx_systemds.engine.matrix_files import matrix_blocks, matrix_of, matrix_sizes, read_matrix
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.float_rounding import rounded
 
@@ -48,13 +48,7 @@ class StoredMatrix:
         """Return all of it. Raises TranspileError, OSError."""
         if not self.is_npy and dtype == np.float64:
             return read_matrix(self.path)
-        try:
-            found = np.zeros((self.rows, self.cols), dtype)
-        except (MemoryError, ValueError) as error:
-            raise TranspileError(f"a matrix of {self.rows} x {self.cols} is not possible", self.path) from error
-        for row, column, part in self.pieces_of(np.dtype(dtype)):
-            found[row : row + part.shape[0], column : column + part.shape[1]] = part
-        return found
+        return matrix_of(self.rows, self.cols, self.pieces_of(np.dtype(dtype)), dtype)
 
     def pieces_of(self, dtype: np.dtype[Any]) -> Iterator[tuple[int, int, Array]]:
         """Yield its `pieces` in a type of a model. Raises TranspileError where 16 bits cannot hold a number."""

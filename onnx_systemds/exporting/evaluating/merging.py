@@ -187,16 +187,19 @@ def _general(name: str, value: Value) -> Template:
         return Template(name, items=items, names=value.names)
     if isinstance(value, Scalar):
         return Template(name, type=value.type)
-    raise UnsupportedCase(f"{name} is {value}: a model cannot choose one by a condition that only the run knows",
-                              hint="assign it outside of the if or the loop")
+    raise _no_choice(name, value)
+
+
+def _no_choice(name: str, value: Value) -> UnsupportedCase:
+    return UnsupportedCase(f"{name} is {value}: a model cannot choose one by a condition that only the run knows",
+                           hint="assign it outside of the if or the loop")
 
 
 def _cells(name: str, value: Matrix | FrameValue) -> str:
     """Return the kind of the cells of a frame, nothing for a matrix."""
     kinds = {part.kind for part in value.parts} if isinstance(value, FrameValue) else {""}
     if len(kinds) > 1:
-        raise UnsupportedCase(f"{name} is {value}: a model cannot choose one by a condition that only the run knows",
-                              hint="assign it outside of the if or the loop")
+        raise _no_choice(name, value)
     return kinds.pop()
 
 

@@ -12,7 +12,7 @@ from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, may_be_zero
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import AlongAxis, along_axis, around
-from onnx_systemds.operators.support.movement import ascending_runs
+from onnx_systemds.operators.support.movement import ascending_runs, sums_of_pairs
 from onnx_systemds.operators.support.selection_products import (
     gather_rows_text,
     is_finite,
@@ -144,7 +144,7 @@ class Steps:
                 whole = f"seq(0, {node.dim(before * count - 1)}) %/% {node.factor(count)} + 1"
             else:
                 starts = f"seq(0, {node.dim((before - 1) * size)}, {node.dim(size)})"
-                whole = f"matrix(outer({starts}, t({index}), \"+\"), rows={node.dim(before * count)}, cols=1)"
+                whole = sums_of_pairs(node, starts, index, before * count)
             text = gather_rows_text(node, x, whole, before * size, before * count, after, finite=self.finite)
             self.set(text, View(before * count, after), axis, count)
 

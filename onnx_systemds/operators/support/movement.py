@@ -170,8 +170,13 @@ def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
         if stride != 1:
             steps = f"{steps} * {node.factor(stride)}"
         done = done * dims[axis]
-        text = steps if not text else f'matrix(outer({text}, t({steps}), "+"), rows={node.dim(done)}, cols=1)'
+        text = sums_of_pairs(node, text, steps, done) if text else steps
     return f"{text} + 1"
+
+
+def sums_of_pairs(node: NodeView, first: str, second: str, count: Dim) -> str:
+    """A column of ``count`` sums: of each number of a column and each of another one, of which the latter is faster."""
+    return f'matrix(outer({first}, t({second}), "+"), rows={node.dim(count)}, cols=1)'
 
 
 # --- padding and cropping ----------------------------------------------------------------------------------------
@@ -264,7 +269,7 @@ def gathered(
     starts = f"seq(0, {node.dim(prefix - 1)})"
     starts = starts if size == 1 else f"{starts} * {node.factor(size)}"
     count = prefix * length
-    name = node.named("rows", f'matrix(outer({starts}, t({index}), "+"), rows={node.dim(count)}, cols=1)')
+    name = node.named("rows", sums_of_pairs(node, starts, index, count))
     rows = gather_rows_text(
         node, source(View(prefix * size, suffix)), name, prefix * size, count, suffix, finite=finite
     )
