@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -259,8 +258,8 @@ class _Engine:
 
 
 def compare_all(
-    found: Mapping[str, Any], expected: Mapping[str, Any], rtol: float | None = None, atol: float | None = None,
-    rounded: Mapping[str, str] = MappingProxyType({}),
+    found: Mapping[str, Any], expected: Mapping[str, Any], rtol: float | None, atol: float | None,
+    rounded: Mapping[str, str],
 ) -> list[Comparison]:
     """Compare values by name; the items of lists and the values of maps are compared one by one.
 
