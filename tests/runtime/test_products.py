@@ -132,7 +132,9 @@ def test_images_that_are_nearly_empty() -> None:
         ((5, 7), (3, 3), (2, 2), (1, 1)),  # rows of an odd length are made in more than two parts
         ((3, 9), (5, 5), (1, 1), (2, 2)),  # no window lies in the image
         ((2, 5), (2, 2), (1, 3), (0, 0)),
-        ((7, 7), (7, 7), (1, 1), (0, 0)),
+        ((7, 7), (7, 7), (1, 1), (0, 0)),  # windows as wide as the image
+        ((3, 4), (1, 2), (1, 1), (0, 0)),  # two taps: half of a matrix that says which is which
+        ((9, 8), (7, 3), (2, 3), (3, 1)),
     ],
 )
 def test_matrices_of_filters(
@@ -141,7 +143,7 @@ def test_matrices_of_filters(
     """Of five channels, with one filter or two for each."""
     functions = "\n".join(map(print_statement, library_functions(["depthwise_matrix"])))
     weight = RANDOM.normal(size=(5 * each, *kernel))
-    weight[1, 0, 1], weight[2, -1, 0], weight[3] = np.inf, np.nan, 0
+    weight[1, 0, 1], weight[2, -1, 0], weight[3], weight[4, 0, 0] = np.inf, np.nan, 0, -np.inf
     numbers = ", ".join(map(str, (5, *sizes, *kernel, *strides, *padding)))
     call = f'W = read("./W")\nM = depthwise_matrix(W, {numbers})\nwrite(M, "./M")\n'
     (found,) = shared_session().prepare(f"{functions}\n{call}", ["W"], ["M"])({"W": weight.reshape(5 * each, -1)}).values()

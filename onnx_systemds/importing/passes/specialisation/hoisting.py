@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
+from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned, is_call
-from onnx_systemds.importing.passes.block_cuts import is_never
+from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
@@ -26,6 +27,8 @@ _NEVER_CONSTANT = {
     "append", "remove", "paramserv", "transformencode", "transformapply", "transformdecode", "transformcolmap",
     "transformmeta",
 }
+
+_NO_CUT = cut("never = FALSE")
 
 MOST_HOISTED = 200
 """Constants that are hoisted; each costs a call some 10 microseconds."""
@@ -101,7 +104,7 @@ def flow_of(body: tree.Block, fixed: Iterable[str], results: Iterable[str], impu
 def impure_functions(functions: Mapping[str, tree.Function]) -> frozenset[str]:
     """The functions, including builtins, whose results may differ for equal arguments."""
     impure = {name for name, function in functions.items() if not _gives_one_matrix(function)}
-    return callers(functions.values(), impure | (_NEVER_CONSTANT - functions.keys()))
+    return callers(map(_without_cuts, functions.values()), impure | (_NEVER_CONSTANT - functions.keys()))
 
 
 def hoisted(
@@ -183,6 +186,11 @@ def _computing(
 def _guards(statement: tree.Statement, functions: set[str]) -> bool:
     """Whether a statement is a guard of calls of one of these functions (see `call_guards`)."""
     return is_never(statement) and bool(calls(statement) & functions)
+
+
+def _without_cuts(function: tree.Function) -> tree.Function:
+    """The function without its cuts, which ask the time and seem to print, but only for the compiler of the engine."""
+    return rewritten(function, lambda node: _NO_CUT if is_never(node) or node == cut(NEVER) else node)
 
 
 def _gives_one_matrix(function: tree.Function) -> bool:

@@ -60,7 +60,7 @@ class Convolution:
         down = (height + 2 * ph - kh) // sh * sh  # the last window, from the first one
         right = (width + 2 * pw - kw) // sw * sw
         reach = max(ph * width + pw, (kh - 1 - ph) * width + kw - 1 - pw)  # of a window, to both sides of its pixel
-        lies_inside = down < height and right < width and kw <= width and 3 * reach <= channels * height * width
+        lies_inside = down < height and right < width and kw <= width and 3 * reach < channels * height * width
         return lies_inside and height * width > 1 and kh * kw > 1
 
     @property
