@@ -1,20 +1,24 @@
-"""Programs that score files in hybrid mode, as tasks of Spark's own process and of executors, against onnxruntime."""
+"""Hybrid mode, against onnxruntime: programs that score files, and scripts whose data the driver holds."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.importing.script import Script
+from onnx_systemds.verifying.comparing import compare_tensors
 from tests.invoking import invoke
 from tests.model_zoo import MODELS, needs_models
 from tests.plain_engine import PlainCall, sourced
 from tests.runtime.test_products import depthwise
-from tests.scale.places import opened_place, spark_home
+from tests.scale.places import Place, opened_place, spark_home
 from tests.scored_files import stored_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.engine]
@@ -39,17 +43,44 @@ def test_command_line(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (tmp_path / "spark.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
 
 
-def test_depthwise_convolutions_compute_nothing_on_spark(tmp_path: Path) -> None:
+@pytest.fixture(scope="module", name="place")
+def hybrid_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with opened_place("hybrid", tmp_path_factory.mktemp("place")) as place:
+        yield place
+
+
+def without_spark(script: Script, feeds: dict[str, Any], place: Place, name: str) -> dict[str, Any]:
+    """The outputs of a program that sources the script, of whose instructions none ran on Spark."""
+    call = PlainCall(script, feeds, place.folder, f"{name}_", name)
+    lines = [*sourced(script, place.folder, name), "never = time() < 0", *call.statements()]
+    (place.folder / "program.dml").write_text("\n".join(lines) + "\n")
+    printed = place.run("program.dml", {}, "-stats")
+    executed = re.findall(r"^Number of executed Spark inst:\s+(\d+)", printed, re.MULTILINE)
+    assert executed == ["0"], re.findall(r"\bsp_.*", printed)
+    return call.results()
+
+
+@needs_models
+@pytest.mark.parametrize("model", [
+    "bert_tiny.ts", "gpt2_tiny.dynamo", "lgb_dia", "lstm_gru_tagger.ts", "resnet_tiny.qdq", "skl_mixed_cols", "txt_tfidf_lr",
+])
+def test_what_the_driver_holds_needs_no_spark(model: str, place: Place) -> None:
+    """In hybrid mode, which is the engine's default, jobs of a few rows would take a hundred times as long."""
+    assert MODELS is not None
+    path = MODELS / "generated" / f"{model}.onnx"
+    feeds = stored_rows(path, 6)
+    runtime = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    expected = dict(zip([output.name for output in runtime.get_outputs()], runtime.run(None, feeds), strict=True))
+    results = without_spark(import_model(path), feeds, place, model.replace(".", "_"))
+    assert all(compare_tensors(name, results[name], value).passed for name, value in expected.items())
+
+
+def test_depthwise_convolutions_need_no_spark(place: Place) -> None:
     """Their sparse matrices have more cells than the driver could hold if they were dense."""
     model = depthwise(32, 1, (3, 3), [2, 32, 57, 60], pads=[1, 1, 1, 1], strides=[2, 1])
     feeds = {"x": np.random.default_rng(1).normal(size=(2, 32, 57, 60)).astype(np.float32)}
     script = import_model(model)
     assert "depthwise_matrix(" in script.text
-    call = PlainCall(script, feeds, tmp_path, "call_", "model")
-    (tmp_path / "program.dml").write_text("\n".join([*sourced(script, tmp_path, "model"), *call.statements()]) + "\n")
-    with opened_place("hybrid", tmp_path) as place:
-        printed = place.run("program.dml", {}, "-stats")
-    executed = re.findall(r"^Number of executed Spark inst:\s+(\d+)", printed, re.MULTILINE)
-    assert executed in ([], ["0"]) and "SystemDS Statistics" in printed
+    results = without_spark(script, feeds, place, "depthwise")
     runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(call.results()["y"], runtime.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(results["y"], runtime.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
