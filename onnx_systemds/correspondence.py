@@ -56,4 +56,9 @@ ELEMENTWISE = (
     "Sinh", "Sqrt", "Tan", "Tanh",
 )
 """Operators of ONNX whose results have an element for each of their operands, which broadcast."""
+ACTIVATIONS = (
+    "Celu", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Selu", "Softplus",
+    "Softsign", "ThresholdedRelu",
+)
+"""The same of networks; some have attributes, or further inputs that are numbers."""
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")

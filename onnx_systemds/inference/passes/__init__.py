@@ -30,6 +30,7 @@ from onnx_systemds.inference.passes.differentiation import GRADIENT, differentia
 from onnx_systemds.inference.passes.direction_joining import join_directions
 from onnx_systemds.inference.passes.elementwise_sinking import sink_elementwise
 from onnx_systemds.inference.passes.function_inlining import inline_function
+from onnx_systemds.inference.passes.gather_hoisting import hoist_gather
 from onnx_systemds.inference.passes.gelu import join_gelu
 from onnx_systemds.inference.passes.hard_swish import join_hard_swish
 from onnx_systemds.inference.passes.horizontal_fusion import fuse_products
@@ -107,6 +108,9 @@ CONTENT_PASSES: tuple[ContentPass, ...] = (fold_constants, follow_sizes, follow_
 REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
 """At each node whose outputs' types are known, given the nodes after it."""
 
+SIMPLIFYING_REST_PASSES: tuple[RestPass, ...] = (hoist_gather,)
+"""As `REST_PASSES`: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
+
 
 def name_of(apply: Callable[..., Any]) -> str:
     """The name of a pass, as notes say it and ``--no-pass`` takes it."""
@@ -119,7 +123,9 @@ def _is_needed(apply: Callable[..., Any], operators: Collection[Identity]) -> bo
     return needs is None or any((("", need) if isinstance(need, str) else need) in operators for need in needs)
 
 
-OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_PASSES))
+OPTIONAL_PASSES = (
+    *map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_PASSES), *map(name_of, SIMPLIFYING_REST_PASSES)
+)
 """The names of passes that a conversion can do without: those that simplify."""
 
 
@@ -194,4 +200,7 @@ def rest_rewritten(
     facts: InferenceFacts, outputs: Sequence[Value], rest: Sequence[Node], graph: Graph
 ) -> tuple[Node, ...] | None:
     """The nodes that stand for a node with these outputs and for the rest of its graph, None where they stay."""
-    return _first(facts, ((apply, apply(facts, outputs, rest, graph)) for apply in REST_PASSES))
+    context = facts.context
+    passes = (*REST_PASSES, *SIMPLIFYING_REST_PASSES) if context.simplify else REST_PASSES
+    wanted = (apply for apply in passes if name_of(apply) not in context.omitted)
+    return _first(facts, ((apply, apply(facts, outputs, rest, graph)) for apply in wanted))

@@ -12,18 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
+from onnx_systemds.correspondence import ACTIVATIONS, ELEMENTWISE, REDUCTIONS
 from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.inference.passes.requantization import QUANTIZING
 from onnx_systemds.model.ir import Array, Attribute, Graph, Node, TensorType
 from onnx_systemds.model.walk import names_captured_by
 
 NEEDS = ("Transpose",)
-_ACTIVATIONS = (
-    "Celu", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Selu", "Softplus",
-    "Softsign", "ThresholdedRelu",
-)
-_OF_ELEMENTS = frozenset((*ELEMENTWISE, *_ACTIVATIONS, *QUANTIZING, "Sum", "Mean"))
+_OF_ELEMENTS = frozenset((*ELEMENTWISE, *ACTIVATIONS, *QUANTIZING, "Sum", "Mean"))
 
 
 @dataclass(frozen=True, slots=True)
