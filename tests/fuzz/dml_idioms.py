@@ -179,6 +179,21 @@ def accumulated_over_rows(w: Writer) -> list[str]:
     return lines
 
 
+def chosen(w: Writer) -> list[str]:
+    """An item of a list that the run chooses, once or for each row."""
+    name, shape = _any(w)
+    items, labels, k = (_named(w, kind) for kind in "lqk")
+    label = f"min(3, max(1, round(abs(replace(target={name}[, 1], pattern=NaN, replacement=2)))))"
+    lines = [f"{items} = list({name}, {name} * 2, abs({name}))", f"{labels} = {label}"]
+    if w.rng.random() < 0.5:
+        lines.append(f"{k} = as.integer(as.scalar({labels}[1, 1]))")
+        return [*lines, *w.set(w.new(shape), shape, f"as.matrix({items}[{k}]) + 1")]
+    column, i = w.new((shape[0], 1)), _named(w, "i")
+    return [*lines, *w.set(column, (shape[0], 1), f"matrix(0, nrow({name}), 1)"), f"for ({i} in 1:nrow({name})) {{",
+            f"  {k} = as.scalar({labels}[{i}, 1])", f"  {column}[{i}, 1] = sum(as.matrix({items}[{k}])) * {i}", "}"]
+
+
 IDIOMS: tuple[Callable[[Writer], list[str]], ...] = (
     tabled, ranked, emptied, block, block, text, cast, cast, named_items, rebuilt, by_groups, accumulated_over_rows,
+    chosen,
 )

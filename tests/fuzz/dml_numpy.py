@@ -329,6 +329,12 @@ def _moment(x: Array, *others: Any) -> Any:
     return ((x - mean) ** others[-1] * weights).sum() / weights.sum()
 
 
+def _covariance(x: Array, y: Array) -> Any:
+    if x.size == 1:
+        raise Unsure("the covariance of one number, 0 of either sign in the engine")
+    return np.sum((x - x.mean()) * (y - y.mean())) / (x.size - 1)
+
+
 def _only(x: Any) -> Any:
     if not isinstance(x, np.ndarray):
         return x
@@ -352,7 +358,7 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "sign": lambda x: np.sign(x) * 1.0, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "atan": np.arctan, "sinh": np.sinh, "log": lambda x, base=np.e: np.log(x) / np.log(base),
     "asin": np.arcsin, "acos": np.arccos, "is.infinite": lambda x: np.isinf(x).astype(np.float64), "roll": lambda x, by: np.roll(x, by, 0),
     "prod": np.prod, "median": _median, "quantile": _quantile, "moment": _moment, "countDistinct": lambda x: len(np.unique(x)),
-    "cov": lambda x, y: np.sum((x - x.mean()) * (y - y.mean())) / (x.size - 1),
+    "cov": _covariance,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "is.nan": lambda x: np.isnan(x).astype(np.float64),
     "rev": lambda x: x[::-1], "cumsum": lambda x: np.cumsum(x, 0), "rowcumsum": lambda x: np.cumsum(x, 1),
     "cummax": lambda x: np.maximum.accumulate(x, 0), "cummin": lambda x: np.minimum.accumulate(x, 0),
