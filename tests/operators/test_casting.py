@@ -117,3 +117,18 @@ DERIVATIVES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+@pytest.mark.parametrize(("on", "rounds"), [(1, False), (2**24, False), (2**24 + 1, True)])
+def test_integers_that_are_known_to_be_small_are_not_rounded(on: int, rounds: bool) -> None:
+    """Those of OneHot, which are moved on their way."""
+    nodes = [helper.make_node("OneHot", ["x", "depth", "values"], ["hot"]), helper.make_node("Transpose", ["hot"], ["moved"]),
+             helper.make_node("Cast", ["moved"], ["y"], to=TensorProto.FLOAT)]
+    constants = [numpy_helper.from_array(np.array([3]), "depth"), numpy_helper.from_array(np.array([0, on]), "values")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.INT64, ["n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, "n"])], constants)
+    script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    assert ("single_precision" in script.text) == rounds
+    with ScoringFunction(script) as function:
+        found = function({"x": np.array([2, 0])})["y"]
+    np.testing.assert_array_equal(found, np.array([[0, on], [0, 0], [on, 0]], np.float32))

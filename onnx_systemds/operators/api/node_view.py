@@ -294,6 +294,11 @@ class NodeView(NodeFacts):
         """A matrix with so many rows, and as many columns as its elements take: their number shows in these alone."""
         return f"matrix({text}, rows={self.dim(rows)}, cols=length({text}) / {self.factor(rows)})"
 
+    def reach(self, given: Input) -> int | None:
+        """The largest magnitude of an input of 64-bit integers; None where it is not known."""
+        span = self._scope.forms.integers.spans.get(self.name(given))
+        return None if span is None else span.reach
+
     def call(self, function: str, *arguments: object) -> str:
         """A call of a function of ``templates/library``; arguments are DML, numbers or booleans."""
         library_text(function)  # if there is none, it is this node that cannot be written

@@ -210,9 +210,15 @@ def cast(node: NodeView) -> Fragment:
         return _to_integer(node, source, target)
     if target == _POWERS:
         return _power(node)
-    if not needs_rounding(source, target):
+    if not needs_rounding(source, target) or _is_held(node, target):
         return node.same_elements()
     return rounded(node, target, node.attribute("saturate") != 0)
+
+
+def _is_held(node: NodeView, target: str) -> bool:
+    """Whether the input holds 64-bit integers that are known to be small enough, as zeros and ones of OneHot are."""
+    reach, goal = node.reach("input"), FLOAT_FORMATS[target]
+    return reach is not None and reach <= min(2**goal.bits, goal.largest)
 
 
 @fold("Cast", since=9)
