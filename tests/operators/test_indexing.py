@@ -220,6 +220,15 @@ def test_slices_that_only_the_run_bounds(contents: list[dict[str, Array | None]]
     check_case(Case("Slice", 10, contents[0], constants=["a"], symbols=symbols, sizes=contents[1:]))
 
 
+def test_slices_to_an_end_behind_all_axes() -> None:
+    """JAX writes 10^9 for "to the end": the sizes are those of the axes, and longer ones are refused."""
+    ends = {"x": X, "s": ints(0, 1), "e": ints(10**9, 10**9)}
+    case = Case("Slice", 13, ends, constants=["s", "e"], symbols={"x": ["n", "m", 5]}, sizes=[{"x": random(2, 7, 5)}])
+    script = import_model(case_model(case))
+    assert "min(" not in script.text and 'if (n > 1000000000)' in script.text
+    check_case(case)
+
+
 def test_slices_backwards_of_no_rows_that_only_the_run_bounds() -> None:
     none = np.zeros((0, 3), np.float32)
     contents = [{"x": x, "s": ints(start), "e": ints(end)} for x in (random(4, 3), none) for start, end in ((-1, -9), (0, -9), (-9, 5))]

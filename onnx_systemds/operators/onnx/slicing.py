@@ -35,6 +35,7 @@ fold("Slice")(by_reference)
 integer_rule("Slice")(moved)
 
 FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
+_ENDLESS = 10**9  # as others do: JAX writes it; an axis that is longer is refused
 
 
 def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
@@ -61,6 +62,9 @@ def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
         step = 1 if steps is None else steps[i]
         if step == 0:
             raise UnsupportedCase("a slice of step 0")
+        if isinstance(end, int) and _ENDLESS <= end < FAR and not isinstance(dims[axis], int):
+            node.assume(dims[axis], Relation.AT_MOST, end, node.axis_words("data", axis), "the end of the slice")
+            end = FAR
         if dims[axis] == 0:
             found.append((axis, 0, 0, 1))
         elif isinstance(step, int) and (lone := _lone_element(start, end, step, dims[axis])) is not None:
