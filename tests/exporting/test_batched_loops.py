@@ -313,3 +313,14 @@ def test_what_is_the_same_in_all_trips_stands_outside_of_the_loop() -> None:
     body = "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { s = tanh(s %*% (W - 1) + sum(exp(X))) }\nY = s"
     case = replace(rows("hoisted", body, weights), bound=())
     assert bodies(model_of(case, "float32")) == [["Gemm", "Tanh", "Identity"]]
+
+
+@pytest.mark.parametrize(("size", "is_loop"), [(4, False), (80, True)])
+def test_large_items_that_each_row_chooses_are_not_held_for_all_rows(size: int, is_loop: bool) -> None:
+    body = (f"L = list(V, V * 2, V / 2)\nY = matrix(0, nrow(X), {size})\nfor (i in 1:nrow(X)) {{\n  k = as.scalar(rowIndexMax(X[i, 1:3]))\n"
+            "  Y[i, ] = X[i, ] %*% as.matrix(L[k])\n}")
+    rng = np.random.default_rng(1)
+    given = {"X": rng.normal(size=(5, size)), "V": rng.normal(size=(size, size))}
+    case = ExportCase("items", body, given, bound=["V"], symbols={"X": ["N", size]}, sizes=[{"X": given["X"][:2]}])
+    check_export(case)
+    assert ("Loop" in operators(model_of(case, "float32"))) == is_loop

@@ -9,11 +9,15 @@ import numpy as np
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import Attribute, Node, Tensor
+from onnx_systemds.exporting.limits import estimated_elements
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Rule, moved_to_front
 from onnx_systemds.exporting.passes.fusing import reduced_axes
 from onnx_systemds.inference.dims import product
+from onnx_systemds.inference.known_dims import as_ints
 
 OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNormalization")
+_LARGEST_ITEM = 2**12
+"""Elements of the item of a list that each iteration has, if only the run knows how many iterations there are."""
 
 
 def _in_place(
@@ -206,6 +210,9 @@ def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batche
     """Return what stands along an axis at positions that differ from iteration to iteration."""
     graph, trips = batching.graph, batching.trips
     if found.is_invariant:
+        item = estimated_elements(source.dims[1:])
+        if not isinstance(trips, int) and axis == 0 and _is_stack(source) and item > _LARGEST_ITEM:
+            raise UnsupportedCase(f"the iterations of this loop choose a matrix of {item} elements each")
         return Batched(moved_to_front(graph, graph.gather(found.tensor, places.tensor, axis), axis))
     stacked = batching.stacked(found, source.dims)
     order = (0, axis + 1, *(i for i in range(1, stacked.rank) if i != axis + 1))
@@ -216,6 +223,11 @@ def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batche
     count = len(inner)
     back = (0, *range(count + 1, count + 1 + axis), *range(1, count + 1), *range(count + 1 + axis, chosen.rank))
     return Batched(graph.transpose(chosen, back))
+
+
+def _is_stack(x: Tensor) -> bool:
+    """Whether a tensor is made of matrices of known sizes, as the items of a list are from which the run chooses."""
+    return x.rank == 3 and as_ints(x.dims) is not None
 
 
 def _shape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
