@@ -244,10 +244,10 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     if writing.specialised:
         script = with_merged_slices(script)
     script = with_named_sizes(with_named_products(script))
-    script = without_probed_sizes(with_call_cuts(with_binary_products(script)))
-    script = with_checked_sizes(script)
+    script = with_checked_sizes(with_call_cuts(with_binary_products(script)))
     if writing.specialised:
         script = with_plain_expressions(with_single_uses(script))
+    script = without_probed_sizes(script)
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))

@@ -49,7 +49,7 @@ SIZES: tuple[Fault, ...] = (
     Fault(
         "length-of-a-sequence-of-unknown-end",
         "in a function of one matrix X that is called twice, nrow of seq(.., ncol(X) - 1) is 3333 and of "
-        "seq(.., nrow(X) - 1) 7777: the compiler tries the function with that size, and keeps it of sequences",
+        "seq(.., nrow(X) - 1) 7777: the compiler tries the function with that size, and keeps it of these and tables",
         "length_of = function(matrix[double] I) return (matrix[double] Y) {\n  Y = matrix(nrow(I), rows=1, cols=1)\n}\n"
         "columns = function(matrix[double] X) return (matrix[double] Y) {\n"
         "  Y = length_of(seq(0, ncol(X) - 1, 1)) + sum(X)\n}\n"

@@ -1,57 +1,65 @@
-"""Hides the sizes of a matrix from the engine's compiler where it would probe the function with an example size.
+"""Hides the sizes of a matrix from the engine's compiler where it would probe the function with example sizes.
 
-The compiler probes a function of one matrix that is called with several sizes: it compiles it for 7777 x 3333, and
-sequences keep the lengths of that size (length-of-a-sequence-of-unknown-end of ``engine/faults/sizes.py``). A size that
-other blocks cannot know as a number has no such effect.
+The compiler probes a function of one matrix that is called with several sizes, and what that calls: it compiles them
+for 7777 x 3333, and sequences and tables keep the lengths of that size (length-of-a-sequence-of-unknown-end of
+``engine/faults/sizes.py``), as does all that is computed of them. A branch that is never taken gives the matrix sizes
+that are not known as numbers while the compiler probes. A round of its analysis later they are, and then they are those
+of the call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.scopes import is_call, statements_in
-from onnx_systemds.importing.passes.block_cuts import PROBED_CUT, cut, with_never
+from onnx_systemds.dml.names import Names
+from onnx_systemds.dml.scopes import assigned, is_call, matrix_parameters, statements_in
+from onnx_systemds.importing.passes.block_cuts import cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
-from onnx_systemds.importing.passes.named_sizes import reads_size
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
-from onnx_systemds.importing.script import Script, with_main
-
-_ONE = tree.IntLiteral(1)
+from onnx_systemds.importing.script import Script, with_functions
 
 
 def without_probed_sizes(script: Script) -> Script:
-    """The script with a main function whose sequences do not end at a probed size."""
-    main = script.main
-    if any(len(given) != 1 or given[0].type.kind != "matrix" for given in (main.parameters, main.results)):
-        return script
-    places = [place for place, statement in enumerate(main.body) if reads_size(statement)]
-    straight = tuple(it for it in script.callable_functions.values() if is_straight(it.body))
-    inlined = called_functions(tree.Script(straight), main.body)
-    if not places or not any(map(_counts_to_size, (main, *inlined))):
-        return script
-    first, others = main.body[: places[-1] + 1], main.body[places[-1] + 1 :]
-    body = (*map(_computed, first), cut(PROBED_CUT), *others)
-    return with_main(script, replace(main, body=with_never(body)))
+    """The script in whose functions no sequence or table has a length that the compiler only tries.
+
+    A function without control flow is none for the compiler, but for the main one: a program may call it in turn.
+    """
+    functions = script.callable_functions
+    return with_functions(script, tuple(
+        _hidden(it, functions) if it is script.main or not is_straight(it.body) else it for it in script.functions
+    ))
 
 
-def _computed(statement: tree.Statement) -> tree.Statement:
-    """A size divided by 1: the compiler does not propagate the quotient to other blocks."""
-    if isinstance(statement, tree.Assign) and reads_size(statement):
-        return replace(statement, value=tree.Binary("%/%", statement.value, _ONE))
-    return statement
+def _hidden(function: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
+    """The function with the sizes of its matrix hidden, if it takes one, and counts to sizes.
+
+    A function that the compiler tries may call it with a list of weights, too. functions: of the script, by name.
+    """
+    matrices = matrix_parameters(function)
+    if len(matrices) != 1:
+        return function
+    called = called_functions(tree.Script(tuple(functions.values())), function.body)
+    if not any(map(_counts_to_size, (function, *called))):
+        return function
+    (name,) = matrices
+    names = Names({*(it.name for it in function.parameters), *assigned(function.body), *functions})
+    rows, columns = (names.fresh(f"{name}_{word}") for word in ("rows", "columns"))
+    other = f"{name} = matrix(1, rows={rows}, cols={columns})"
+    hidden = (f"{rows} = nrow({name}) %/% 1", f"{columns} = ncol({name}) %/% 1",
+              f"if (never) {{  # hides sizes that the compiler only tries\n  {other}\n}}")
+    return replace(function, body=with_never((*map(cut, hidden), *function.body)))
 
 
 def _counts_to_size(function: tree.Function) -> bool:
-    """Whether a statement of a function makes a sequence of computed length; ranges of loops do not count."""
-    values = [it.value for it in statements_in(function.body) if isinstance(it, tree.Assign)]
-    return any(map(_is_open_sequence, tree.walk(*values)))
+    """Whether a function makes a table, or a sequence to a computed end; ranges of loops do not count."""
+    found = [it.value if isinstance(it, tree.Assign) else it.call for it in statements_in(function.body)
+             if isinstance(it, (tree.Assign, tree.MultiAssign))]
+    return any(map(_is_open_count, tree.walk(*found)))
 
 
-def _is_open_sequence(node: object) -> bool:
-    """Whether a node is a sequence up to a computed number; ``seq(1, nrow(X))`` is an operation on the matrix X."""
-    if not is_call(node, "seq"):
-        return False
-    end = node.arguments[1].value
-    return number_of(end) is None and not is_call(end, "nrow")
+def _is_open_count(node: object) -> bool:
+    """Whether a node is a sequence up to a computed number, or a table."""
+    return is_call(node, "table") or (is_call(node, "seq") and number_of(node.arguments[1].value) is None)
