@@ -129,6 +129,7 @@ CASES = [
                                   "zero": random(2, 3, 2, dtype="int8")},
          {"axis": -1, "block_size": 2}),
     *[Case("DynamicQuantizeLinear", 11, {"x": x}, outputs=3) for x in (X, np.abs(X), -np.abs(X), random(3, 4))],
+    Case("DynamicQuantizeLinear", 11, {"x": np.array([[1, 2], [np.inf, -1]], np.float32)}, outputs=3, note="infinite"),
     Case("MatMulInteger", 10, {"a": A, "b": B}),
     Case("MatMulInteger", 10, {"a": A, "b": B, "az": np.array(7, np.uint8), "bz": np.array(9, np.uint8)},
          constants=["b", "bz"], note="known weight"),

@@ -267,8 +267,8 @@ def dynamic_quantize_linear(node: NodeView) -> Fragment:
         return node.call("single_precision", text)
 
     low = node.named("low", f"min(min({x}), 0)")
-    spread = narrowed(f"as.matrix(max(max({x}), 0) - {low})")
-    scale = node.named("step", f"as.scalar({narrowed(f'{spread} / 255')})")
+    spread = node.call("nearest_float", f"as.matrix(max(max({x}), 0) - {low})")  # which may be infinite
+    scale = node.named("step", f"as.scalar({node.call('nearest_float', f'{spread} / 255')})")
     node.write(f"{scale} = ifelse({scale} == 0, 1.0, {scale})")
     zero = node.named("zero", f"as.scalar({node.call('nearest_integer', narrowed(f'as.matrix(-{low} / {scale})'))})")
     whole = node.call("nearest_integer", narrowed(f"{x} / {scale}"))
