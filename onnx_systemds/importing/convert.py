@@ -29,6 +29,7 @@ from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.loop_functions import with_loop_functions
+from onnx_systemds.importing.passes.loop_sizes import with_kept_sizes
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
@@ -247,7 +248,7 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     script = with_checked_sizes(with_call_cuts(with_binary_products(script)))
     if writing.specialised:
         script = with_plain_expressions(with_single_uses(script))
-    script = without_probed_sizes(script)
+    script = with_kept_sizes(without_probed_sizes(script))
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))

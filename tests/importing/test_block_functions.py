@@ -52,7 +52,7 @@ def test_layers_are_one_function(batch: int | str) -> None:
     script = import_model(encoder(12, batch=batch))
     layer = next(function for function in script.functions if function.name == "encoder_layer")
     assert len(calls_of(script, "encoder_layer")) == 12
-    assert lines_of(script) <= (328 if batch == "batch" else 310)
+    assert lines_of(script) <= (332 if batch == "batch" else 310)
     assert layer.comments.before == ("# The nodes of encoder.layer.0 to encoder.layer.11, called 12 times.",)
     last = [it.name for it in layer.parameters][-4:]
     if batch == 2:  # as fast as it can be

@@ -16,8 +16,9 @@ from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.operators.support import ensembles, tree_tables
 from tests.command_line import run_dml
-from tests.operators.harness import Case, at_sizes, case_model, check_case
+from tests.operators.harness import Case, at_sizes, case_model, check_case, run_reference
 from tests.operators.tree_models import MODES, data, listed, split
+from tests.plain_engine import score_plainly
 
 ML = "ai.onnx.ml"
 
@@ -164,6 +165,16 @@ def test_numbers_of_transforms_are_those_of_onnx() -> None:
     attributes["nodes_modes"] = _tensor([0, 0], TensorProto.UINT8)
     case = Case("TreeEnsemble", 5, {"X": data(5)}, {**attributes, "post_transform": 1}, domain=ML, expected=_softmax)
     check_case(case)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("case", [case for case in CASES if re.search("-3-40x5-M(IN|AX) 1", str(case))], ids=str)
+def test_rows_of_unknown_number(case: Case) -> None:
+    """Targets that no leaf gives a weight have the score 0, whatever the compiler knows of the rows."""
+    model = case_model(case)
+    found = score_plainly(import_model(model), case.inputs, open_sizes=True)
+    (expected,) = run_reference(model, case.inputs)
+    np.testing.assert_allclose(found["out0"], expected, rtol=1e-5)
 
 
 def _tensor(numbers: list[Any], dtype: int) -> Any:

@@ -49,9 +49,12 @@ def hybrid_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield place
 
 
-def without_spark(script: Script, feeds: dict[str, Any], place: Place, name: str) -> dict[str, Any]:
-    """The outputs of a program that sources the script, of whose instructions none ran on Spark."""
-    call = PlainCall(script, feeds, place.folder, f"{name}_", name)
+def without_spark(script: Script, feeds: dict[str, Any], place: Place, name: str, open_sizes: bool = False) -> dict[str, Any]:
+    """The outputs of a program that sources the script, of whose instructions none ran on Spark.
+
+    open_sizes: the compiler does not know the sizes of the inputs.
+    """
+    call = PlainCall(script, feeds, place.folder, f"{name}_", name, open_sizes)
     lines = [*sourced(script, place.folder, name), "never = time() < 0", *call.statements()]
     (place.folder / "program.dml").write_text("\n".join(lines) + "\n")
     printed = place.run("program.dml", {}, "-stats")
@@ -64,14 +67,15 @@ def without_spark(script: Script, feeds: dict[str, Any], place: Place, name: str
 @pytest.mark.parametrize("model", [
     "bert_tiny.ts", "gpt2_tiny.dynamo", "lgb_dia", "lstm_gru_tagger.ts", "resnet_tiny.qdq", "skl_mixed_cols", "txt_tfidf_lr",
 ])
-def test_what_the_driver_holds_needs_no_spark(model: str, place: Place) -> None:
+@pytest.mark.parametrize("open_sizes", [False, True])
+def test_what_the_driver_holds_needs_no_spark(model: str, open_sizes: bool, place: Place) -> None:
     """In hybrid mode, which is the engine's default, jobs of a few rows would take a hundred times as long."""
     assert MODELS is not None
     path = MODELS / "generated" / f"{model}.onnx"
     feeds = stored_rows(path, 6)
     runtime = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     expected = dict(zip([output.name for output in runtime.get_outputs()], runtime.run(None, feeds), strict=True))
-    results = without_spark(import_model(path), feeds, place, model.replace(".", "_"))
+    results = without_spark(import_model(path), feeds, place, f"{model.replace('.', '_')}_{open_sizes}", open_sizes)
     assert all(compare_tensors(name, results[name], value).passed for name, value in expected.items())
 
 

@@ -20,6 +20,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Value
 from onnx_systemds.exporting.builtins.registry import Builtin, Function
 from onnx_systemds.exporting.poison_values import Poisoned
+from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 
 LIBRARY: dict[tuple[str, str], Builtin] = {}
 """By the path of the script inside of SystemDS.jar and the name of the function."""
@@ -91,10 +92,16 @@ def _builtin(name: str, function: Callable[..., Any]) -> Builtin:
 
 def _is_template(function: tree.Function) -> bool:
     """Whether a function is that of ``templates/library`` of its name."""
-    return function == _template(function.name)
+    return plain(function) == _template(function.name)
+
+
+def plain(function: tree.Function) -> tree.Function:
+    """Return a function without its statements that only keep the engine's compiler from something."""
+    body = tuple(statement for statement in function.body if not is_never(statement) and statement != cut(NEVER))
+    return replace(function, body=body)
 
 
 @cache
 def _template(name: str) -> tree.Function:
     """Return a function of ``templates/library``."""
-    return parse_script(library_text(name)).functions[name]
+    return plain(parse_script(library_text(name)).functions[name])

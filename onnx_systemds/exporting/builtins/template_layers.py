@@ -14,10 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value
-from onnx_systemds.exporting.builtins.library import layer_function
+from onnx_systemds.exporting.builtins.library import layer_function, plain
 from onnx_systemds.exporting.graph.nodes import made_by, pairs
 from onnx_systemds.importing.convert import import_model
-from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.operators.onnx.recurrent_steps import GATES
 
@@ -26,7 +25,11 @@ def is_layer(function: tree.Function) -> bool:
     """Whether a function is one direction of a layer with the usual activations, as the importer writes it."""
     kind = function.name.partition("_")[0].upper()
     given = {parameter.name for parameter in function.parameters}
-    return kind in GATES and _plain(function) == _reference(kind, linear="b_state" in given, doubled="R2" in given)
+    return kind in GATES and _unnamed(function) == _reference(kind, linear="b_state" in given, doubled="R2" in given)
+
+
+def _unnamed(function: tree.Function) -> tree.Function:
+    return replace(plain(function), name="layer")
 
 
 @cache
@@ -45,13 +48,7 @@ def _reference(kind: str, *, linear: bool, doubled: bool) -> tree.Function:
                               opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     script = import_model(model, functions="flat", specialised=False)
     functions = parse_script(script.text).functions.values()  # without the spelling of the importer
-    return next(_plain(function) for function in functions if function.name == f"{kind.lower()}_layer")
-
-
-def _plain(function: tree.Function) -> tree.Function:
-    """Return a function without its name and what only keeps the engine's compiler from something."""
-    body = tuple(statement for statement in function.body if not is_never(statement) and statement != cut(NEVER))
-    return replace(function, name="layer", body=body)
+    return next(_unnamed(function) for function in functions if function.name == f"{kind.lower()}_layer")
 
 
 @layer_function("lstm_layer", is_layer)

@@ -28,9 +28,16 @@ def without_probed_sizes(script: Script) -> Script:
     A function without control flow is none for the compiler, but for the main one: a program may call it in turn.
     """
     functions = script.callable_functions
+    called = () if has_known_sizes(script) else (script.main,)
     return with_functions(script, tuple(
-        _hidden(it, functions) if it is script.main or not is_straight(it.body) else it for it in script.functions
+        _hidden(it, functions) if it in called or (it is not script.main and not is_straight(it.body)) else it
+        for it in script.functions
     ))
+
+
+def has_known_sizes(script: Script) -> bool:
+    """Whether all sizes of the inputs are numbers in the script."""
+    return all(isinstance(size, int) for port in script.inputs for size in port.dims or (None,))
 
 
 def _hidden(function: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:

@@ -168,9 +168,8 @@ def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, 
     else:
         blank, combine = (np.inf, np.minimum) if function == "MIN" else (-np.inf, np.maximum)
         text = walked(node, found, leaf_weights(ensemble, found.tables, blank, combine), function.lower())
-        # a target to which no leaf of a row gives a weight has the score 0
-        node.write(f"{scores} = {text}")
-        text = f"ifelse(abs({scores}) == Inf, {node.filled(0, view)}, {scores})"
+        # a target to which no leaf of a row gives a weight has the score 0; ifelse is wrong for rows of unknown number
+        text = f"replace(target={text}, pattern={'Inf' if function == 'MIN' else '-Inf'}, replacement=0)"
     # onnxruntime leaves the base value out where no leaf gives a weight to one of several targets; ONNX does not
     node.write(f"{scores} = {with_base(node, text, base)}")
     return node.result(transformed_scores(node, scores, targets, transform), view)
