@@ -31,9 +31,9 @@ LAYER = """
     c = Clip(g) y = Gather <axis = 1> (c, {place})"""
 
 
-def model_of(text: str, inputs: str, outputs: str = "float[a, b] y") -> ModelProto:
-    """A model of opset 17 with the constants that its text names."""
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => ({outputs}) {{ {text} }}')
+def model_of(text: str, inputs: str, outputs: str = "float[a, b] y", opset: int = 17) -> ModelProto:
+    """A model with the constants that its text names."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs}) {{ {text} }}')
     read = {name for node in model.graph.node for name in node.input}
     model.graph.initializer.extend(numpy_helper.from_array(CONSTANTS[name], name) for name in CONSTANTS if name in read)
     return model
@@ -91,3 +91,12 @@ def test_what_is_computed_for_all_places(text: str, inputs: str, outputs: str) -
     model = model_of(text, inputs, outputs)
     assert len(hoisted(model)) == ("b = MatMul(a, Z)" in text)  # the second product is of one place, the first one of all
     assert verify_model(model).passed
+
+
+def test_slopes_of_channels() -> None:
+    """Before opset 7 a PRelu has a slope for each place of the second axis, as many as the last one may have.
+
+    ONNX's reference implementation takes them for those of the last axis, onnxruntime has no such operator.
+    """
+    model = model_of("a = MatMul(X, W) b = PRelu(a, beta) y = Gather <axis = 2> (b, first)", "float[2, 4, 4] X", opset=6)
+    assert not hoisted(model)

@@ -23,6 +23,8 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Array, Graph, Node
 from onnx_systemds.model.walk import names_read
 
+_BROADCASTING = 7
+"""The opset from which on operators broadcast from the last axis on."""
 _OF_ELEMENTS = frozenset((*ELEMENTWISE, *ACTIVATIONS))
 _PRODUCTS = ("MatMul", "FusedMatMul")
 _NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
@@ -163,7 +165,7 @@ def _operands(facts: NodeFacts, axis: int) -> Operands | None:
         return (-2, None) if axis == -2 else None
     if node.domain:
         return None
-    if node.op_type in _OF_ELEMENTS and "broadcast" not in node.attributes:
+    if node.op_type in _OF_ELEMENTS and node.version >= _BROADCASTING:
         return _broadcast(shapes, dims[axis], axis)
     if node.op_type == "MatMul" and min(map(len, shapes)) > 1:
         if axis >= -2:
@@ -191,5 +193,5 @@ def _broadcast(shapes: Iterable[Dims], size: Dim, axis: int) -> Operands | None:
 def _reshaped(before: Dims, after: Dims, axis: int) -> Operands | None:
     """For a Reshape that leaves the axis and those in front of it as they are; the sizes of the others are known."""
     place = len(after) + axis
-    is_same = before[: place + 1] == after[: place + 1] and all(isinstance(size, int) for size in after[place + 1 :])
-    return (place - len(before), None) if is_same else None
+    known = all(isinstance(size, int) and size for size in after[place + 1 :])
+    return (place - len(before), None) if known and before[: place + 1] == after[: place + 1] else None
