@@ -16,6 +16,8 @@ from onnx_systemds.importing.passes.block_cuts import cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop
 from onnx_systemds.importing.script import Script, with_functions
 
+_WHY = "# keeps the sizes in the loops known"
+_SHORT = 16  # names with which the statement is one line
 _KINDS = {"matrix", "scalar", "list"}
 _SIZES = ("nrow", "ncol", "length")
 
@@ -32,8 +34,10 @@ def _keeping(function: tree.Function) -> tree.Function:
     matrices = matrix_parameters(function)
     if not has_loop(function) or not kinds <= _KINDS or not matrices or not _computes_sizes(function):
         return function
-    kept = f"if (never) {{ print(sum(matrix(0, rows=abs(nrow({matrices[0]})), cols=1))) }}"
-    return replace(function, body=with_never((cut(f"{kept}  # keeps the sizes in the loops known"), *function.body)))
+    name = matrices[0]  # data, of which weights that stand after it may be known before
+    size = f"print(sum(matrix(0, rows=abs(nrow({name})), cols=1)))"
+    kept = f"if (never) {{ {size} }}  {_WHY}" if len(name) <= _SHORT else f"if (never) {{  {_WHY}\n  {size}\n}}"
+    return replace(function, body=with_never((cut(kept), *function.body)))
 
 
 def _computes_sizes(function: tree.Function) -> bool:
