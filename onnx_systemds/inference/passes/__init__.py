@@ -202,5 +202,5 @@ def rest_rewritten(
     """The nodes that stand for a node with these outputs and for the rest of its graph, None where they stay."""
     context = facts.context
     passes = (*REST_PASSES, *SIMPLIFYING_REST_PASSES) if context.simplify else REST_PASSES
-    wanted = (apply for apply in passes if name_of(apply) not in context.omitted)
+    wanted = (apply for apply in passes if not context.omitted or name_of(apply) not in context.omitted)
     return _first(facts, ((apply, apply(facts, outputs, rest, graph)) for apply in wanted))

@@ -18,7 +18,8 @@ from onnx_systemds.correspondence import ACTIVATIONS, ELEMENTWISE
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.known_dims import as_ints
+from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Array, Graph, Node
 from onnx_systemds.model.walk import names_read
@@ -30,7 +31,8 @@ _PRODUCTS = ("MatMul", "FusedMatMul")
 _NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 _OTHER_ORDERS = ("transA", "transBatchA")
 _SOFTMAX = ("Softmax", "LogSoftmax")
-_SIZES = ("Shape", "Size")  # what reads no element of its input
+_SIZES = (("", "Shape"), ("", "Size"))  # what reads no element of its input
+_SHARED = "other nodes, or the graph's outputs, read other places, too"
 
 Operands = Sequence[int | None]
 """For each input of a node the axis of which one place is needed, counted from the last one; None: all of it is."""
@@ -41,15 +43,21 @@ def hoist_gather(
 ) -> Rewriting:
     """The nodes that stand for a Gather, and the rest of its graph; None where it stays."""
     node = facts.node
-    if node.identity != ("", "Gather") or not facts.dtype(0).startswith(("float", "double")):
+    if node.identity != ("", "Gather") or facts.dtype(0) not in FLOAT_DTYPES:
         return None
     place, dims = facts.constant(1), facts.value(0).dims
     if place is None or place.ndim or dims is None or dims[facts.axis()] == 1:
         return None
-    region = _Region(facts, facts.axis() - len(dims), {0: "first", -1: "last"}.get(int(place), "chosen"))
+    axis, source = facts.axis() - len(dims), node.inputs[0]
+    made = facts.makers.get(source)
+    if made is None or _operands(NodeFacts(made, facts.values), axis) is None:
+        return None
+    if any(output.name == source for output in graph.outputs) or any(_reads(other, source) for other in rest):
+        return _SHARED
+    region = _Region(facts, axis, {0: "first", -1: "last"}.get(int(place), "chosen"))
     region.grow(rest, (output.name for output in graph.outputs))
-    if region.shared:
-        return "other nodes, or the graph's outputs, read other places, too"
+    if not region.operands:
+        return _SHARED
     if not any(made.op_type in _PRODUCTS for made in region.operands):
         return None
     return (*region.rewritten(), *rest), f"before {len(region.operands)} nodes, which are computed for this place alone"
@@ -61,7 +69,6 @@ class _Region:
 
     axis: that of the Gather, counted from the last one. word: for its place, in names. axes: of each value the axis of
     which one place is needed. operands: what each node needs of its inputs, from the last node to the first.
-    shared: whether something else needs all of what the Gather reads.
     """
 
     facts: InferenceFacts
@@ -69,7 +76,6 @@ class _Region:
     word: str
     axes: dict[str, int] = field(default_factory=dict)
     operands: dict[Node, Operands] = field(default_factory=dict)
-    shared: bool = False
 
     def grow(self, rest: Iterable[Node], outputs: Iterable[str]) -> None:
         """Find the nodes. rest: the nodes after the Gather. outputs: of the graph."""
@@ -78,14 +84,13 @@ class _Region:
         readers = _readers((*dict.fromkeys(makers.values()), *rest))
         self.axes[source] = self.axis
         whole = {*outputs, index}  # of which all places are needed
-        waiting = [(-makers[source].index, source)] if source in makers else []
+        waiting = [(-makers[source].index, source)]
         while waiting:
             made = makers[name := heapq.heappop(waiting)[1]]
+            if name in whole or not readers.get(name, set()) <= self.operands.keys():
+                continue
             found = _operands(NodeFacts(made, self.facts.values), self.axes[name])
             if found is None:
-                continue
-            if name in whole or not readers.get(name, set()) <= self.operands.keys():
-                self.shared |= name == source
                 continue
             self.operands[made] = found
             for given, axis in zip(made.inputs, found):
@@ -126,7 +131,7 @@ class _Region:
         """What a Reshape makes of one place: the dims before it as they come, those after it as they are known."""
         dims, axis = self._dims(name), self.axes[name]
         before = len(dims) + axis
-        return np.array([*[0] * before, 1, *[int(str(size)) for size in dims[before + 1 :]]])
+        return np.array([*[0] * before, 1, *(as_ints(dims[before + 1 :]) or ())])
 
     def _constant(self, name: str, content: Array) -> Node:
         constant = replace(self.facts.node, op_type="Constant", inputs=(), outputs=(name,), version=13)
@@ -146,10 +151,14 @@ def _readers(nodes: Iterable[Node]) -> dict[str, set[Node]]:
     """The nodes that read elements of each value."""
     found: dict[str, set[Node]] = {}
     for node in nodes:
-        if node.domain or node.op_type not in _SIZES:
-            for name in names_read(node):
-                found.setdefault(name, set()).add(node)
+        for name in () if node.identity in _SIZES else names_read(node):
+            found.setdefault(name, set()).add(node)
     return found
+
+
+def _reads(node: Node, name: str) -> bool:
+    """Whether a node reads elements of a value."""
+    return node.identity not in _SIZES and name in names_read(node)
 
 
 def _operands(facts: NodeFacts, axis: int) -> Operands | None:
@@ -193,5 +202,6 @@ def _broadcast(shapes: Iterable[Dims], size: Dim, axis: int) -> Operands | None:
 def _reshaped(before: Dims, after: Dims, axis: int) -> Operands | None:
     """For a Reshape that leaves the axis and those in front of it as they are; the sizes of the others are known."""
     place = len(after) + axis
-    known = all(isinstance(size, int) and size for size in after[place + 1 :])
+    others = as_ints(after[place + 1 :])
+    known = others is not None and 0 not in others
     return (place - len(before), None) if known and before[: place + 1] == after[: place + 1] else None
