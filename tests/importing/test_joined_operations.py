@@ -45,6 +45,8 @@ JOINED = [
     ("m = a %*% b; y = m[2, ]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = x + m[, i]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = m[1:1, k:k]", joined.SLICED_PRODUCT),
+    ("m = a %*% b; y = rbind(m[2, ], m[2, ])", joined.SLICED_PRODUCT),
+    ("m = a %*% b; y = m[2, ]; z = m[2, ] + 1", joined.SLICED_PRODUCT),
 ]
 LEFT_ALONE = [
     "y = x + x * z",  # within one statement a cut is no help
@@ -82,6 +84,7 @@ LEFT_ALONE = [
     "m = matrix(z, rows=1, cols=4); y = outer(x, m, \"+\")",
     "m = a %*% b; y = m[2, 1:3]",
     "m = a %*% b; y = m[2, ] + m",
+    "m = a %*% b; y = rbind(m[2, ], m[3, ])",
 ]
 
 

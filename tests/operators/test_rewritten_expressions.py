@@ -264,6 +264,8 @@ GRAPHS: dict[str, Graph] = {
         [node("MatMul", "a b", "m"), node("MatMul", "m c")],
         [{"a": np.array([[INF, INF], *[[2, 1]] * (size - 1)], np.float32), "b": np.ones((2, size), np.float32),
           "c": np.array([[-4], *[[1]] * (size - 1)], np.float32)} for size in (3, 4)]),
+    "row of a product, taken twice": chained(node("MatMul", "x b", "m"), node("Gather", "m i"), runs=[random(3, 2)],
+                                             b=random(2, 1, seed=1), i=ints(-1, -1)),
     "logarithms of what is not 0": poisoned(node("Cast", "x", "b", to=9), node("Cast", "b", "m", to=1), node("Log", "x", "l"), node("Mul", "m l")),
     "infinity where something is": poisoned(node("Cast", "x", "b", to=9), node("Cast", "b", "m", to=1), node("Mul", "i m", "n"), node("Sub", "x n"),
                                             i=np.array(INF, np.float32)),

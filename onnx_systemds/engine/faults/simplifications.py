@@ -203,6 +203,16 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         raises="Invalid values for matrix indexing",
     ),
     Fault(
+        "repeated-element-of-product",
+        "rbind((A %*% B)[k, l], (A %*% B)[k, l]), over statements as well, has one element for the engine, which"
+        " becomes A[k, ] %*% B[, l] as above",
+        "P = X %*% X\nresult = rbind(P[2, 1], P[2, 1])",
+        ((15,), (15,)),
+        "SLICED_PRODUCT of importing/passes/joined_operations.py, for which equal slices count as one use",
+        inputs=((1, 2), (3, 4)),
+        raises="Invalid values for matrix indexing",
+    ),
+    Fault(
         "sum-of-scaled-matrix",
         "sum(s * X) becomes s * sum(X), rowSums and colSums as well: wrong for an infinite s",
         "result = as.matrix(sum(Inf * X))",

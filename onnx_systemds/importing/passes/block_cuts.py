@@ -92,7 +92,7 @@ def cut_blocks(
     parameters that are rows of an open length.
     """
     steps = [_Step(statement, functions) for statement in statements]
-    uses = Counter(name for step in steps for name in step.names)
+    uses = _uses(steps)
     numbers = frozenset(step.statement.target.name for step in steps if _is_scalar(step.statement)).union(scalars)
     found: list[tree.Statement] = []
     count, rows = 0, set(open_rows)
@@ -114,6 +114,15 @@ def cut_blocks(
         count += not statement.shares_line
         block.add(step)
     return found
+
+
+def _uses(steps: Iterable[_Step]) -> Counter[str]:
+    """How often each variable is read; equal slices of it count once, as the engine makes one of them."""
+    uses = Counter(name for step in steps for name in step.names)
+    slices = Counter(node for step in steps for node in step.operations if isinstance(node, tree.Indexed))
+    for node, count in slices.items():
+        uses[node.name] -= count - 1
+    return uses
 
 
 def _is_scalar(statement: tree.Statement) -> TypeGuard[tree.Assign]:

@@ -52,8 +52,8 @@ class _Found:
 class JoinedOperations:
     """Finds the statements that the engine would fuse with those before them in a block.
 
-    uses: how often a variable is read in the function. scalars: the variables that are numbers of the run. open_rows:
-    those of the function so far that are rows of an open length, which may be 1.
+    uses: how often a variable is read in the function, by different slices. scalars: the variables that are numbers
+    of the run. open_rows: those of the function so far that are rows of an open length, which may be 1.
     """
 
     def __init__(self, uses: Counter[str], scalars: frozenset[str], open_rows: set[str]) -> None:
