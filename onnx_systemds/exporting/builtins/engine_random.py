@@ -111,7 +111,8 @@ def _block(rows: int, cols: int, low: float, high: float, pdf: str, sparsity: fl
     if sparsity == 1.0:
         return values.reshape(rows, cols)
     found = np.zeros(count)
-    chosen = _uniform(int(float(first) * float(2**63 - 1)), count)
+    # Java's cast to a long ends at its limits, which normal numbers beyond 1 pass
+    chosen = _uniform(max(-1 << 63, min((1 << 63) - 1, int(float(first) * float(2**63 - 1)))), count)
     if _is_sparse(rows, cols, int(sparsity * rows * cols)):
         steps = np.ceil(np.log(chosen) / math.log(1 - sparsity))
         places = np.cumsum(steps).astype(np.int64)
