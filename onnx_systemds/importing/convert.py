@@ -26,6 +26,7 @@ from onnx_systemds.importing.passes.aliases import without_aliases
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.call_cuts import with_call_cuts
 from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
+from onnx_systemds.importing.passes.counted_rows import with_counted_rows
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.loop_functions import with_loop_functions
@@ -219,7 +220,7 @@ def _written(source: TypedModel, function: str, writing: Writing, progress: Prog
         tuple(parts.weights[key] for key in sorted(parts.weights)),
         tuple(_header(model)),
         tuple(with_hidden_zeros(function, called) for function in library),
-        tuple(with_hidden_zeros(function, called) for function in rendered.functions),
+        tuple(with_hidden_zeros(with_counted_rows(function), called) for function in rendered.functions),
         Batching(typed),
         rendered.unchecked,
         source.context.notes.all(),

@@ -137,6 +137,17 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((float("nan"), 2), (2, 1)),
     ),
     Fault(
+        "count-of-selected-rows",
+        'nrow(removeEmpty(target=X, margin="rows", select=S)) becomes the number of elements of S that are not 0, if'
+        " nothing else reads these rows, but for one reader of their number; at the next one the compiler stops",
+        'p = removeEmpty(target=X, margin="rows", select=X > 1, empty.return=FALSE)\n'
+        "n = nrow(p)\nresult = rbind(X + n, X * n)",
+        ((2,), (3,), (1,), (2,)),
+        "importing/passes/counted_rows.py",
+        inputs=((1,), (2,)),
+        raises="Index 1 out of bounds for length 0",
+    ),
+    Fault(
         "sequence-to-zero",
         "seq(1, n, 1) counts down to 0 where n is 0; in table(seq(1, n), X, n, m) the engine does without, counting the"
         " rows of X, only where the compiler sees that these are n",
