@@ -9,6 +9,7 @@ in `tolerances`.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ SECONDS = 20.0
 _REFUSALS = ("2^53", "which FP64 does not hold", "the script takes", " columns, not ", " rows, not ",
              "the sizes of the parts add up to", "the size of a part is negative", "are unknown: it has no elements",
              "do not follow from their matrices")
+_OTHER_SHAPE = re.compile(r" is \d+ x \d+, not \d+ x \d+")
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]
@@ -222,7 +224,8 @@ def is_refusal(error: Exception) -> bool:
 
     An `InvalidInput` names the input without elements and what helps.
     """
-    return isinstance(error, InvalidInput) or any(words in str(error) for words in _REFUSALS)
+    return isinstance(error, InvalidInput) or any(words in str(error) for words in _REFUSALS) \
+        or _OTHER_SHAPE.search(str(error)) is not None
 
 
 def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) -> str:

@@ -65,26 +65,35 @@ def test_columns_are_a_multiple_of_the_axes_that_are_known(inputs: str, nodes: s
                      for size in checked]
 
 
+BOTH = 'if (nrow({0}) != {1} | ncol({0}) != {2}) {{ stop("{0} is " + nrow({0}) + " x " + ncol({0}) + ", not {1} x {2}") }}'
 ROW_CHECK = 'if (nrow({0}) != {1}) {{ stop("{0} has " + nrow({0}) + " rows, not {1}") }}'
 
 
-@pytest.mark.parametrize("inputs, nodes, checked", [
+@pytest.mark.parametrize("inputs, nodes, checked", [  # the rows, or the rows and columns
     ("float[4,3] X", "Y = Slice(X, start, end)", [("X", 4)]),
     ("float[3,M] X", "Y = Slice(X, start, end)", [("X", 3)]),
     ("float[4,3] X", "Y = Gemm(X, W)", []),  # right for any number of rows
-    ("float[4,3] X", "Y = ReduceMax(X)", [("X", 4)]),
+    ("float[4,3] X", "Y = ReduceMax(X)", [("X", 4, 3)]),
     ("float[2,3] X", "Y = MatMul(V, X)", [("X", 2)]),  # which the engine does not refuse where X is all zeros
     ("float[2,3,2] X", "a = Abs(X) Y = Reshape(a, shape)", []),
-    ("float[2,3] X, float[2,3] Z", "a = Abs(X) Y = Sub(a, Z)", [("Z", 2)]),
+    ("float[2,3] X, float[2,3] Z", "a = Abs(X) Y = Sub(a, Z)", [("Z", 2, 3)]),
     ("float[3] X", "Y = Slice(X, start, end)", [("X", 3)]),
-    ("float[2,3] X, float[2,3] Z", "s = Shape(Z) a = Abs(X) b = Expand(a, s) Y = Neg(b)", [("Z", 2)]),
+    ("float[2,3] X, float[2,3] Z", "s = Shape(Z) a = Abs(X) b = Expand(a, s) Y = Neg(b)", [("Z", 2, 3)]),
 ])
 def test_checks_of_rows_stand_where_neither_refusals_nor_results_show_them(
-    inputs: str, nodes: str, checked: list[tuple[str, int]]
+    inputs: str, nodes: str, checked: list[tuple[str | int, ...]]
 ) -> None:
     constants = FIRST_TWO | dict.fromkeys("WV", np.ones((3, 2), np.float32)) | {"shape": np.array([4, 3])}
     script = script_of(inputs, nodes, **{name: content for name, content in constants.items() if name in nodes})
-    assert checks_in(script, "rows") == [ROW_CHECK.format(*given) for given in checked]
+    lines = [line.strip() for line in script.text.splitlines() if "if (" in line and "nrow(" in line]
+    assert lines == [(ROW_CHECK if len(given) == 2 else BOTH).format(*given) for given in checked]
+
+
+def test_rows_and_columns_of_one_input_are_one_check() -> None:
+    script = script_of("float[4,3] X, float[5,2] Z", "a = ReduceMax(X) b = ReduceMax(Z) Y = Add(a, b)")
+    lines = [line.strip() for line in script.text.splitlines() if "nrow" in line]
+    assert lines == ["if ((nrow(X) != 4 | ncol(X) != 3) | (nrow(Z) != 5 | ncol(Z) != 2)) {",
+                     BOTH.format("X", 4, 3), BOTH.format("Z", 5, 2)]
 
 
 @pytest.mark.parametrize("inputs, nodes, checked", [
@@ -118,6 +127,16 @@ def test_a_batch_with_a_row_more_is_refused(tmp_path: Path) -> None:
     script_of("float[3,2] X", "Y = Slice(X, start, end)", **ends).save(tmp_path / "m.dml")
     with pytest.raises(AssertionError, match="X has 4 rows, not 3"):
         run_dml('source("m.dml") as m\nprint(sum(m::gen_g(matrix(1, rows=4, cols=2))))\n', tmp_path)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("rows, columns", [(4, 2), (3, 1), (4, 1)])
+def test_another_shape_is_told_whole(rows: int, columns: int, tmp_path: Path) -> None:
+    script_of("float[3,2] X", "Y = ReduceMax(X)").save(tmp_path / "m.dml")
+    program = 'source("m.dml") as m\nprint(sum(m::gen_g(matrix(1, rows={}, cols={}))))\n'
+    assert "1.0" in run_dml(program.format(3, 2), tmp_path)
+    with pytest.raises(AssertionError, match=f"X is {rows} x {columns}, not 3 x 2"):
+        run_dml(program.format(rows, columns), tmp_path)
 
 
 @pytest.mark.engine

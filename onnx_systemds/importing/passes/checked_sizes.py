@@ -43,14 +43,14 @@ def with_checked_sizes(script: Script) -> Script:
     body, shape_of = script.main.body, shape_lookup(script.main, script.callable_functions)
     checks: list[tuple[str, str]] = []  # the statement, and the condition that it stops at
     places: list[int] = []
+    unknown: list[dict[str, int]] = []  # the rows, then the columns, of the inputs that show no others
     for function, axis, shown in (("nrow", 0, _shown_rows), ("ncol", 1, _shown_columns)):
         known = _known(views, axis)
         readers = _readers(body, known)
         certain = shown(script.main, shape_of, readers) | _reshaped(body, axis, shape_of) if readers else set()
-        unchecked = [name for name in readers if call(function, tree.Name(name)) not in certain]
-        checks += [(size_check(function, name, str(known[name])), f"{function}({name}) != {known[name]}")
-                   for name in unchecked]
-        places += [readers[name] for name in unchecked]
+        unknown.append({name: known[name] for name in readers if call(function, tree.Name(name)) not in certain})
+        places += [readers[name] for name in unknown[axis]]
+    checks += [_known_check(name, *(sizes.get(name) for sizes in unknown)) for name in {**unknown[0], **unknown[1]}]
     parts = _parts(script, views)
     readers = _readers(body, parts)
     certain = (_compared(body) | _shown_columns(script.main, shape_of, readers) | _reshaped(body, 1, shape_of)
@@ -83,6 +83,18 @@ def _parts(script: Script, views: Mapping[str, View]) -> dict[str, int]:
     known = {name: product(size for size in ports[name].dims[1:] if isinstance(size, int)) for name in views}
     return {name: size for name, size in known.items()
             if isinstance(size, int) and size > 1 and not isinstance(views[name].cols, int)}
+
+
+def _known_check(name: str, rows: int | None, columns: int | None) -> tuple[str, str]:
+    """The statement that stops the run where a matrix has other rows or columns than those known, and its condition."""
+    sizes = {"nrow": rows, "ncol": columns}
+    broken = {function: f"{function}({name}) != {size}" for function, size in sizes.items() if size is not None}
+    if len(broken) == 1:
+        ((function, condition),) = broken.items()
+        return size_check(function, name, str(sizes[function])), condition
+    condition = " | ".join(broken.values())
+    message = f'"{name} is " + nrow({name}) + " x " + ncol({name}) + ", not {rows} x {columns}"'
+    return f"if ({condition}) {{ stop({message}) }}", condition
 
 
 def _multiple_check(name: str, size: int) -> tuple[str, str]:
