@@ -111,7 +111,7 @@ class Script:
                 folder=string_literal(_local(folder)),
                 count=len(self.weights),
                 mark=weights_mark(self.weights),
-                refusal="\n".join(wrapped(_refusal(self.function, argument), "  ", WIDTH)),
+                refusal="\n".join(wrapped(_refusal(argument), "  ", WIDTH)),
                 constants=self.constants,
                 computing="" if self.constants is None else print_block(self.constants.statements, "  "),
             )
@@ -182,10 +182,9 @@ def _text(item: tree.Item) -> str:
     return print_statement(item).rstrip("\n")
 
 
-def _refusal(function: str, argument: str) -> str:
-    """The statement that stops the run if the weights belong to another script."""
-    end = f"/weights is of another script; -nvargs {argument}=<folder> names its own"
-    return f'if (!own) {{ stop("{function}_init: " + folder + "{end}") }}'
+def _refusal(argument: str) -> str:
+    """The statement that stops the run if the weights belong to another script; most are one line."""
+    return f'if (!own) {{ stop(folder + " is of another script; the right one: -nvargs {argument}=<folder>") }}'
 
 
 def _local(folder: str) -> str:

@@ -77,7 +77,7 @@ def test_weights_of_another_script_are_told(tmp_path: Path) -> None:
     product(1.0, count=3).save(tmp_path / "b.dml")
     (tmp_path / "v2").mkdir()
     product(2.0).save(tmp_path / "v2" / "a.dml")  # trained again: the same names and sizes
-    told = "gen_product_init: {}.weights/weights is of another script; -nvargs a_weights=<folder> names its own"
+    told = "{}.weights is of another script; the right one: -nvargs a_weights=<folder>"
     with pytest.raises(AssertionError, match=told.format("b")):
         run_dml(program("a"), tmp_path, arguments={"a_weights": "b.weights"})
     with pytest.raises(AssertionError, match=told.format("a")):
