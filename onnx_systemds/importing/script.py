@@ -116,9 +116,9 @@ class Script:
                 computing="" if self.constants is None else print_block(self.constants.statements, "  "),
             )
             functions.append(init.rstrip("\n"))
-            seen = "" if folder.startswith("/") else ", seen from where the engine is started"
-            other = f"or in -nvargs {argument}=<folder>, also on HDFS"
-            header += tuple(broken(" ".join(comment_lines(f"weights: in {folder}{seen}, {other}")), 9))
+            place = "" if folder.startswith("/") else " where the engine starts"
+            where = f"weights: {folder}{place}, or -nvargs {argument}=<folder>, also HDFS"
+            header += tuple(broken(" ".join(comment_lines(where)), 9))
         library = self.library if self.constants is None else self.library + self.constants.library
         return templates.template("script.dml.jinja").render(
             header=header, sources=map(_text, self.sources), library=map(_text, library), functions=functions
