@@ -99,7 +99,8 @@ class Script:
         a function cannot take the path of a read as an argument (docs/decisions/0019). So the path follows from the
         name of the script, and an argument with that name sets another one.
         """
-        header = (*self.header, "", *call_lines(self.interface, name), *interface_lines(self.interface))
+        apart = ("",) if len(self.header) > 1 else ()  # words of the model are not of the call
+        header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface))
         functions = [*map(_text, self.functions)]
         folder = f"{name}.weights" if folder is None else folder
         if self.weights:
