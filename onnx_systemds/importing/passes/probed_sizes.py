@@ -3,8 +3,8 @@
 The compiler probes a function of one matrix that is called with several sizes, and what that calls: it compiles them
 for 7777 x 3333, and sequences and tables keep the lengths of that size (length-of-a-sequence-of-unknown-end of
 ``engine/faults/sizes.py``), as does all that is computed of them. A branch that is never taken gives the matrix sizes
-that are not known as numbers while the compiler probes. A round of its analysis later they are, and then they are those
-of the call.
+that are not known as numbers while the compiler probes: variables that are computed before it, since in the branch they
+would be those tried. A round of its analysis later they are known, and then they are those of the call.
 """
 
 from __future__ import annotations
@@ -13,13 +13,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.names import Names
+from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.scopes import assigned, is_call, matrix_parameters, statements_in
+from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.block_cuts import cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
 from onnx_systemds.importing.script import Script, with_functions
+
+_WHY = "# hides sizes that the compiler only tries"
 
 
 def without_probed_sizes(script: Script) -> Script:
@@ -53,11 +58,12 @@ def _hidden(function: tree.Function, functions: Mapping[str, tree.Function]) -> 
         return function
     (name,) = matrices
     names = Names({*(it.name for it in function.parameters), *assigned(function.body), *functions})
-    rows, columns = (names.fresh(f"{name}_{word}") for word in ("rows", "columns"))
+    rows, columns = (names.fresh(word) for word in ("rows", "columns"))
+    sizes = f"{rows} = nrow({name}) %/% 1; {columns} = ncol({name}) %/% 1"
     other = f"{name} = matrix(1, rows={rows}, cols={columns})"
-    hidden = (f"{rows} = nrow({name}) %/% 1", f"{columns} = ncol({name}) %/% 1",
-              f"if (never) {{  # hides sizes that the compiler only tries\n  {other}\n}}")
-    return replace(function, body=with_never((*map(cut, hidden), *function.body)))
+    line = f"if (never) {{ {other} }}  {_WHY}"
+    hidden = line if len(INDENT + line) <= WIDTH else f"if (never) {{  {_WHY}\n  {other}\n}}"
+    return replace(function, body=with_never((*parsed((sizes,)), cut(hidden), *function.body)))
 
 
 def _counts_to_size(function: tree.Function) -> bool:
