@@ -5,21 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.line_breaks import INDENT
+from onnx_systemds.dml.printer import WIDTH, print_block
 from onnx_systemds.importing.origins import JoinedOrigin, Origin
 
 _DEPTH = 2
 
 
 def with_scope_comments(body: tree.Block) -> tree.Block:
-    """The statements, with the module of their nodes before the first of each group: a layer, or a larger part."""
-    found: list[tree.Statement] = []
+    """The statements, with the module of their nodes before the first of each group: a layer, or a larger part.
+
+    A group of one statement has it at the end of its line if there is room.
+    """
+    named = [(place, module) for place, statement in enumerate(body) if (module := module_of(statement.origin))]
+    found = [*body]
     current = ""
-    for statement in body:
-        module = module_of(statement.origin)
-        if module and module != current and not statement.shares_line:
+    for (place, module), following in zip(named, [*(module for _, module in named[1:]), ""]):
+        if module != current and not body[place].shares_line:
             current = module
-            statement = _with_comment(statement, f"# {module}")
-        found.append(statement)
+            found[place] = _with_comment(body[place], f"# {module}", is_alone=following != module)
     return tuple(found)
 
 
@@ -33,8 +37,19 @@ def module_of(origin: object) -> str:
     return ".".join(origin.scope[: numbers[0] + 1] if numbers else origin.scope[:_DEPTH])
 
 
-def _with_comment(statement: tree.Statement, comment: str) -> tree.Statement:
-    """The statement with a comment in front; its spelling stays."""
-    found = replace(statement, comments=replace(statement.comments, before=(comment, *statement.comments.before)))
+def _with_comment(statement: tree.Statement, comment: str, *, is_alone: bool) -> tree.Statement:
+    """The statement with a comment in front, or beside it if it is alone and there is room; its spelling stays."""
+    comments = statement.comments
+    if is_alone and comments is tree.NO_COMMENTS and _fits(statement, comment):
+        comments = replace(comments, beside=(comment,))
+    else:
+        comments = replace(comments, before=(comment, *comments.before))
+    found = replace(statement, comments=comments)
     tree.keep_spelling(found, statement.spelling)
     return found
+
+
+def _fits(statement: tree.Statement, comment: str) -> bool:
+    """Whether a statement of a function and a comment are one line."""
+    line, *others = print_block((statement,), INDENT).splitlines()
+    return not others and len(f"{line}  {comment}") <= WIDTH
