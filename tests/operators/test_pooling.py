@@ -38,6 +38,10 @@ CASES = [
         (HOLES, {"kernel_shape": [2, 2]})]],
     *[Case("MaxPool", 12, {"x": random(1, 2, 5, 5, dtype=dtype)}, {"kernel_shape": [3, 2], "pads": [1, 1, 1, 1]})
       for dtype in ("int8", "uint8")],
+    *[Case(op, 19, {"x": random(1, 2, 2, 3)}, {"kernel_shape": [2 + stride, 2], "strides": [stride, 1]}, symbols=symbols,
+           outputs=outputs, note=f"no window {symbols} {outputs}")
+      for op, outputs in (("MaxPool", 1), ("MaxPool", 2), ("AveragePool", 1), ("LpPool", 1)) for stride in (1, 2)
+      for symbols in ({}, {"x": ["n", 2, 2, 3]})],
     *[Case("AveragePool", opset, {"x": X2}, K2) for opset in (7, 10, 11, 19, 22)],
     Case("AveragePool", 1, {"x": X2}, {"kernel_shape": [2, 2]}, expected=lambda x, kernel_shape: (
         sum(x[:, :, i : i + 6, j : j + 7] for i in (0, 1) for j in (0, 1)) / 4).astype(np.float32)),

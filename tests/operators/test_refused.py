@@ -25,7 +25,7 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
      "a window of 5 is larger than spatial axis 1 with its padding: 3"),
     *[(Case(op_type, 22, IMAGE, {"kernel_shape": [3, 4], **attributes}), InvalidModel,
        "a window of 4 is larger than spatial axis 1 with its padding: 3")
-      for op_type, attributes in [("MaxPool", {}), ("AveragePool", {"strides": [1, 2]}), ("LpPool", {"ceil_mode": 1})]],
+      for op_type, attributes in [("MaxPool", {"ceil_mode": 1}), ("AveragePool", {"strides": [1, 2]}), ("LpPool", {"ceil_mode": 1})]],
     (Case("Col2Im", 18, {"x": random(1, 4, 6), "image": np.array([3, 4]), "block": np.array([2, 2])},
           {"pads": [-1, 0, 0, 0]}, ["image", "block"]), UnsupportedCase, "2 spatial axes"),
     (Case("MaxUnpool", 11, {"x": random(1, 1, 3), "i": np.array([[[0, 2, 4]]])}, {"kernel_shape": [2], "pads": [0, -1]}),

@@ -54,7 +54,7 @@ def pool_windows(node: NodeFacts, dims: Dims | None = None) -> Windows:
     kernel = node.attribute("kernel_shape")
     if not kernel:
         raise UnsupportedCase("kernel_shape is missing")
-    return windows(node, dims[2:], tuple(kernel))
+    return windows(node, dims[2:], tuple(kernel), may_be_none=True)
 
 
 @shape_rule("AveragePool", "LpPool", "MaxPool")

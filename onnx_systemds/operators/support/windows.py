@@ -93,9 +93,11 @@ class Windows:
         return replace(self, sizes=self.padded_sizes, before=zeros, after=zeros, declared_after=zeros)
 
 
-def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
+def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int], *, may_be_none: bool = False) -> Windows:
     """The windows that a node's attributes strides, dilations, pads, auto_pad and ceil_mode describe.
 
+    may_be_none: whether there may be no windows along an axis that is a stride too short for one. That is all: along
+    axes between the two onnxruntime has a window, the specification none.
     Raises InvalidModel, UnsupportedCase.
     """
     rank = len(sizes)
@@ -111,7 +113,8 @@ def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
     for axis, size in enumerate(sizes):
         extent = (kernel[axis] - 1) * dilations[axis] + 1
         pads = declared[axis] if declared else same_pads(node, size, strides[axis], extent)
-        if declared:
+        is_none = may_be_none and not ceil and size != 0 and size + sum(pads) == extent - strides[axis]
+        if declared and not is_none:
             _check_room(node, axis, size, sum(declared[axis]), extent, strides[axis] if ceil else 1)
         found.append(_placed(size, extent, strides[axis], *pads, ceil))
     before, after, declared_after, outputs = (tuple(column) for column in zip(*found)) if found else ((),) * 4
