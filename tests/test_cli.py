@@ -54,7 +54,7 @@ def test_success_says_what_was_written_and_how_it_is_called(relu: Path) -> None:
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
         f"{relu} -> {target}: gen_tiny(X [batch, 3]) -> Y [batch, 3]",
-        '  source("relu.dml") as relu',
+        f'  source("{target}") as relu',
         "  Y = relu::gen_tiny(X)",
     ]
     result = invoke(target, "--function", "gen_tiny", "--input", "X=double[n,3]", "-o", relu.with_name("back.onnx"))

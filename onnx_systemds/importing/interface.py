@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -62,14 +63,22 @@ class Interface:
     weights: int
 
 
-def call_lines(main: Interface, name: str) -> list[str]:
-    """The statements that call the main function of ``<name>.dml``, with long lines broken."""
+def weights_argument(name: str) -> str:
+    """The name of the command-line argument for the folder of the weights of ``<name>.dml``."""
+    return legal_identifier(f"{name}_weights")
+
+
+def call_lines(main: Interface, name: str, folder: str = "") -> list[str]:
+    """The statements that call the main function of ``<name>.dml``, with long lines broken.
+
+    folder: what stands before its name where the engine is started elsewhere, "models/".
+    """
     namespace = legal_identifier(name)
     results = ", ".join(main.results)
     target = results if len(main.results) == 1 else f"[{results}]"
     init = [f"{WEIGHTS} = {namespace}::{main.function}_init()"] if main.weights else []
     statements = [
-        f'source("{escaped(name)}.dml") as {namespace}',
+        f'source("{escaped(folder + name)}.dml") as {namespace}',
         *init,
         f"{target} = {namespace}::{main.function}({', '.join(main.parameters)})",
     ]
@@ -105,12 +114,20 @@ _DRAWN_NAME = re.compile(f"{FUNCTION_PREFIX}[0-9a-f]{{32}}")
 
 
 def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
-    """The lines that are printed at the end: files, signature and an example call."""
+    """The lines that are printed at the end: files, signature and an example call, from where the command ran.
+
+    The engine looks for a script that is sourced, and for weights, in the folder that it is started in.
+    """
     folder = target.with_suffix(".weights")
+    is_here = is_stream(target) or target.parent == Path()
     weights = f", {counted(main.weights, 'weight')} in {shown_path(folder.name)}" if main.weights else ""
-    calls = call_lines(main, main.function if is_stream(target) else target.stem)
+    before = "" if is_here else f"{target.parent.as_posix()}/".replace("//", "/")
+    calls = call_lines(main, main.function if is_stream(target) else target.stem, before)
     written = f"{shown_path(model)} -> {shown_path(target)}: {signature(main)}{weights}"
     lines = [written, *(f"  {line}" for line in calls)]
+    if main.weights and not is_here:
+        argument = shlex.quote(f"{weights_argument(target.stem)}={folder.as_posix()}")
+        lines.append(f"  on the engine's command line: -nvargs {argument}")
     if not main.weights and (folder / "weights.mtd").exists():
         lines.append(f"  {shown_path(folder.name)} is of an earlier conversion: this script does not read it")
     if _DRAWN_NAME.fullmatch(main.function):

@@ -10,7 +10,6 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.line_breaks import wrapped
 from onnx_systemds.dml.literals import string_literal
-from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.dml.printer import WIDTH, print_block, print_statement
 from onnx_systemds.dml.rewrite import same_objects
 from onnx_systemds.engine.matrix_files import Weight, write_list
@@ -18,7 +17,7 @@ from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import Interface, Port, broken, call_lines, interface_lines
+from onnx_systemds.importing.interface import Interface, Port, broken, call_lines, interface_lines, weights_argument
 from onnx_systemds.importing.weights_mark import weights_mark, with_mark
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.notes import Note
@@ -157,7 +156,7 @@ class Script:
 
         path: ends in .dml. progress: called with the number of weight bytes written so far. finds_weights: whether the
         script has the absolute path of its weights. By default the engine must be started in the folder of the script,
-        or be given the folder of the weights (see `weights_argument`).
+        or be given the folder of the weights (see `interface.weights_argument`).
         Raises OSError, and TranspileError for another ending, or for weights beside a device or pipe.
         """
         target = Path(path)
@@ -203,8 +202,3 @@ def with_functions(script: Script, functions: tuple[tree.Function, ...]) -> Scri
 def with_main(script: Script, main: tree.Function) -> Script:
     """The script with another main function, see `with_functions`."""
     return with_functions(script, tuple(main if it is script.main else it for it in script.functions))
-
-
-def weights_argument(name: str) -> str:
-    """The name of the command-line argument for the folder of the weights of ``<name>.dml``."""
-    return legal_identifier(f"{name}_weights")

@@ -82,9 +82,14 @@ def test_weights_are_loaded_first(tmp_path: Path) -> None:
     lines = ['source("a.dml") as a', "weights = a::gen_linear_init()", "Y = a::gen_linear(X, weights)"]
     assert call_lines(script.interface, "a") == lines
     assert interface_lines(script.interface)[1].split() == ["weights", "the", "list", "of", "weights,", "which", "gen_linear_init", "gives"]
+    signed = "gen_linear(X [n, 200]) -> Y [n, 300], 1 weight in a.weights"
+    assert success_lines(script.interface, Path("m.onnx"), Path("a.dml")) == [
+        f"m.onnx -> a.dml: {signed}", *(f"  {line}" for line in lines),
+    ]
     assert success_lines(script.interface, Path("m.onnx"), tmp_path / "a.dml") == [
-        f"m.onnx -> {tmp_path}/a.dml: gen_linear(X [n, 200]) -> Y [n, 300], 1 weight in a.weights",
-        *(f"  {line}" for line in lines),
+        f"m.onnx -> {tmp_path}/a.dml: {signed}",
+        *(f"  {line}" for line in [f'source("{tmp_path}/a.dml") as a', *lines[1:]]),
+        f"  on the engine's command line: -nvargs a_weights={tmp_path}/a.weights",
     ]
     script.save(tmp_path / "a.dml")
     assert "".join(f"# {line}\n" for line in lines) in (tmp_path / "a.dml").read_text()

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import shared_session
-from onnx_systemds.importing.script import Script, weights_argument
+from onnx_systemds.importing.interface import weights_argument
+from onnx_systemds.importing.script import Script
 from tests.command_line import run_dml
 
 
