@@ -75,6 +75,15 @@ def reshaped(value: tree.Expression, rows: int | tree.Expression, cols: int | tr
     return tree.Call("matrix", (tree.CallArgument(None, value), *sizes))
 
 
+def without_threads(part: Part) -> Part:
+    """The tree with `for` instead of `parfor`."""
+
+    def change(node: tree.Node) -> tree.Node:
+        return replace(node, parallel=False, options=()) if isinstance(node, tree.For) and node.parallel else node
+
+    return rewritten(part, change)
+
+
 def with_origin(statement: tree.Statement, origin: object) -> tree.Statement:
     """The statement with an origin, if it has none of its own; its spelling stays."""
     if origin is None or statement.origin is not None:

@@ -23,6 +23,7 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.aliases import without_aliases
+from onnx_systemds.importing.passes.attention import with_attention
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.call_cuts import with_call_cuts
 from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
@@ -236,7 +237,7 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     if writing.specialised:
         with stages.stage("specialise"):
             found = specialise(script, {})
-            script = for_callers_of_known_sizes(found) if found.general is None else found
+            script = for_callers_of_known_sizes(with_attention(found)) if found.general is None else found
     if writing.functions not in ("flat", "keep"):
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=writing.functions == "blocks")

@@ -72,11 +72,12 @@ class SharedOrigin:
     def of(self, number: int) -> Origin | None:
         """The node that it computes in a call."""
         found = self.calls[number]
-        return found if isinstance(found, Origin) else None
+        own = found.own if isinstance(found, JoinedOrigin) else found
+        return own if isinstance(own, Origin) else None
 
     def all(self) -> list[Origin]:
         """The nodes of all calls."""
-        return [origin for origin in self.calls if isinstance(origin, Origin)]
+        return [origin for call in self.calls for origin in _nodes_of(call)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +90,20 @@ class CallOrigin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedOrigin:
-    """The origin of a statement that was joined from several; the last one had the same target."""
+    """The origin of a statement that was joined from several; the last one had the same target.
+
+    may_split: whether they may stand in its place again. They may not if what they call is no longer there.
+    """
 
     statements: tree.Block
+    may_split: bool = True
 
     @property
     def parts(self) -> tuple[object, ...]:
         """What the statements were of, that of the last one at the end."""
-        return tuple(dict.fromkeys(statement.origin for statement in self.statements if statement.origin is not None))
+        origins = [statement.origin for statement in self.statements if statement.origin is not None]
+        parts = [each.parts if isinstance(each, JoinedOrigin) else (each,) for each in origins]
+        return tuple(dict.fromkeys(origin for inner in parts for origin in inner))
 
     @property
     def own(self) -> object:
@@ -112,7 +119,8 @@ def joined_origin(*statements: tree.Statement) -> JoinedOrigin:
 def split_joined(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
     """The statements of a block, with joined statements as they were before."""
     for statement in block:
-        yield from statement.origin.statements if isinstance(statement.origin, JoinedOrigin) else (statement,)
+        origin = statement.origin
+        yield from origin.statements if isinstance(origin, JoinedOrigin) and origin.may_split else (statement,)
 
 
 def origin_of(node: NodeView) -> Origin:
@@ -150,6 +158,8 @@ class PlacedStatement:
 def _nodes_of(part: object) -> list[Origin]:
     if isinstance(part, SharedOrigin):
         return part.all()
+    if isinstance(part, JoinedOrigin):
+        return [origin for inner in part.parts for origin in _nodes_of(inner)]
     return [part] if isinstance(part, Origin) else []
 
 

@@ -61,6 +61,8 @@ INDEPENDENT = [
     rows("extremes", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = max(Y, X[n,] * n) }"),
     *[rows(f"a {name} with NaN", f"s = 0.5\nm = X[1,]\nfor (n in 1:nrow(X)) {{ m = {name}(m, X[n,])\ns = {name}(s, as.scalar(X[n,1])) }}\nY = cbind(m, as.matrix(s))",
            {"X": np.array([[1, -2, np.inf], [2, 3, -np.inf], [np.nan, 1, 1], [3, np.nan, 2], [7, 2, 5]])}) for name in ("max", "min")],
+    rows("rows, many of them in threads", EMPTY + "if (nrow(X) > 3) { parfor (n in 1:nrow(X), check=0) { Y[n,] = exp(X[n,]) * 2 } } "
+         "else { for (n in 1:nrow(X)) { Y[n,] = exp(X[n,]) * 2 } }", operators=["Exp", "Mul"]),
     rows("the last row", "for (n in 1:nrow(X)) { Y = exp(X[n,]) + n }"),
     rows("rows of another matrix", "Y = matrix(0, nrow(X), 2)\nfor (n in 1:nrow(X)) { i = as.integer(as.scalar(X[n,1])^2 > 1) + 1\n"
          "Y[n,] = t(E[i:(i+1),1]) + n }", {**X, "E": RNG.normal(size=(4, 3))}),

@@ -137,7 +137,7 @@ def test_a_shared_model_on_the_plain_engine(path: Path) -> None:
         inputs = {name[3:]: stored[name] for name in stored.files if name.startswith("in_")}
     scripts = [import_model(path, functions=mode) for mode in ("flat", "blocks")]
     assert lines_of(scripts[1]) < lines_of(scripts[0])
-    assert scripts[1].text.count("m_Where_1_repeated = ") == scripts[0].text.count("m_Where_1_repeated = ") == 1
+    assert scripts[1].text.count("m_Where_1 = ") == scripts[0].text.count("m_Where_1 = ") == 1
     (flat,), (blocks,) = (calls_plainly(script, [inputs]) for script in scripts)
     for name, expected in flat.items():
         np.testing.assert_array_equal(blocks[name], expected)

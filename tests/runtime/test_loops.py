@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
+from onnx_systemds.dml.rewrite import without_threads
 from onnx_systemds.dml.syntax import For, Script, walk
 from onnx_systemds.engine import shared_session
 from onnx_systemds.importing.passes.specialisation.loops import (
@@ -21,7 +22,6 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     with_copies,
     with_inlined_calls,
     with_unrolled_loops,
-    without_threads,
 )
 from onnx_systemds.runtime.driver import Program
 from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script

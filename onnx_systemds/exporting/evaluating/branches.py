@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import without_threads
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.files import put
 from onnx_systemds.exporting.evaluating import merging
@@ -26,6 +27,9 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
     known = known_condition(condition)
     if known is not None:
         execute(evaluator, statement.body if known else statement.otherwise, live)
+        return
+    if _differ_in_threads_alone(statement):
+        execute(evaluator, statement.body, live)
         return
     evaluator.enter_line(statement)
     if (block := _beside_messages(statement)) is not None:
@@ -56,6 +60,14 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
         _merge_branches(evaluator, statement, names, truth, ends, live())
     for name in {**written[0], **written[1]}:
         _write(evaluator, statement, name)
+
+
+def _differ_in_threads_alone(statement: tree.If) -> bool:
+    """Whether both branches do the same, one of them in several threads."""
+    blocks = (statement.body, statement.otherwise)
+    if not all(any(isinstance(inner, tree.For) for inner in block) for block in blocks):
+        return False
+    return without_threads(statement.body) == without_threads(statement.otherwise)
 
 
 def _beside_messages(statement: tree.If) -> tree.Block | None:

@@ -13,11 +13,11 @@ from onnx_systemds.operators.api import NodeView, View
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
 _TAKEN, _SMALL = 8, 32  # pairs in a turn of a loop, and rows of such: a turn takes longer than a small product
-_LIBRARY = {False: "batch_matmul", True: "batch_matmul_transposed"}
+LIBRARY = {False: "batch_matmul", True: "batch_matmul_transposed"}
 """Functions for sizes that the run decides about, by whether the second matrices are transposed."""
 _OWN = {False: "matrix_products", True: "matrix_products_transposed"}
 """Names of those for known sizes."""
-_THREADED = 2**24  # multiplications: fewer are sooner done than threads are started
+THREADED = 2**24  # multiplications: fewer are sooner done than threads are started
 # sizes of products that the engine ends in an error (product-of-few-rows), with two processors
 _ROWS, _INNER, _COLS = range(3, 16), range(2049, 10923), range(2, 15)
 
@@ -60,7 +60,7 @@ def batch_product(
     elif not adds_rows and (known := _known_sizes(count, sizes)) is not None:
         text = f"{_looped(node, *known, transposed=transposed)}({x}, {y})"
     else:
-        text = node.call(_LIBRARY[transposed], x, y, node.dim(count))
+        text = node.call(LIBRARY[transposed], x, y, node.dim(count))
     if adds_rows:
         text = node.call("added_rows_removed", text, node.dim(count), node.dim(rows))
     if all_known((count, rows, cols)):
@@ -88,7 +88,7 @@ def looped_product(name: str, count: int, sizes: tuple[int, int, int], *, transp
     """The text of a function with a loop over products whose sizes are known; the arguments are those of
     `batch_product`."""
     rows, inner, cols = sizes
-    is_threaded = count * rows * inner * cols >= _THREADED
+    is_threaded = count * rows * inner * cols >= THREADED
     taken = _TAKEN if rows <= _SMALL and count % _TAKEN == 0 and not is_threaded else 1
     factors = [[f"{at * size + 1}:{(at + 1) * size}" for at in range(taken)]
                for size in (rows, cols if transposed else inner)]

@@ -207,7 +207,7 @@ class _Finder:
     def _with_fewest_live_values(self, run: _Run) -> _Run:
         """A run with its ends where as few values as possible are passed on.
 
-        Of those that are alike in this it is the longest, and the one where most of the nodes are of one scope.
+        Of those that are alike in this it is the longest, one between two nodes, and where most nodes are of one scope.
         """
         live = self._live()
         starts = range(run.start, run.start + min(run.later, run.period - 1) + 1)
@@ -217,7 +217,13 @@ class _Finder:
         handed = [sum(live[place] + live[place + it.length] for place in it.places()) for it in tried]
         least = min(handed)
         quiet = [it for it, count in zip(tried, handed) if count == least][:_MOST_SHIFTS]
-        return max(quiet, key=lambda it: (it.length, len(self._scope(it.start, it.length))))
+        return max(quiet, key=lambda it: (
+            it.length, self._is_between_nodes(it.start), len(self._scope(it.start, it.length))))
+
+    def _is_between_nodes(self, start: int) -> bool:
+        """Whether the statement before a place computes another node, or there is none."""
+        first, second = (self.body[self.places[place]].origin for place in (max(start - 1, 0), start))
+        return not start or first is not second
 
     def _live(self) -> list[int]:
         """The number of live values after each position in the sequence."""

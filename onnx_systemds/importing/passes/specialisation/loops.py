@@ -27,15 +27,6 @@ MOST_TURNS = 2
 _OF_ONE_CALL = "# A copy for one call: called at several places, it would be compiled anew each time."
 
 
-def without_threads(script: tree.Script) -> tree.Script:
-    """The script with `for` instead of `parfor`."""
-
-    def change(node: tree.Node) -> tree.Node:
-        return replace(node, parallel=False, options=()) if isinstance(node, tree.For) and node.parallel else node
-
-    return rewritten(script, change)
-
-
 def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function]) -> frozenset[str]:
     """The functions with loops that ``main`` calls several times, and that are short enough to be inlined."""
     places = Counter(

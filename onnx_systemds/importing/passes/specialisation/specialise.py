@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import rewritten, without_threads
 from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
@@ -31,7 +31,6 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     with_copies,
     with_inlined_calls,
     with_unrolled_loops,
-    without_threads,
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
 from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
@@ -89,7 +88,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
         return script
     body, others = with_loads_first(script.main.body), _others(script)
     shared = [function.name for function in script.library]
-    main, sizes = replace(script.main, body=body), _some_sizes(script)
+    main, sizes = replace(script.main, body=body), example_sizes(script)
     alike = compared_by_size(main, others, sizes)
     main, functions = with_copies(main, others, alike.union(shared))
     apart = separately_compiled(functions, loops=True).intersection(shared).union(alike)
@@ -101,10 +100,11 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     return replace(result, general=script.unspecialised)
 
 
-def _some_sizes(script: Script) -> dict[str, Known]:
-    """Example sizes of the parameters, by which calls of different sizes differ."""
+def example_sizes(script: Script) -> dict[str, Known]:
+    """Example sizes of the parameters: equal ones are so for all sizes. No symbol is the sum of two others."""
     symbols = {symbol for port in script.inputs if not port.is_list for symbol in dim.symbols(port.dims)}
-    sizes = {symbol: _SOME_SIZE + number for number, symbol in enumerate(sorted({*symbols, *script.sizes}))}
+    names = sorted({*symbols, *script.sizes})
+    sizes = {name: _SOME_SIZE + 1998 * number + 37 * number**2 for number, name in enumerate(names)}
     given = [*(_shape(_sized(port, sizes)) for port in script.inputs), *(sizes[symbol] for symbol in script.sizes)]
     return {parameter.name: size for parameter, size in zip(script.main.parameters, given) if size is not None}
 

@@ -1,0 +1,172 @@
+"""Attention of any number of samples, which scripts call a function for: its numbers, and when it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from onnx_systemds import import_model
+from onnx_systemds.importing.script import Script
+from onnx_systemds.operators.support.attention import Heads, attention_function
+from tests.plain_engine import calls_plainly
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MASKS = {"none": None, "all": ["s", "k"], "sample": ["b", 1, "s", "k"], "head": ["b", "H", "s", "k"], "keys": ["b", 1, 1, "k"]}
+
+
+def model(
+    mask: str = "none", *, heads: int = 2, depth: int = 4, own_keys: bool = False, scale: str = "Mul",
+    value_depth: int | None = None, scores: bool = False, scaled_last: bool = False,
+) -> ModelProto:
+    """A layer of attention of samples of any number, with tokens of any number.
+
+    own_keys: keys and values are of another input, with another number of tokens. scores: these are an output, too.
+    """
+    random = np.random.default_rng(7)
+    value_depth = value_depth or depth
+    keys = "k" if own_keys else "s"
+    source = "z" if own_keys else "x"
+    inputs = {"x": ["b", "s", 6], **({"z": ["b", "k", 6]} if own_keys else {})}
+    if MASKS[mask] is not None:
+        inputs["mask"] = [{"H": heads, "k": keys}.get(size, size) for size in MASKS[mask] or ()]
+    nodes, initializers = [], []
+
+    def constant(name: str, value: Array) -> str:
+        initializers.append(helper.make_tensor(name, TensorProto.INT64 if value.dtype == np.int64 else TensorProto.FLOAT,
+                                               value.shape, value.ravel().tolist()))
+        return name
+
+    def node(operator: str, given: Sequence[str], result: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(operator, given, [result], name=f"node_{result}", **attributes))
+        return result
+
+    for name, taken, width, order in (
+        ("q", "x", depth, (0, 2, 1, 3)), ("k", source, depth, (0, 2, 3, 1)), ("v", source, value_depth, (0, 2, 1, 3))
+    ):
+        weight = constant(f"{name}_weight", random.normal(size=(6, heads * width)).astype(np.float32))
+        split = constant(f"{name}_shape", np.array([0, 0, heads, width]))
+        product = node("MatMul", [taken, weight], f"{name}_product")
+        node("Transpose", [node("Reshape", [product, split], f"{name}_heads")], name, perm=order)
+    value = node("MatMul", ["q", "k"], "scores")
+    number = constant("number", np.array(0.3 if scale == "Mul" else 2.5, np.float32))
+    if scale and not scaled_last:
+        value = node(scale, [value, number], "scaled")
+    if mask != "none":
+        value = node("Add", [value, "mask"], "masked")
+    if scaled_last:
+        value = node(scale, [value, number], "scaled")
+    value = node("Softmax", [value], "shares", axis=-1)
+    value = node("Transpose", [node("MatMul", [value, "v"], "attended")], "together", perm=(0, 2, 1, 3))
+    value = node("Reshape", [value, constant("y_shape", np.array([0, 0, heads * value_depth]))], "joined")
+    node("MatMul", [value, constant("w", random.normal(size=(heads * value_depth, 3)).astype(np.float32))], "y")
+    outputs = ["y", *(["scores"] if scores else [])]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()]
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    graph = helper.make_graph(nodes, "layer", infos, given, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def feeds_of(found: ModelProto, sizes: dict[str, int], seed: int = 3) -> dict[str, Array]:
+    """Numbers for the inputs; of masks a third is minus infinity, and one row of scores as a whole."""
+    random = np.random.default_rng(seed)
+    feeds = {}
+    for given in found.graph.input:
+        dims = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in given.type.tensor_type.shape.dim]
+        value = random.normal(size=dims).astype(np.float32)
+        if given.name == "mask":
+            value = np.where(random.random(value.shape) < 0.3, -np.inf, value)
+            value[..., 0] = 0.5
+            value.reshape(-1, dims[-1])[0] = -np.inf  # its softmax is NaN
+        feeds[given.name] = value.astype(np.float32)
+    return feeds
+
+
+def calls_attention(script: Script) -> bool:
+    return "attention" in {function.name for function in script.library}
+
+
+CASES = {
+    "one product": {},
+    "no scale": {"scale": ""},
+    "divided": {"scale": "Div"},
+    "a mask for all": {"mask": "all"},
+    "a mask for each sample": {"mask": "sample", "heads": 3},
+    "a mask for each head": {"mask": "head"},
+    "masked keys": {"mask": "keys"},
+    "values of another width": {"value_depth": 5, "heads": 3},
+    "keys of another input": {"own_keys": True, "value_depth": 16},
+    "keys of another input, masked": {"own_keys": True, "mask": "all", "value_depth": 17},
+    "keys of another input, masked by head": {"own_keys": True, "mask": "head", "value_depth": 16},
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("case", CASES)
+def test_numbers(case: str, open_sizes: bool) -> None:
+    """Of samples and tokens of any number, and the same script for all of them."""
+    found = model(**CASES[case])  # type: ignore[arg-type]
+    script = import_model(found)
+    assert calls_attention(script)
+    assert not any(function.name.startswith("batch_matmul") for function in script.library)
+    sizes = [{"b": 3, "s": 5, "k": 4}, {"b": 1, "s": 1, "k": 2}, {"b": 8, "s": 2, "k": 1}]
+    feeds = [feeds_of(found, each) for each in (sizes[:2] if open_sizes else sizes)]
+    oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
+    for given, results in zip(feeds, calls_plainly(script, feeds, open_sizes=open_sizes), strict=True):
+        np.testing.assert_allclose(results["y"], oracle.run(["y"], given)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.engine
+def test_many_are_shared_by_threads() -> None:
+    found = model("all", depth=16)
+    feeds = feeds_of(found, {"b": 3, "s": 512})
+    (results,) = calls_plainly(import_model(found), [feeds])
+    oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(results["y"], oracle.run(["y"], feeds)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scores": True},  # they are read elsewhere
+        {"mask": "all", "scaled_last": True},
+        {"heads": 1},
+        {"own_keys": True},  # the engine ends products of such sizes in an error, unless rows are added
+    ],
+)
+def test_what_stays(options: dict[str, Any]) -> None:
+    assert not calls_attention(import_model(model(**options)))
+
+
+@pytest.mark.parametrize("dims", [{"b": 2}, {"b": 2, "s": 5}])
+def test_known_samples_are_written_out(dims: dict[str, int]) -> None:
+    assert not calls_attention(import_model(model(), dims=dims))
+
+
+def test_equal_layers_call_one_function() -> None:
+    first, second = model("all"), model("all")
+    names = {name: f"second_{name}" for node in second.graph.node for name in node.output} | {"x": "again"}
+    for each in second.graph.node:
+        each.input[:] = [names.get(name, name) for name in each.input]
+        each.output[:] = [names[name] for name in each.output]
+    widened = helper.make_node("Concat", ["y", "y"], ["again"], axis=2)
+    nodes = [*first.graph.node, widened, *second.graph.node]
+    outputs = [helper.make_tensor_value_info("second_y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "two", first.graph.input, outputs, first.graph.initializer)
+    script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    assert [function.name for function in script.library if "attention" in function.name] == ["attention"]
+    assert script.body_text().count("(attention(") == 2
+
+
+def test_the_function() -> None:
+    """Queries and values are columns of one matrix, keys of another."""
+    heads = (Heads("F", ((1, 2), (3, 4))), Heads("G", ((3, 4), (5, 6))), Heads("F", ((5, 7), (8, 10))))
+    text = attention_function("attend", heads, scale="* 0.5", mask="head")
+    assert "attend = function(matrix[double] QV, matrix[double] K, matrix[double] M, integer count)" in text
+    assert "S = rbind(F[, 1:2] %*% t(G[, 3:4]), F[, 3:4] %*% t(G[, 5:6])) * 0.5 + N" in text
+    assert "Z = cbind(W[1:m, ] %*% F[, 5:7], W[(m + 1):(2*m), ] %*% F[, 8:10])" in text
