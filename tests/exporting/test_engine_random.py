@@ -65,6 +65,15 @@ def test_numbers_are_those_of_the_engine() -> None:
         np.testing.assert_allclose(ours, found[f"Y{i}"], rtol=1e-14, atol=1e-15, err_msg=str(draw))
 
 
+def test_the_engine_takes_matrices_with_a_last_block_of_few_cells_for_empty() -> None:
+    """Our numbers are those that it draws, in blocks of 1000 rows: with one more cell in the last block it has them."""
+    draws = [(1001, 3, 1, 1, "uniform", 0.3, 7), (1001, 4, 1, 1, "uniform", 0.3, 7)]
+    lines = [f'Y{i} = {call(*draw)}\nwrite(Y{i}, "./Y{i}")\n' for i, draw in enumerate(draws)]
+    found = engine().prepare("".join(lines), [], ["Y0", "Y1"])({})
+    assert not found["Y0"].any() and seeded_matrix(*draws[0]).any()
+    np.testing.assert_array_equal(found["Y1"], seeded_matrix(*draws[1]))
+
+
 def test_samples_are_those_of_the_engine() -> None:
     lines = [f'Y{i} = sample({most}, {size}, {str(repeated).upper()}, {seed})\nwrite(Y{i}, "./Y{i}")\n'
              for i, (most, size, repeated, seed) in enumerate(SAMPLES)]
