@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.line_breaks import INDENT
+from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.scopes import called_in, is_call, is_reshape, matrix_parameters
 from onnx_systemds.importing.passes.block_cuts import cut
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.operators.api.layout import split_view
 
-_WHY = "# the declared sizes, said to the compiler, which else tries others"
+_WHY = "# tells the compiler the declared sizes, it tries others"
 _OF_IMAGES = frozenset(("avg_pool", "conv2d", "conv2d_backward_data", "max_pool"))
 
 
@@ -33,7 +35,9 @@ def with_declared_sizes(script: Script) -> Script:
     if place is None or not isinstance(view.rows, int) or view.rows == 0 or view.cols == 0:
         return script
     columns = view.cols if isinstance(view.cols, int) else f"ncol({name})"
-    told = cut(f"{_WHY}\n{name} = matrix({name}, rows={view.rows}, cols={columns})")
+    reshape = f"{name} = matrix({name}, rows={view.rows}, cols={columns})"
+    fits = len(f"{INDENT}{reshape}  {_WHY}") <= WIDTH
+    told = cut(f"{reshape}  {_WHY}" if fits else f"{_WHY}\n{reshape}")
     return with_main(script, replace(main, body=(*main.body[:place], told, *main.body[place:])))
 
 
