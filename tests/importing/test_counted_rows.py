@@ -35,6 +35,7 @@ def test_rows_that_are_only_counted(body: str, expected: str) -> None:
 @pytest.mark.parametrize("body", [
     f"{CHOSEN}\nn = nrow(p)\ny = p + n", f"{CHOSEN}\nn = nrow(p)\ny = p[1, ] + n", f"{CHOSEN}\nn = ncol(p)\ny = x + n",
     'y = removeEmpty(target=x, margin="rows", select=s)\nn = nrow(y)\nprint(n)',
+    'p = removeEmpty(target=x, margin="rows", select=s)\nn = nrow(p)\ny = x * n',  # one where there are none
     'p = removeEmpty(target=x, margin="cols", select=s)\nn = nrow(p)\ny = x * n',
     'p = removeEmpty(target=x, margin="rows")\nn = nrow(p)\ny = x * n',
 ])

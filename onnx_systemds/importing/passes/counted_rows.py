@@ -15,6 +15,8 @@ from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import assigns_variable, is_call, is_operation, operand_of, results, statements_in
 from onnx_systemds.importing.passes.aliases import without_aliases_in
 
+_ROWS_ALONE = {"margin": tree.StringLiteral("rows"), "empty.return": tree.BooleanLiteral(False)}
+"""Without the latter there is one row of zeros where none is selected."""
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
 
@@ -56,7 +58,7 @@ def _selections(function: tree.Function) -> dict[str, tree.Expression]:
     for statement in statements_in(function.body):
         if assigns_variable(statement) and is_call(statement.value, "removeEmpty"):
             arguments = {argument.name: argument.value for argument in statement.value.arguments}
-            if "select" in arguments and arguments.get("margin") == tree.StringLiteral("rows"):
+            if "select" in arguments and _ROWS_ALONE.items() <= arguments.items():
                 found[statement.target.name] = arguments["select"]
     return found
 
