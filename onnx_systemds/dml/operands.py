@@ -7,6 +7,7 @@ it asks here, so that spelling and parentheses decide nothing.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
@@ -45,3 +46,17 @@ def plus(text: str, added: str) -> str:
 def called(text: str, function: str) -> tree.Expression | None:
     """The first argument of a call, if a text is a call of that function."""
     return operand_of(expression_of(text), function)
+
+
+def fits(form: Any, node: Any, found: dict[str, Any]) -> bool:
+    """Whether a part of the tree has a form, whose variables are holes; ``found`` takes what is in them."""
+    if isinstance(form, tree.Name):
+        return isinstance(node, tree.Node) and found.setdefault(form.name, node) == node
+    if isinstance(form, tuple):
+        return len(form) == len(node) and all(fits(inner, it, found) for inner, it in zip(form, node))
+    if not isinstance(form, tree.Node):
+        return bool(form == node)
+    if type(form) is not type(node):
+        return False
+    names: tuple[str, ...] = form.__match_args__
+    return all(fits(getattr(form, name), getattr(node, name), found) for name in names)

@@ -98,6 +98,12 @@ CASES = {
     "a mask for each sample": {"mask": "sample", "heads": 3},
     "a mask for each head": {"mask": "head"},
     "masked keys": {"mask": "keys"},
+    "many heads": {"heads": 12, "depth": 2},
+    "many heads, a mask for all": {"heads": 12, "depth": 2, "mask": "all"},
+    "many heads, a mask for each sample": {"heads": 12, "depth": 2, "mask": "sample"},
+    "many heads, a mask for each head": {"heads": 12, "depth": 2, "mask": "head"},
+    "many heads, masked keys": {"heads": 12, "depth": 2, "mask": "keys"},
+    "many heads, keys of another input": {"heads": 12, "own_keys": True, "mask": "keys", "value_depth": 16},
     "values of another width": {"value_depth": 5, "heads": 3},
     "keys of another input": {"own_keys": True, "value_depth": 16},
     "keys of another input, masked": {"own_keys": True, "mask": "all", "value_depth": 17},
@@ -136,6 +142,7 @@ def test_many_are_shared_by_threads() -> None:
         {"scores": True},  # they are read elsewhere
         {"mask": "all", "scaled_last": True},
         {"heads": 1},
+        {"heads": 33, "depth": 2},  # the function would be long
         {"own_keys": True},  # the engine ends products of such sizes in an error, unless rows are added
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
-from onnx_systemds.dml.operands import expression_of
+from onnx_systemds.dml.operands import expression_of, fits
 from onnx_systemds.dml.rewrite import call, rewritten, same_objects
 from onnx_systemds.dml.scopes import assigns_variable, binaries_in, is_operation, mentioned, results
 from onnx_systemds.importing.script import Script
@@ -105,7 +105,7 @@ def _gathered_columns(function: tree.Function, first: tree.Statement, second: tr
         return None
     found: Found = {}
     product, target = first.target, second.target
-    if not isinstance(target, tree.Name) or not _fits(_COLUMNS, first.value, found):
+    if not isinstance(target, tree.Name) or not fits(_COLUMNS, first.value, found):
         return None
     first_columns = tree.Span(tree.IntLiteral(1), found["n"])
     if second.value != tree.Indexed(product.name, tree.Span(), first_columns) or product.name in results(function):
@@ -119,21 +119,7 @@ def _gathered_columns(function: tree.Function, first: tree.Statement, second: tr
 
 def _arguments(node: tree.Binary, product: _Product) -> tuple[tree.Expression, ...] | None:
     found: Found = {}
-    return product.arguments(found) if _fits(expression_of(product.form), node, found) else None
-
-
-def _fits(form: Any, node: Any, found: Found) -> bool:
-    """Whether a part of the tree has a form; ``found`` takes what is in its holes."""
-    if isinstance(form, tree.Name):
-        return isinstance(node, tree.Node) and found.setdefault(form.name, node) == node
-    if isinstance(form, tuple):
-        return len(form) == len(node) and all(_fits(inner, it, found) for inner, it in zip(form, node))
-    if not isinstance(form, tree.Node):
-        return bool(form == node)
-    if type(form) is not type(node):
-        return False
-    names: tuple[str, ...] = form.__match_args__
-    return all(_fits(getattr(form, name), getattr(node, name), found) for name in names)
+    return product.arguments(found) if fits(expression_of(product.form), node, found) else None
 
 
 def _of_all(*names: str) -> Callable[[Found], tuple[tree.Expression, ...]]:

@@ -11,7 +11,10 @@ from onnx_systemds.operators.support.products import THREADED
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Where the heads of queries, of keys or of values are: the first and the last column of each in a matrix."""
+    """Where the heads of queries, of keys or of values are: the first and the last column of each in a matrix.
+
+    source: the matrix, as DML text.
+    """
 
     source: str
     columns: tuple[tuple[int, int], ...]
@@ -28,7 +31,8 @@ def attention_function(name: str, heads: tuple[Heads, Heads, Heads], *, scale: s
     Its arguments are the matrices of `sources`, with the tokens of one sample below those of another, the masks if
     there are any, and the number of samples. The heads of the result are columns side by side, too.
     heads: of queries, keys and values. scale: an operator and a number. mask: "all" for one mask of all heads and
-    samples, "sample" for one of each sample, "head" for one of each head of each sample.
+    samples, "sample" for one of each sample, "head" for one of each head of each sample, "keys" for a row of each
+    sample, which all of its queries have.
     """
     queries, _, values = heads
     found = sources(heads)

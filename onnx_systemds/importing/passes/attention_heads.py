@@ -1,0 +1,245 @@
+"""Where statements put the heads of an attention one below the other, and side by side again.
+
+Few heads are parts of columns in another shape, more of them rows that a product gathers (see `movement.permuted`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.operands import expression_of, fits
+from onnx_systemds.dml.printer import print_expression
+from onnx_systemds.dml.rewrite import call
+from onnx_systemds.dml.scopes import (
+    assigns_variable,
+    definition_counts,
+    is_call,
+    is_operation,
+    is_reshape,
+    reads_of,
+    results,
+)
+from onnx_systemds.importing.passes.merged_slices import places
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known
+from onnx_systemds.operators.support.attention import Heads
+
+SizeOf: TypeAlias = Callable[[tree.Expression], Known | None]
+_ALL = tree.Span()
+_GATHERS = tuple(map(expression_of, (
+    "table(seq(1, n), I, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))", "table(seq(1, n), I, n, m) %*% X",
+)))
+_ORDER = expression_of("""matrix(outer(
+    matrix(outer(seq(0, a) * b, t(seq(0, c)), "+"), rows=d, cols=1), t(seq(0, e) * f), "+"), rows=g, cols=1) + 1""")
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The variables of a function that get a value once: what gives it to those that are no parameters or results.
+
+    reads: how often each variable is read.
+    """
+
+    stable: frozenset[str]
+    assigned: Mapping[str, tree.Assign]
+    reads: Counter[str]
+
+    def value(self, node: tree.Expression, reads: int | None = None) -> tree.Expression | None:
+        """What a variable stands for, if it is read so often; None for anything else."""
+        if not isinstance(node, tree.Name) or node.name not in self.assigned:
+            return None
+        return self.assigned[node.name].value if reads in (None, self.reads[node.name]) else None
+
+
+def variables(function: tree.Function) -> Variables:
+    """The variables of a function."""
+    changes, kept = definition_counts(function), results(function)
+    stable = frozenset(name for name, count in changes.items() if count == 1)
+    assigned = {it.target.name: it for it in function.body if assigns_variable(it) and not it.accumulate}
+    reads = Counter(name for statement in function.body for name in reads_of(statement))
+    return Variables(stable, {name: it for name, it in assigned.items() if name in stable - kept}, reads)
+
+
+class _Part(NamedTuple):
+    """Columns of a matrix in another shape."""
+
+    of: tree.Indexed
+    rows: tree.Expression
+    whole: tree.Expression
+
+
+class Join(NamedTuple):
+    """Heads that are put side by side: those of how many tokens of how many samples, and of how many columns.
+
+    whole: the variable of the heads one below the other, which is read so often. rows, cols: of the result. names: of
+    variables that are read for it.
+    """
+
+    whole: tree.Name
+    reads: int
+    many: int
+    heads: int
+    tokens: int
+    width: int
+    rows: tree.Expression
+    cols: tree.Expression
+    names: tuple[str, ...] = ()
+
+
+class Split(NamedTuple):
+    """Heads that are put one below the other, of so many columns each.
+
+    names: of the variables from there to here. samples: how many there are, in figures ``many``. rows: of them all.
+    """
+
+    names: tuple[str, ...]
+    heads: Heads
+    width: int
+    samples: tree.Expression
+    many: int
+    rows: int
+
+
+class _Gather(NamedTuple):
+    """Rows of a matrix in another order: of three axes the last two change places. many: the size of the first one.
+
+    outer, inner: of the others, as they are in the matrix. sizes: their expressions. rows: of the result. name: of the
+    variable of the order, if it has any.
+    """
+
+    matrix: tree.Expression
+    many: int
+    outer: int
+    inner: int
+    sizes: tuple[tree.Expression, tree.Expression, tree.Expression]
+    rows: tree.Expression
+    names: tuple[str, ...]
+
+
+def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join | None:
+    """The heads that a value puts side by side, as parts of columns or by a gather of rows; None for other values."""
+    gather = _gather(value.arguments[0].value if is_reshape(value) else value, known, size_of)
+    if gather is not None:
+        matrix, heads, size = gather.matrix, _literal(gather.sizes[1]), size_of(gather.matrix)
+        if not isinstance(matrix, tree.Name) or heads is None or not isinstance(size, tuple):
+            return None
+        if size[0] != gather.many * heads * gather.inner:
+            return None
+        shape = (gather.rows, tree.IntLiteral(size[1]))
+        rows, cols = (argument.value for argument in value.arguments[1:]) if is_reshape(value) else shape
+        return Join(matrix, 1, gather.many, heads, gather.inner, size[1], rows, cols, gather.names)
+    parts = _parts(value)
+    whole = tree.Name(parts[0].of.name) if parts else None
+    sizes = (size_of(whole), size_of(parts[0].whole)) if whole is not None else ()
+    if whole is None or not all(isinstance(size, tuple) for size in sizes):
+        return None
+    (count, _), (rows_of_all, width) = (size for size in sizes if isinstance(size, tuple))
+    heads, tokens = len(parts), rows_of_all // count
+    cells = tokens * width
+    is_whole = (
+        size_of(whole) == (count, heads * cells)
+        and all(size_of(part.whole) == (count * tokens, width) for part in parts)
+        and [_span(part.of, size_of) for part in parts] == [(at * cells + 1, (at + 1) * cells) for at in range(heads)]
+    )
+    cols = tree.IntLiteral(heads * width)
+    return Join(whole, heads, count, heads, tokens, width, parts[0].rows, cols) if is_whole else None
+
+
+def _gather(value: tree.Expression, known: Variables, size_of: SizeOf) -> _Gather | None:
+    """The rows that a product takes in another order, as `movement.permuted` does; None for other values."""
+    found: dict[str, Any] = {}
+    order: dict[str, Any] = {}
+    if not any(fits(form, value, found := {}) for form in _GATHERS):
+        return None
+    if not fits(_ORDER, known.value(found["I"]) or found["I"], order):
+        return None
+    figures = {name: size for name, node in order.items() if isinstance(size := size_of(node), int)}
+    if len(figures) < len(order):
+        return None
+    a, b, c, d, e, f, g = (figures[name] for name in "abcdefg")
+    many, outer, inner = a + 1, e + 1, c + 1
+    if (b, d, f, g) != (outer * inner, many * inner, inner, many * outer * inner) or size_of(found["n"]) != g:
+        return None
+    names = (found["I"].name,) if isinstance(found["I"], tree.Name) else ()
+    return _Gather(found["X"], many, outer, inner, (order["a"], order["e"], order["c"]), found["n"], names)
+
+
+def _literal(last: tree.Expression) -> int | None:
+    """The size of an axis of so many places from 0, as a number."""
+    return last.value + 1 if isinstance(last, tree.IntLiteral) else None
+
+
+def split_of(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split | None:
+    """The heads that are put one below the other in a variable; None if it is anything else."""
+    value = known.value(node)
+    if not isinstance(node, tree.Name) or value is None:
+        return None
+    gather = _gather(value, known, size_of)
+    if gather is not None:
+        return _split_by_rows(node.name, gather, known, size_of)
+    parts = _parts(value.arguments[0].value) if is_reshape(value) else ()
+    if not parts:
+        return None
+    source = tree.Name(parts[0].of.name)
+    columns = [found for part in parts if (found := places(part.of.columns)) is not None]
+    width = columns[0][1] - columns[0][0] + 1 if columns else 0
+    count, rows = size_of(parts[0].rows), size_of(call("nrow", source))
+    if not isinstance(count, int) or not isinstance(rows, int) or len(columns) < len(parts) or rows % count:
+        return None
+    is_whole = all(last - first + 1 == width for first, last in columns) and all(
+        size_of(part.whole) == (count, rows // count * width) for part in parts
+    )
+    if not is_whole or size_of(value) != (rows * len(parts), width):
+        return None
+    return Split((node.name,), Heads(source.name, tuple(columns)), width, parts[0].rows, count, rows)
+
+
+def _split_by_rows(name: str, gather: _Gather, known: Variables, size_of: SizeOf) -> Split | None:
+    """Heads that a gather puts one below the other: of a matrix with a row for each head of each token."""
+    samples, heads = gather.sizes[0], _literal(gather.sizes[2])
+    value = known.value(gather.matrix) or gather.matrix
+    if not is_reshape(value) or heads is None or not is_operation(samples, "-") or samples.right != tree.IntLiteral(1):
+        return None
+    source, width = value.arguments[0].value, value.arguments[2].value
+    rows = gather.many * gather.outer
+    if not isinstance(width, tree.IntLiteral) or size_of(source) != (rows, heads * width.value):
+        return None
+    first = 1
+    if isinstance(source, tree.Indexed):
+        span = places(source.columns)
+        if source.rows != _ALL or span is None:
+            return None
+        first = span[0]
+        source = tree.Name(source.name)
+    elif not isinstance(source, (tree.Binary, tree.Name)):
+        return None
+    columns = tuple((first + at * width.value, first + (at + 1) * width.value - 1) for at in range(heads))
+    between = (gather.matrix.name,) if isinstance(gather.matrix, tree.Name) else ()
+    names = (*gather.names, *between, name)
+    return Split(names, Heads(print_expression(source), columns), width.value, samples.left, gather.many, rows)
+
+
+def _parts(value: tree.Expression) -> tuple[_Part, ...]:
+    """Columns of one matrix, all in another shape, that are put side by side; nothing for other expressions."""
+    found: list[_Part] = []
+    for node in arguments_of(value, "cbind"):
+        inner = node.arguments[0].value if is_reshape(node) else None
+        if not is_reshape(node) or not isinstance(inner, tree.Indexed) or inner.rows != _ALL or inner.columns is None:
+            return ()
+        found.append(_Part(inner, node.arguments[1].value, node))
+    return tuple(found) if len({part.of.name for part in found}) == 1 < len(found) else ()
+
+
+def arguments_of(value: tree.Expression | None, function: str) -> list[tree.Expression]:
+    """The arguments of a call of a function; none of other values."""
+    return [argument.value for argument in value.arguments] if is_call(value, function) else []
+
+
+def _span(part: tree.Indexed, size_of: SizeOf) -> tuple[Known | None, Known | None]:
+    """The first and the last column of a part."""
+    assert part.columns is not None and part.columns.lower is not None
+    upper = part.columns.lower if part.columns.upper is None else part.columns.upper
+    return size_of(part.columns.lower), size_of(upper)
