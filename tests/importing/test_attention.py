@@ -11,6 +11,10 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from onnx_systemds import import_model
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.library import function_of
+from onnx_systemds.importing.passes.attention_heads import join_of, split_of, variables
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import statements_with_sizes
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.attention import Heads, attention_function
 from tests.plain_engine import calls_plainly
@@ -168,6 +172,21 @@ def test_equal_layers_call_one_function() -> None:
     script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
     assert [function.name for function in script.library if "attention" in function.name] == ["attention"]
     assert script.body_text().count("(attention(") == 2
+
+
+@pytest.mark.parametrize("samples", [0, 2])
+def test_heads_of_no_samples(samples: int) -> None:
+    """Sizes that are numbers may be 0."""
+    body = """
+      A = matrix(cbind(matrix(X[, 1:2], rows=n, cols=2), matrix(X[, 3:4], rows=n, cols=2)), rows=2 * n, cols=2)
+      Y = cbind(matrix(Z[, 1:2], rows=n, cols=2), matrix(Z[, 3:4], rows=n, cols=2)) + sum(A)"""
+    head = "f = function(matrix[double] X, matrix[double] Z, integer n) return (matrix[double] Y)"
+    function = function_of(f"{head} {{{body}\n}}")
+    known, given = variables(function), {"X": (samples, 4), "Z": (samples, 4), "n": samples}
+    *_, (last, size_of) = statements_with_sizes(function.body, {}, given)
+    assert isinstance(last, tree.Assign) and isinstance(last.value, tree.Binary)
+    found = split_of(tree.Name("A"), known, size_of), join_of(last.value.left, known, size_of)
+    assert [it is not None for it in found] == [samples > 0] * 2
 
 
 def test_the_function() -> None:

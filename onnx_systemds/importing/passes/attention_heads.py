@@ -106,8 +106,8 @@ class Split(NamedTuple):
 class _Gather(NamedTuple):
     """Rows of a matrix in another order: of three axes the last two change places. many: the size of the first one.
 
-    outer, inner: of the others, as they are in the matrix. sizes: their expressions. rows: of the result. name: of the
-    variable of the order, if it has any.
+    outer, inner: of the others, as they are in the matrix. sizes: the last places of the three, from 0. rows: of the
+    result. names: of the variable of the order, if it has any.
     """
 
     matrix: tree.Expression
@@ -132,15 +132,17 @@ def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join |
         rows, cols = (argument.value for argument in value.arguments[1:]) if is_reshape(value) else shape
         return Join(matrix, 1, gather.many, heads, gather.inner, size[1], rows, cols, gather.names)
     parts = _parts(value)
-    whole = tree.Name(parts[0].of.name) if parts else None
-    sizes = (size_of(whole), size_of(parts[0].whole)) if whole is not None else ()
-    if whole is None or not all(isinstance(size, tuple) for size in sizes):
+    if not parts:
         return None
-    (count, _), (rows_of_all, width) = (size for size in sizes if isinstance(size, tuple))
-    heads, tokens = len(parts), rows_of_all // count
+    whole = tree.Name(parts[0].of.name)
+    size, part_size = size_of(whole), size_of(parts[0].whole)
+    if not isinstance(size, tuple) or not isinstance(part_size, tuple) or not size[0]:
+        return None
+    count, width = size[0], part_size[1]
+    heads, tokens = len(parts), part_size[0] // count
     cells = tokens * width
     is_whole = (
-        size_of(whole) == (count, heads * cells)
+        size == (count, heads * cells)
         and all(size_of(part.whole) == (count * tokens, width) for part in parts)
         and [_span(part.of, size_of) for part in parts] == [(at * cells + 1, (at + 1) * cells) for at in range(heads)]
     )
@@ -161,7 +163,7 @@ def _gather(value: tree.Expression, known: Variables, size_of: SizeOf) -> _Gathe
         return None
     a, b, c, d, e, f, g = (figures[name] for name in "abcdefg")
     many, outer, inner = a + 1, e + 1, c + 1
-    if (b, d, f, g) != (outer * inner, many * inner, inner, many * outer * inner) or size_of(found["n"]) != g:
+    if not g or (b, d, f, g) != (outer * inner, many * inner, inner, many * outer * inner) or size_of(found["n"]) != g:
         return None
     names = (found["I"].name,) if isinstance(found["I"], tree.Name) else ()
     return _Gather(found["X"], many, outer, inner, (order["a"], order["e"], order["c"]), found["n"], names)
@@ -187,7 +189,9 @@ def split_of(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split 
     columns = [found for part in parts if (found := places(part.of.columns)) is not None]
     width = columns[0][1] - columns[0][0] + 1 if columns else 0
     count, rows = size_of(parts[0].rows), size_of(call("nrow", source))
-    if not isinstance(count, int) or not isinstance(rows, int) or len(columns) < len(parts) or rows % count:
+    if not isinstance(count, int) or not isinstance(rows, int) or len(columns) < len(parts):
+        return None
+    if not count or rows % count:
         return None
     is_whole = all(last - first + 1 == width for first, last in columns) and all(
         size_of(part.whole) == (count, rows // count * width) for part in parts
@@ -227,7 +231,9 @@ def _parts(value: tree.Expression) -> tuple[_Part, ...]:
     found: list[_Part] = []
     for node in arguments_of(value, "cbind"):
         inner = node.arguments[0].value if is_reshape(node) else None
-        if not is_reshape(node) or not isinstance(inner, tree.Indexed) or inner.rows != _ALL or inner.columns is None:
+        if not is_reshape(node) or not isinstance(inner, tree.Indexed) or inner.rows != _ALL:
+            return ()
+        if inner.columns is None or inner.columns.lower is None:
             return ()
         found.append(_Part(inner, node.arguments[1].value, node))
     return tuple(found) if len({part.of.name for part in found}) == 1 < len(found) else ()
