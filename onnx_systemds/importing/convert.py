@@ -51,9 +51,10 @@ from onnx_systemds.importing.passes.specialisation.specialise import (
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
 from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.equal_sizes import equal_input_sizes
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.notes import note_lines
+from onnx_systemds.inference.notes import Notes, note_lines
 from onnx_systemds.inference.passes import LAYER_CHANGING_PASSES, check_omitted, simplify
 from onnx_systemds.inference.single_precision import values_in_single_precision
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -163,19 +164,23 @@ def typed_model(
     omitted: Collection[str] = (), stages: Stages | None = None,
 ) -> TypedModel:
     """The model after simplification and type inference, see `import_model`. Raises TranspileError."""
-    stages, graph = stages or Stages(), model.graph
-    context = Context(
-        dict(dims or {}), model.functions, keeps_functions=keeps_functions, simplify=simplified,
+    stages, graph, notes = stages or Stages(), model.graph, Notes()
+    in_context = partial(
+        Context, functions=model.functions, keeps_functions=keeps_functions, simplify=simplified,
         omitted=frozenset(omitted), written=nodes_written(graph, model.functions),
     )
     if simplified:
         with stages.stage("simplify") as words:
             words.append(f"{len(graph.nodes)} nodes")
-            graph = simplify(graph, context.notes, omitted)
+            graph = simplify(graph, notes, omitted)
             words.append(f"{len(graph.nodes)} after it")
     with stages.stage("infer types") as words:
+        context = in_context(dims or {}, notes=notes.copy())
         typed = infer(graph, context)
-        words.append(f"{len(typed.nodes)} nodes")
+        if equal := {} if context.errors else equal_input_sizes(typed):
+            context = in_context({**(dims or {}), **equal}, notes=notes)
+            typed = infer(graph, context)
+        words += [f"{len(typed.nodes)} nodes", *(f"{name} is {size}" for name, size in equal.items())]
     return TypedModel(model, typed, context)
 
 

@@ -18,14 +18,14 @@ _UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters wri
 class Context:
     """What the inference of one model shares over its graphs.
 
-    fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
-    notes: what passes did, and why they did not.
+    fixed_dims: sizes that the user gives to symbols, and equal symbols (`equal_sizes`).
+    errors: reasons against the conversion so far. notes: what passes did, and why they did not.
     keeps_functions: whether the model's own functions become functions of the script.
     simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
     omitted: names of passes to do without. written: nodes of the model as it is written.
     """
 
-    fixed_dims: Mapping[str, int] = field(default_factory=dict)
+    fixed_dims: Mapping[str, Dim] = field(default_factory=dict)
     functions: Mapping[FunctionKey, Function] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
     notes: Notes = field(default_factory=Notes)

@@ -52,6 +52,12 @@ class Notes:
         """Those of a pass."""
         return PassNotes(self._notes, rule)
 
+    def copy(self) -> Notes:
+        """The notes so far, for a further reading of the same graph."""
+        found = Notes()
+        found._notes |= self._notes
+        return found
+
     def all(self) -> tuple[Note, ...]:
         """The notes in their order."""
         return tuple(self._notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
             else:
                 fits = sizes.setdefault(dim.symbols(declared)[0], actual) == actual
             if not fits:
-                raise _other_dims(port, port.name, tensors[port.name])
+                raise _other_dims(port, port.name, tensors[port.name], sizes)
     return sizes
 
 
@@ -83,11 +84,14 @@ def _fits(port: Port, item: Tensor) -> bool:
     return item.ndim == len(port.dims) and all(size == actual for size, actual in known)
 
 
-def _other_dims(port: Port, name: str, tensor: Tensor) -> InvalidInput:
+def _other_dims(port: Port, name: str, tensor: Tensor, sizes: Mapping[str, int] = MappingProxyType({})) -> InvalidInput:
+    """The error for a tensor of other dims than it has to have. sizes: those that inputs before decide."""
     shown = ", ".join(map(str, port.dims))
-    return InvalidInput(
-        f"input {quoted(name)} is declared as [{shown}], got {list(tensor.shape)}", hint=_reshaping(port.dims, tensor)
-    )
+    named = [(name, actual) for size, actual in zip(port.dims, tensor.shape) for name in dim.symbols(size)]
+    broken = dict.fromkeys(name for name, actual in named if sizes.get(name, actual) != actual)
+    where = "".join(f", where {name} is {sizes[name]}" for name in broken)
+    message = f"input {quoted(name)} has to be [{shown}]{where}, got {list(tensor.shape)}"
+    return InvalidInput(message, hint=_reshaping(port.dims, tensor))
 
 
 def _reshaping(dims: tuple[dim.Dim, ...], tensor: Tensor) -> str:

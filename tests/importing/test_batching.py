@@ -76,6 +76,11 @@ FOUND = {
     "a class for each": (FLAT, "i = ArgMax<axis=1, keepdims=0>(x)  y = ai.onnx.ml.ArrayFeatureExtractor(row, i)", (0,), (1,)),
     "features side by side": (FLAT, "y = ai.onnx.ml.FeatureVectorizer<inputdimensions=[4, 4]>(x, x)", (0,), (0,)),
     "indices spread": ("int64[n] x", "y = OneHot(x, few, two4)", (0,), (0,)),
+    "another name for their number": ("float[n, 4] x, float[m, 4] b", "y = Concat<axis=1>(x, b)", (0, 0), (0,)),
+    "another name for that of states": (
+        "float[t, n, 4] x, float[1, m, 8] h", "all, y = RNN<hidden_size=8>(x, gate, state_, , , h)", (1, 1), (1,)
+    ),
+    "another name for that of texts": ("string[n, 2] x, string[m, 2] b", "y = Concat<axis=1>(x, b)", (0, 0), (0,)),
     "an output for all": ("float[n, 4] x, float[1, 4] b", "y = Relu(x)  z = Relu(b)", (0, None), (0, None)),
 }
 REFUSED = {
@@ -110,15 +115,9 @@ REFUSED = {
     "their number as a result": (FLAT, "y = Relu(x)  z = Shape(x)"),
     "columns as many as samples": ("float[n, 4] x, float[n] b", "y = Add(x, b)"),
     "another size": ("float[n, 4] x, float[m, 4] b", "y = Add(x, b)"),
-    "another size beside": ("float[n, 4] x, float[m, 4] b", "y = Concat<axis=1>(x, b)"),
-    "another size of states": (
-        "float[t, n, 4] x, float[1, m, 8] h",
-        "all, y = RNN<hidden_size=8>(x, gate, state_, , , h)",
-    ),
     "products not aligned": ("float[n, 4, 2, 3] x, float[n, 3, 5] b", "y = MatMul(x, b)"),
     "as many rows as a constant": (FLAT, "y = Gemm(x, w, w)"),
     "scales of samples": ("int8[n, 4] x", "y = DequantizeLinear<axis=0>(x, row)"),
-    "texts of samples side by side": ("string[n, 2] x, string[m, 2] b", "y = Concat<axis=1>(x, b)"),
     "texts split": (TEXTS, "y, z = StringSplit(x)"),
     "samples as features": ("float[4, n] x", "y = ai.onnx.ml.ArrayFeatureExtractor(x, few)"),
     "a depth of samples": ("float[n, 4] x, int64[n] b", "s = Shape(x)  d = Gather(s, axis0)  y = OneHot(b, d, two4)"),

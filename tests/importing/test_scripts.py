@@ -148,7 +148,7 @@ def test_sizes_come_from_the_inputs_or_are_arguments() -> None:
 def test_symbols_must_agree_between_inputs() -> None:
     nodes = [helper.make_node("Add", ["A", "B"], ["Y"])]
     script = import_model(model(nodes, {"A": ["n", 3], "B": ["n", 3]}, {"Y": ["n", 3]}))
-    with ScoringFunction(script) as function, pytest.raises(InvalidInput, match="declared"):
+    with ScoringFunction(script) as function, pytest.raises(InvalidInput, match="where n is 2"):
         function({"A": np.zeros((2, 3), np.float32), "B": np.zeros((4, 3), np.float32)})
 
 

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.runtime.scoring import ScoringFunction
 
 MASK = np.array([[1, 0, 1], [0, 1, 1]], np.float32)
@@ -83,3 +84,23 @@ OTHERS = {
 def test_elements_from_other_places_are_chosen(name: str) -> None:
     script = converted(OTHERS[name])
     assert script.batch is None or script.batch.symbol != "b"
+
+
+def test_another_name_for_the_number_of_samples_is_no_other_number() -> None:
+    """As PyTorch writes the mask beside token numbers, whose axes it names one by one."""
+    nodes = [helper.make_node("Shape", ["ids"], ["samples_size"], start=0, end=1), *counted("samples", 0)[1:],
+             *counted("places", 1), *by_tuples("samples", "places"), helper.make_node("Mul", ["Y", "ids"], ["Z"])]
+    infos = [helper.make_tensor_value_info("ids", TensorProto.FLOAT, ["b", 1, 1, "s"]),
+             helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["m", "s"]),
+             helper.make_tensor_value_info("Z", TensorProto.FLOAT, None)]
+    proto = helper.make_model(helper.make_graph(nodes, "masks", infos[:2], infos[2:]),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {"ids": np.arange(6, dtype=np.float32).reshape(2, 1, 1, 3), "mask": MASK}
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
+    script = import_model(proto)
+    assert script.batch is not None and script.batch.inputs == (0, 0) and "table(" not in script.text
+    with ScoringFunction(script) as function:
+        assert np.array_equal(function(feeds)["Z"], expected)
+        with pytest.raises(InvalidInput, match="where b is 1, got"):
+            function({**feeds, "ids": feeds["ids"][:1]})
+    assert "table(" in import_model(proto, dims={"b": 2}).text  # the mask may have more rows

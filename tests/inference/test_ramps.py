@@ -21,7 +21,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[b, s] X%s) => (%s)
     <int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64[1] last = {-1}, int64[1] at0 = {0}, int64[1] at1 = {1}, int64[1] at2 = {2}, int64[1] at9 = {9},
      int64[2] starts = {0, 1}, int64[2] ends = {2, 9}, int64[2, 2] table = {5, 7, 6, 8}, int64[2, 2] uneven = {5, 7, 6, 9},
-     int64[8] nothing = {0, 0, 0, 0, 0, 0, 0, 0}, int64[2] front = {0, 1}, int64[8] places = {0, 1, 2, 3, 4, 5, 6, 7}, int32 large = {1000000000},
+     int64[8] nothing = {0, 0, 0, 0, 0, 0, 0, 0}, int64[2] front = {0, 1}, int64[3] tiles = {1, 2, 1}, int64[8] places = {0, 1, 2, 3, 4, 5, 6, 7}, int32 large = {1000000000},
      float[8, 2] W = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, float low = {-1}, float high = {1}> {
     d = Shape(X) n = Slice(d, at0, at1, at0) rows = Squeeze(n) m = Slice(d, at1, at2, at0) cols = Squeeze(m)
     i = Range(zero, rows, one) j = Range(zero, cols, one) column = Unsqueeze(i, last) down = Unsqueeze(j, last) each = Expand(j, d)
@@ -96,13 +96,14 @@ READ = {
     "before": "R7 = Less(j, column)",
     "behind": "k1 = Add(j, two) k2 = Unsqueeze(k1, at0) R8 = Greater(column, k2)",
     "shifted": "k3 = Add(column, two) k4 = Unsqueeze(j, at0) R9 = GreaterOrEqual(k4, k3)",
+    "a mask repeated between its axes": "v = Concat <axis = 0> (n, at2, m) m1 = Unsqueeze(M, at1) m2 = Expand(m1, v) r2 = Where(m2, low, high) x1 = Unsqueeze(X, at1) x2 = Tile(x1, tiles) R10 = Add(x2, r2)",
 }
 TYPES = {"R4": "bool", "R5": "bool", "R7": "bool", "R8": "bool", "R9": "bool"}
 
 
 def read_model() -> onnx.ModelProto:
     """All of `READ` in one model, to start the engine once."""
-    ranks = (2, 3, 3, 3, 2, 3, 3, 2, 2, 2)
+    ranks = (2, 3, 3, 3, 2, 3, 3, 2, 2, 2, 3)
     outputs = [f"{TYPES.get(f'R{at}', 'float')}[{', '.join(f'q{at}_{axis}' for axis in range(rank))}] R{at}"
                for at, rank in enumerate(ranks)]
     return model("\n".join(READ.values()), ", ".join(outputs), ", bool[b, s] M")
@@ -113,6 +114,8 @@ def test_what_is_read_by_places_is_what_it_was() -> None:
     proto = read_model()
     script: Script = import_model(proto)
     assert "gather_index(" not in script.text and "count_up(" not in script.text
+    sums = [node for node in typed_model(load_model(proto)).graph.nodes if node.outputs == ("R10",)]
+    assert [node.inputs for node in sums] == [("x2", "r2/chosen")]  # the mask is not repeated
     with ScoringFunction(script) as function:
         found = function(given)
     for name, expected in zip([it.name for it in proto.graph.output], ReferenceEvaluator(proto).run(None, given)):

@@ -301,7 +301,7 @@ def test_what_does_not_fit_is_refused_at_the_call(context: Any) -> None:
         (frame, r'input "X" is a Matrix, got a node of the type Frame\n  hint: convert it: to_matrix\(\)'),
         (context.scalar(1), "got a node of the type Scalar"),
         (systemds_module(SPLIT, context)(x), "got a node of the type Results$"),
-        (x[:, :3], r'input "X" is declared as \[n, 5\], got \[2, 3\]'),
+        (x[:, :3], r'input "X" has to be \[n, 5\], got \[2, 3\]'),
         (x[:0], "has no elements, of which SystemDS's Python API sends none"),
         (np.array([["a"] * 5]), "is declared as float, got text"),
         (None, 'input "X" is None'),

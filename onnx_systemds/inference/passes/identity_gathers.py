@@ -2,7 +2,8 @@
 
 So exporters write ``mask[batch, position]`` with the numbers of all samples and all positions as indices. Condition:
 the indices are made of Range from 0 to the size of an axis, put into their axes, scaled by sizes and added, and name
-the elements in their order. Reason: it is no work, and samples of such a model no longer depend on each other.
+the elements in their order; two open sizes are assumed to be equal. Reason: it is no work, and samples of such a model
+no longer depend on each other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_systemds.inference.assumptions import certainly_differ
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
@@ -33,6 +35,9 @@ def replace_identity_gather(facts: InferenceFacts) -> Rewriting:
     new = None if rows is None else _new_axes(found.dims(source), (*rows, *rest))
     if new is None:
         return "the indices count, but not all places in their order" if found.counts else None
+    for axis, size in found.assumed:
+        words = f"the number of indices into {facts.axis_words(0, axis)}"
+        facts.assume_equal(facts.dims(0)[axis], size, facts.axis_words(0, axis), words)
     axes = f"{node.outputs[0]}/axes"
     return (
         replace(node, op_type="Constant", inputs=(), outputs=(axes,), attributes={"value": np.array(new, np.int64)}),
@@ -60,6 +65,7 @@ class _Places:
         self.facts = facts
         self.named: Dims = ()
         self.counts = False  # whether indices follow from their places
+        self.assumed: list[tuple[int, Dim]] = []  # axes whose size has another name than the number of indices
 
     def of_rows(self) -> Dims | None:
         """Dims of the indices of a Gather, if they are the numbers of all rows in their order."""
@@ -78,7 +84,7 @@ class _Places:
         return dims
 
     def of_tuples(self) -> Dims | None:
-        """Dims of the indices of a GatherND without the last, if each names its own place along the first axes."""
+        """Dims of what a GatherND gives, up to its last indices, if each names its own place along the first axes."""
         facts = self.facts
         made, dims = facts.made_by(facts.node.inputs[1], "Concat"), facts.dims(1)
         if made is None or facts.attribute("batch_dims"):
@@ -90,13 +96,19 @@ class _Places:
         counted = [(part, size) for part, size in zip(made.inputs, self.named)]
         if len(axes) != len(counted):
             return None
-        for axis, (part, size) in zip(axes, counted):
-            factors = self.factors(part)
-            if factors is None or size != dims[axis] or self.dims(part)[:-1] != dims[:-1]:
+        found = list(dims[:-1])
+        for place, (axis, (part, size)) in enumerate(zip(axes, counted)):
+            factors, number = self.factors(part), dims[axis]
+            if factors is None or self.dims(part)[:-1] != dims[:-1]:
                 return None
             if any(factors[other] != (1 if other == axis else 0) for other in axes):
                 return None
-        return dims[:-1]
+            if size != number:
+                if isinstance(size, int) or isinstance(number, int) or certainly_differ(size, number):
+                    return None
+                self.assumed.append((place, number))
+            found[axis] = size
+        return tuple(found)
 
     def dims(self, name: str) -> Dims:
         """Dims of a value, which are known."""

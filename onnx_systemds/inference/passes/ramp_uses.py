@@ -166,16 +166,13 @@ def _not_expanded(facts: InferenceFacts) -> Rewriting:
 
 
 def _expansion(facts: InferenceFacts, name: str) -> Node | None:
-    """The Expand that gives a value, if it repeats it along the first axes."""
+    """The Expand that gives a value, if all that it repeats is axes of size 1."""
     made = facts.makers.get(name)
     while made is not None and made.identity == ("", "Identity"):
         made = facts.makers.get(made.inputs[0])
     if made is None or made.identity != ("", "Expand"):
         return None
     own, dims = facts.values[made.inputs[0]].dims, facts.values[made.outputs[0]].dims
-    if own is None or dims is None or len(own) > len(dims):
+    if own is None or dims is None or own == dims or not _covers(dims, own):
         return None
-    kept = len(own)
-    while kept and own[len(own) - kept] == 1:
-        kept -= 1
-    return made if kept < len(dims) and own[len(own) - kept :] == dims[len(dims) - kept :] else None
+    return made
