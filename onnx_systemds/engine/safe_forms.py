@@ -8,6 +8,8 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.operands import called, number_in
 
 ZEROS = "zeros"  # the library function
+FEWEST_NEARLY_EMPTY = 25_000
+"""Numbers of images of which one alone may be less than 0.00004 of them (convolution-of-nearly-empty-images)."""
 _BLOCK = 1000  # rows and columns of a block on Spark
 
 

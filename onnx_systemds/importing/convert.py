@@ -31,6 +31,7 @@ from onnx_systemds.importing.passes.counted_rows import with_counted_rows
 from onnx_systemds.importing.passes.declared_sizes import with_declared_sizes
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
 from onnx_systemds.importing.passes.loop_functions import with_loop_functions
 from onnx_systemds.importing.passes.loop_sizes import with_kept_sizes
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices
@@ -48,6 +49,7 @@ from onnx_systemds.importing.passes.specialisation.specialise import (
     specialise,
     with_split_loads,
 )
+from onnx_systemds.importing.passes.zero_biases import without_zero_biases
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
 from onnx_systemds.inference.context import Context
@@ -255,8 +257,8 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     script = with_named_sizes(with_named_products(script))
     script = with_checked_sizes(with_call_cuts(with_binary_products(script)))
     if writing.specialised:
-        script = with_plain_expressions(with_single_uses(script))
-    script = with_kept_sizes(without_probed_sizes(with_declared_sizes(script)))
+        script = with_plain_expressions(with_single_uses(without_zero_biases(script)))
+    script = with_lone_cuts(with_kept_sizes(without_probed_sizes(with_declared_sizes(script))))
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))

@@ -85,11 +85,14 @@ def call_lines(main: Interface, name: str, folder: str = "") -> list[str]:
     return [line for statement in statements for line in broken(statement, 4)]
 
 
-def interface_lines(main: Interface) -> list[str]:
-    """A line for each parameter and result: name in the script, ONNX name if different, type and layout."""
+def interface_lines(main: Interface, weights: str) -> list[str]:
+    """A line for each parameter and result: name in the script, ONNX name if different, type and layout.
+
+    weights: where they are, in words.
+    """
     described = [*_described(main.parameters, main.inputs, main.sizes)]
     if main.weights:
-        described.append((WEIGHTS, f"the list of weights, which {main.function}_init gives"))
+        described.append((WEIGHTS, weights))
     given = [*_described(main.results, main.outputs, main.returned)]
     width = max((len(name) for name, _ in (*described, *given)), default=0)
     return [

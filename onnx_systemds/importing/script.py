@@ -16,8 +16,7 @@ from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
-from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import Interface, Port, broken, call_lines, interface_lines, weights_argument
+from onnx_systemds.importing.interface import Interface, Port, call_lines, interface_lines, weights_argument
 from onnx_systemds.importing.weights_mark import weights_mark, with_mark
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.notes import Note
@@ -99,26 +98,25 @@ class Script:
         name of the script, and an argument with that name sets another one.
         """
         apart = ("",) if len(self.header) > 1 else ()  # words of the model are not of the call
-        header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface))
         functions = [*map(_text, self.functions)]
-        folder = f"{name}.weights" if folder is None else folder
+        folder, argument = f"{name}.weights" if folder is None else folder, weights_argument(name)
+        place = f"{folder}{'' if folder.startswith('/') else ' where the engine starts'}"
+        weights = f"read from {place}, or -nvargs {argument}=<folder>, also HDFS"
+        header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface, weights))
         if self.weights:
-            argument = weights_argument(name)
             init = templates.template("init.dml.jinja").render(
                 main=self.function,
                 name=f"{self.function}_init",
                 argument=argument,
                 folder=string_literal(_local(folder)),
                 count=len(self.weights),
+                ends_in_text=self.weights[-1].is_text,
                 mark=weights_mark(self.weights),
                 refusal="\n".join(wrapped(_refusal(argument), "  ", WIDTH)),
                 constants=self.constants,
                 computing="" if self.constants is None else print_block(self.constants.statements, "  "),
             )
             functions.append(init.rstrip("\n"))
-            place = "" if folder.startswith("/") else " where the engine starts"
-            where = f"weights: {folder}{place}, or -nvargs {argument}=<folder>, also HDFS"
-            header += tuple(broken(" ".join(comment_lines(where)), 9))
         library = self.library if self.constants is None else self.library + self.constants.library
         return templates.template("script.dml.jinja").render(
             header=header, sources=map(_text, self.sources), library=map(_text, library), functions=functions

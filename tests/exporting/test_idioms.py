@@ -327,6 +327,16 @@ def test_a_layer_normalization_is_an_operator(body: str) -> None:
         np.testing.assert_allclose(run_model(model, {"X": data})["Y"], expected, rtol=1e-4, atol=1e-4)
 
 
+def test_a_layer_normalization_of_one_row_is_an_operator() -> None:
+    body = "c = X - mean(X)\nY = c / sqrt(mean(c^2) + 0.001) * g + b"
+    model = exported(body, {"g": ROWS["g"], "b": ROWS["b"]}, "1,3")
+    assert operators(model) == ["LayerNormalization"]
+    data = np.array([[1.0, 5.0, -2.0]])
+    expected = (data - data.mean()) / np.sqrt(data.var() + 0.001) * ROWS["g"] + ROWS["b"]
+    np.testing.assert_allclose(run_model(model, {"X": data})["Y"], expected, rtol=1e-5)
+    assert "LayerNormalization" not in operators(exported(body, {"g": ROWS["g"], "b": ROWS["b"]}, "2,3"))
+
+
 @pytest.mark.parametrize("body", [
     f"{CENTERED}Y = c / sqrt(v) * g + b",  # infinite for equal numbers, which the operator need not be
     f"{CENTERED}Y = X / sqrt(v + 0.001) * g + b",

@@ -35,7 +35,7 @@ def test_calls(sized: Script) -> None:
 
 
 def test_interface(sized: Script) -> None:
-    assert interface_lines(sized.interface) == [
+    assert interface_lines(sized.interface, "read from a.weights") == [
         "takes x_1    (x.1) float [batch, 3, h, w], batch rows, 3 * h * w columns (the last axis fastest)",
         "      names  string [batch, 2], a frame",
         "      h      the size of axis 2 of x_1, an integer",
@@ -53,7 +53,7 @@ def test_sizes_of_the_run_and_of_items_have_plain_names() -> None:
             Y = Expand (Z, shape)
             M = Identity (L)
         }"""))
-    assert interface_lines(script.interface) == [
+    assert interface_lines(script.interface, "read from a.weights") == [
         "takes X  float [n, 4]", "      L  a list (sequence) of float [item0, 4]",
         "gives Y  int64 [3, 2, Z_dim1], 3 rows, 2 * Z_dim1 columns (the last axis fastest)",
         "      M  a list (sequence) of float [item0, 4]",
@@ -69,7 +69,7 @@ def test_a_returned_size_of_the_run_has_a_plain_name() -> None:
             end = Slice (shape, one, two)
             Y = Slice (X, zero, end, one)
         }"""))
-    assert interface_lines(script.interface)[-1].split(None, 1)[1] == "the size Z_dim1, an integer"
+    assert interface_lines(script.interface, "read from a.weights")[-1].split(None, 1)[1] == "the size Z_dim1, an integer"
 
 
 def test_weights_are_loaded_first(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_weights_are_loaded_first(tmp_path: Path) -> None:
     script = import_model(model)
     lines = ['source("a.dml") as a', "weights = a::gen_linear_init()", "Y = a::gen_linear(X, weights)"]
     assert call_lines(script.interface, "a") == lines
-    assert interface_lines(script.interface)[1].split() == ["weights", "the", "list", "of", "weights,", "which", "gen_linear_init", "gives"]
+    assert interface_lines(script.interface, "read from a.weights")[1].split() == ["weights", "read", "from", "a.weights"]
     signed = "gen_linear(X [n, 200]) -> Y [n, 300], 1 weight in a.weights"
     assert success_lines(script.interface, Path("m.onnx"), Path("a.dml")) == [
         f"m.onnx -> a.dml: {signed}", *(f"  {line}" for line in lines),

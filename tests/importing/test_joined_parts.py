@@ -44,6 +44,10 @@ def parted(body: str) -> str:
          "Y = cbind(X[, 1:3] %*% W[1:3, ], X[, 4:6] %*% W[4:6, ])"),
         ("A = rbind(X[1, ], X[2:3, ])\nY = A[1, ] + A[2:3, ]", "Y = X[1, ] + X[2:3, ]"),
         ("A = rbind(X, X * 2)\nY = A[5:8, ]", "Y = X * 2"),
+        ("A = matrix(X[2, ], rows=2, cols=3)\nY = rbind(A[1, ] %*% U, A[2, ] %*% W[1:3, ])",
+         "Y = rbind(X[2, 1:3] %*% U, X[2, 4:6] %*% W[1:3, ])"),
+        ("A = matrix(X[1, 2:5], rows=4, cols=1)\nY = A[4, ]", "Y = X[1, 5]"),
+        ("Y = matrix(rbind(X[1, ], X[2, ] * 2), rows=1, cols=12) + 1", "Y = cbind(X[1, ], X[2, ] * 2) + 1"),
     ],
 )
 def test_parts_are_read_where_they_come_from(body: str, expected: str) -> None:
@@ -65,6 +69,10 @@ def test_parts_are_read_where_they_come_from(body: str, expected: str) -> None:
         "A = rbind(X, rand(rows=4, cols=6))\nY = A[5:8, ]",
         "A = rbind(X, removeEmpty(target=X, margin=\"rows\"))\nY = A[1:4, ]",  # its size is not known
         "Y = rbind(X, X * 2)\nY = Y[1:4, ]",
+        "A = matrix(X[1:2, ], rows=4, cols=3)\nY = A[4, ]",  # of two rows
+        "A = matrix(X[1, ], rows=nrow(U), cols=2)\nY = A[3, ]",
+        "Y = matrix(rbind(X[1, ], X[2:3, ]), rows=1, cols=18)",  # whose parts would be of different heights
+        "Y = matrix(rbind(X[1, ], X[2, ]), rows=2, cols=6)",
     ],
 )
 def test_what_stays(body: str) -> None:

@@ -92,6 +92,9 @@ CASES = [
       for axis, outputs in [(-1, 1), (2, 3), (1, 3), (-4, 1)] for has_bias in (False, True)],
     Case("LayerNormalization", 17, {"x": X, "s": np.ones(5, np.float32), "b": np.zeros(5, np.float32)},
          constants=("s", "b"), note="nothing trained"),
+    Case("LayerNormalization", 17, {"x": random(1, 1, 5), "s": random(5, seed=1), "b": random(5, seed=2)}, note="one row"),
+    Case("LayerNormalization", 17, {"x": np.full((1, 5), np.inf, np.float32), "s": random(5, seed=1)}, note="infinite"),
+    Case("LayerNormalization", 17, {"x": random(1, 5), "s": random(5, seed=1)}, outputs=["y", "m", "d"], note="one row"),
     Case("LayerNormalization", 17, {"x": random(2, 3, 5), "s": random(5, seed=1)}, outputs=["y", "", "d"],
          expected=_without_mean),  # onnxruntime 1.31 crashes on it
     *[Case("InstanceNormalization", opset, {"x": random(*dims), "s": random(4), "b": random(4, seed=2)},

@@ -113,12 +113,16 @@ def _normalized_and_row(fusing: Fusing, node: Node, *, is_plain: bool = False) -
 
 
 def _mean_of(tensor: Tensor) -> Tensor | None:
-    """Return what a tensor is the mean of along its last axis, None for any other."""
+    """Return what a tensor is the mean of along its last axis, as of all elements of a row, None for any other."""
     divided = made_by(tensor, "Div")
     summed = made_by(tensor, "ReduceMean") if divided is None else made_by(divided.inputs[0], "ReduceSum")
-    if summed is None or not summed.attributes.get("keepdims"):
+    if summed is None:
         return None
     source = summed.operand()
+    if divided is None and reduced_axes(summed) == (0, 1) and source.dims[0] == 1 and isinstance(source.dims[1], int):
+        return source
+    if not summed.attributes.get("keepdims"):
+        return None
     size = source.dims[-1] if reduced_axes(summed) == (source.rank - 1,) else None
     is_mean = divided is None or (isinstance(size, int) and is_number(divided.inputs[1], float(size)))
     return source if is_mean and size is not None else None

@@ -77,20 +77,28 @@ def check_trailing(node: NodeFacts, position: int, normalized: Dims) -> None:
 @generator("LayerNormalization", since=(1, 17))
 def layer_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance over the axes from ``axis`` on, then scale and bias; onnxruntime's own before 17."""
-    dims = node.dims("X")
     axis = node.axis()
-    view = split_view(dims, axis)
+    view = split_view(node.dims("X"), axis)
     x = node.view("X", view)
+    if view.rows == 1 and not any(map(node.has_output, (1, 2))):  # an infinite number makes all NaN anyway
+        centred = node.named("centred", f"{x} - mean({x})")
+        spread = f"sqrt(mean({centred}^2) + {literal(node.attribute('epsilon'))})"
+        return node.result(_scaled_and_shifted(node, f"{centred} / {spread}", axis), view)
     mean = node.named("mean", row_means(node, x, view.cols))
     centred = node.named("centred", f"{x} - {mean}")
     spread = node.named("deviation", root_mean_square(node, centred, view.cols))
-    text = f"{centred} / {spread}"
+    text, column = _scaled_and_shifted(node, f"{centred} / {spread}", axis), View(view.rows, 1)
+    return node.result(text, view) + node.result(mean, column, 1) + node.result(f"1 / {spread}", column, 2)
+
+
+def _scaled_and_shifted(node: NodeView, text: str, axis: int) -> str:
+    """A matrix with the axes from ``axis`` on in the columns, times scale and plus bias."""
+    dims = node.dims("X")
     if not _is_known(node, 1, 1):
         text += f" * {trailing_operand(node, 1, dims, axis)}"
     if node.has("B") and not _is_known(node, 2, 0):
         text += f" + {trailing_operand(node, 2, dims, axis)}"
-    column = View(view.rows, 1)
-    return node.result(text, view) + node.result(mean, column, 1) + node.result(f"1 / {spread}", column, 2)
+    return text
 
 
 @generator("RMSNormalization", since=23)

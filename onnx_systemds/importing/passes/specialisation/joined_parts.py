@@ -8,18 +8,19 @@ written out: the engine copies heads neither to join them nor to part them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import call, rewritten
+from onnx_systemds.dml.rewrite import call, rewritten, same_objects
 from onnx_systemds.dml.scopes import (
     assigns_variable,
     definition_counts,
     is_call,
     is_operation,
+    is_reshape,
     mentioned,
     operand_of,
     reads_of,
@@ -30,6 +31,7 @@ from onnx_systemds.importing.passes.merged_slices import places
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
 
 _ALL = tree.Span()
+_MOST_PARTS = 64
 Rows: TypeAlias = tuple[tuple[int, int], ...]
 """The first and the last row of each part, where each begins after the one before."""
 
@@ -54,7 +56,8 @@ def with_parts_apart(
 ) -> tree.Function:
     """The function without joins that nothing reads but for their parts.
 
-    Products of pairs are written out where a factor is joined for them alone. functions: those of the script, by name.
+    Products of pairs are written out where a factor is joined for them alone; rows that become one row stand side by
+    side. functions: those of the script, by name.
     given: sizes of parameters. What changes stays, and so do results, and what a branch or a loop reads.
     """
     pairs = {name: found for name, each in functions.items() if (found := _pairs(each)) is not None}
@@ -67,11 +70,12 @@ def with_parts_apart(
         if assigns_variable(statement) and not statement.accumulate:
             alone = {name: join.rows for name, join in joins.items() if reads[name] == 1}
             statement = rewritten(statement, lambda node: _written_out(node, pairs, alone))  # noqa: B023 - now
+            statement = rewritten(statement, lambda node: _beside_each_other(node, size_of))  # noqa: B023
             rows, name = _rows_of([size_of(part) for part in _parts(statement.value)]), statement.target.name
             if rows and name not in kept and changes[name] == 1 and _may_move(statement.value, changes):
                 joins[name] = _Join(place, rows)
         made.append(statement)
-    return replace(function, body=_without_joins(made, joins)) if joins else function
+    return function if same_objects(made, body) and not joins else replace(function, body=_without_joins(made, joins))
 
 
 def _pairs(function: tree.Function) -> _Pairs | None:
@@ -91,7 +95,23 @@ def _pairs(function: tree.Function) -> _Pairs | None:
 
 def _parts(value: tree.Expression) -> list[tree.Expression]:
     """What is put one below the other; nothing for other expressions."""
-    return [argument.value for argument in value.arguments] if is_call(value, "rbind") else []
+    return [argument.value for argument in value.arguments] if is_call(value, "rbind") else _parts_of_row(value)
+
+
+def _parts_of_row(value: tree.Expression) -> list[tree.Expression]:
+    """The parts of one row of a matrix that a reshape puts one below the other; nothing for other expressions."""
+    row = value.arguments[0].value if is_reshape(value) else None
+    if not is_reshape(value) or not isinstance(row, tree.Indexed) or (row.rows.lower is None or row.rows.upper):
+        return []
+    rows, cols = (argument.value for argument in value.arguments[1:])
+    if not isinstance(rows, tree.IntLiteral) or not isinstance(cols, tree.IntLiteral):
+        return []
+    if rows.value > _MOST_PARTS or cols.value < 1:
+        return []
+    first, last = (1, rows.value * cols.value) if row.columns == _ALL else places(row.columns) or (1, 0)
+    if last - first + 1 != rows.value * cols.value:
+        return []
+    return [replace(row, columns=_span(start, start + cols.value - 1)) for start in range(first, last + 1, cols.value)]
 
 
 def _rows_of(sizes: Sequence[Known | None]) -> Rows:
@@ -124,15 +144,27 @@ def _written_out(node: tree.Node, pairs: Mapping[str, _Pairs], joins: Mapping[st
     return call("rbind", *(tree.Binary("%*%", first, second) for first, second in zip(left, factors)))
 
 
+def _beside_each_other(node: tree.Node, size_of: Callable[[tree.Expression], Known | None]) -> tree.Node:
+    """Rows that are put one below the other, and then made one row, side by side."""
+    rows = node.arguments[0].value if is_reshape(node) else None
+    if not is_reshape(node) or not is_call(rows, "rbind") or node.arguments[1].value != tree.IntLiteral(1):
+        return node
+    sizes = [size_of(argument.value) for argument in rows.arguments]
+    return replace(rows, function="cbind") if all(isinstance(size, tuple) and size[0] == 1 for size in sizes) else node
+
+
 def _part(name: str, rows: tuple[int, int]) -> tree.Indexed:
-    first, last = map(tree.IntLiteral, rows)
-    return tree.Indexed(name, tree.Span(first, None if first == last else last), _ALL)
+    return tree.Indexed(name, _span(*rows), _ALL)
+
+
+def _span(first: int, last: int) -> tree.Span:
+    return tree.Span(tree.IntLiteral(first), None if first == last else tree.IntLiteral(last))
 
 
 def _may_move(value: tree.Expression, changes: Counter[str]) -> bool:
     """Whether an expression gives the same later on, and its parts are of operations alone."""
     found = mentioned(value)
-    return set(found.functions) <= {"rbind", "t"} and all(changes[name] <= 1 for name in found.names)
+    return set(found.functions) <= {"rbind", "t", "matrix"} and all(changes[name] <= 1 for name in found.names)
 
 
 def _without_joins(statements: list[tree.Statement], joins: Mapping[str, _Join]) -> tree.Block:
