@@ -25,11 +25,12 @@ MASKS = {"none": None, "all": ["s", "k"], "sample": ["b", 1, "s", "k"], "head": 
 
 def model(
     mask: str = "none", *, heads: int = 2, depth: int = 4, own_keys: bool = False, scale: str = "Mul",
-    value_depth: int | None = None, scores: bool = False, scaled_last: bool = False,
+    value_depth: int | None = None, scores: bool = False, scaled_last: bool = False, fused: bool = False,
 ) -> ModelProto:
     """A layer of attention of samples of any number, with tokens of any number.
 
     own_keys: keys and values are of another input, with another number of tokens. scores: these are an output, too.
+    fused: as PyTorch's exporter writes scaled_dot_product_attention.
     """
     random = np.random.default_rng(7)
     value_depth = value_depth or depth
@@ -56,7 +57,17 @@ def model(
         split = constant(f"{name}_shape", np.array([0, 0, heads, width]))
         product = node("MatMul", [taken, weight], f"{name}_product")
         node("Transpose", [node("Reshape", [product, split], f"{name}_heads")], name, perm=order)
-    value = node("MatMul", ["q", "k"], "scores")
+    if fused:
+        scale = ""
+        root = constant("root", np.array(0.6, np.float32))
+        plain = node("Transpose", [node("Reshape", ["k_product", "k_shape"], "k_again")], "k_plain", perm=(0, 2, 1, 3))
+        size = [node("Shape", [plain], f"k_size{at}", start=at, end=at + 1) for at in range(4)]
+        planes = node("Concat", [constant("all", np.array([-1])), *size[2:]], "k_planes_shape", axis=0)
+        swapped = node("Transpose", [node("Reshape", [plain, planes], "k_planes")], "k_swapped", perm=(0, 2, 1))
+        restored = node("Concat", [*size[:2], size[3], size[2]], "k_final_shape", axis=0)
+        node("Mul", [node("Reshape", [swapped, restored], "k_final"), root], "k_scaled")
+        node("Mul", ["q", root], "q_scaled")
+    value = node("MatMul", ["q_scaled", "k_scaled"] if fused else ["q", "k"], "scores")
     number = constant("number", np.array(0.3 if scale == "Mul" else 2.5, np.float32))
     if scale and not scaled_last:
         value = node(scale, [value, number], "scaled")
@@ -65,6 +76,8 @@ def model(
     if scaled_last:
         value = node(scale, [value, number], "scaled")
     value = node("Softmax", [value], "shares", axis=-1)
+    if fused:
+        value = node("Where", [node("IsNaN", [value], "gaps"), constant("zero", np.array(0, np.float32)), value], "filled")
     value = node("Transpose", [node("MatMul", [value, "v"], "attended")], "together", perm=(0, 2, 1, 3))
     value = node("Reshape", [value, constant("y_shape", np.array([0, 0, heads * value_depth]))], "joined")
     node("MatMul", [value, constant("w", random.normal(size=(heads * value_depth, 3)).astype(np.float32))], "y")
@@ -112,6 +125,9 @@ CASES = {
     "keys of another input": {"own_keys": True, "value_depth": 16},
     "keys of another input, masked": {"own_keys": True, "mask": "all", "value_depth": 17},
     "keys of another input, masked by head": {"own_keys": True, "mask": "head", "value_depth": 16},
+    "as PyTorch exports it": {"fused": True},
+    "as PyTorch exports it, a mask for all": {"fused": True, "mask": "all"},
+    "as PyTorch exports it, masked keys": {"fused": True, "mask": "keys", "heads": 12, "depth": 2},
 }
 
 

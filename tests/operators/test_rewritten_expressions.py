@@ -292,6 +292,10 @@ GRAPHS: dict[str, Graph] = {
         [{"x": np.full((2, 3), -1e20, np.float32), "a": np.array(1e20, np.float32), "b": np.array([1], np.float32)}]),
     "difference of numbers that cancel": chained(node("Sub", "a x", "s"), node("Sub", "s b"), runs=[np.full((2, 3), 1e20, np.float32)],
                                                  a=np.array(1e20, np.float32), b=np.array(1, np.float32)),
+    **{f"{number} for NaN": chained(
+        node("IsNaN", "x", "n"), node("Where", "n c x"), c=np.array(number, np.float32),
+        runs=[np.array([[NAN, 1, -INF], [0, NAN, INF]], np.float32), np.full((1, 1), NAN, np.float32), np.zeros((3, 1), np.float32)])
+       for number in (0, -2.5)},
     "reversed part of columns": backwards(1, 9, -1000, -1, (2, 20), (2, 10), (2, 7)),
 }
 

@@ -51,6 +51,7 @@ _MOST_HEADS = 32
 """With more of them the function, in which their products are written out, gets long."""
 _REPEATED = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))")
 """Rows of X, each so often below itself."""
+_FILLED = expression_of("replace(target=X, pattern=NaN, replacement=0.0)")
 
 
 def with_attention(script: Script) -> Script:
@@ -103,12 +104,14 @@ def _without_unread(block: list[tree.Statement], names: set[str]) -> tree.Block:
 class _Attention(NamedTuple):
     """What a call of a function gives to a variable. replaced: the statements whose place it takes, but for the last.
 
-    added: the mask, if there is any, see `attention_function`. rows, cols: of the result.
+    fills: whether shares that are NaN count as 0. added: the mask, if there is any, see `attention_function`. rows,
+    cols: of the result.
     """
 
     result: tree.Assign
     heads: tuple[Heads, Heads, Heads]
     scale: str
+    fills: bool
     kind: str
     added: tuple[tree.Expression, ...]
     samples: tree.Expression
@@ -118,7 +121,7 @@ class _Attention(NamedTuple):
 
     def function(self, name: str) -> str:
         """The text of the function."""
-        return attention_function(name, self.heads, scale=self.scale, mask=self.kind)
+        return attention_function(name, self.heads, scale=self.scale, mask=self.kind, fills=self.fills)
 
     def statement(self, function: str) -> tree.Assign:
         """The call, whose result gets its size: of that of a call the engine knows none."""
@@ -173,12 +176,20 @@ def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> 
     names = dict.fromkeys((*q.names, *k.names, *v.names, *between, *join.names))
     replaced = tuple(known.assigned[name] for name in names if name in known.assigned)
     return _Attention(
-        statement, (q.heads, k.heads, v.heads), scores.scale, *mask, q.samples, join.rows, join.cols, replaced
+        statement, (q.heads, k.heads, v.heads), scores.scale, len(softmax) > 3, *mask, q.samples, join.rows, join.cols,
+        replaced,
     )
 
 
-def _softmax(shares: tree.Expression, known: Variables) -> tuple[tree.Name, tree.Name, tree.Name] | None:
-    """The variables of ``E / rowSums(E)``, of E and of S, of which E is ``exp(S - rowMaxs(S))``."""
+def _softmax(shares: tree.Expression, known: Variables) -> tuple[tree.Name, ...] | None:
+    """The variables of ``E / rowSums(E)``, of E and of S, of which E is ``exp(S - rowMaxs(S))``.
+
+    Before them that of the shares with 0 for NaN, if there is such.
+    """
+    filled: dict[str, Any] = {}
+    if isinstance(shares, tree.Name) and fits(_FILLED, known.value(shares, 1), filled):
+        found = _softmax(filled["X"], known)
+        return None if found is None or len(found) > 3 else (shares, *found)
     quotient = known.value(shares, 1)
     if not is_operation(quotient, "/") or operand_of(quotient.right, "rowSums") != quotient.left:
         return None
@@ -186,7 +197,7 @@ def _softmax(shares: tree.Expression, known: Variables) -> tuple[tree.Name, tree
     if not is_operation(difference, "-") or operand_of(difference.right, "rowMaxs") != difference.left:
         return None
     names = [it for it in (shares, quotient.left, difference.left) if isinstance(it, tree.Name)]
-    return (names[0], names[1], names[2]) if len(names) == 3 else None
+    return tuple(names) if len(names) == 3 else None
 
 
 def _scores(node: tree.Expression, known: Variables, size_of: SizeOf, reads: int = 1) -> _Scores | None:
@@ -195,18 +206,22 @@ def _scores(node: tree.Expression, known: Variables, size_of: SizeOf, reads: int
         value = known.value(node, reads)
         found = None if value is None else _scores(value, known, size_of)
         return None if found is None else found._replace(names=(*found.names, node.name))
+    products = _products(node, LIBRARY[True])
+    if products is not None:
+        return _Scores(products)
     if is_reshape(node):
-        products = _products(node, LIBRARY[True])
-        return _scores(node.arguments[0].value, known, size_of) if products is None else _Scores(products)
+        return _scores(node.arguments[0].value, known, size_of)
     if is_operation(node, "+"):
         for side, mask in ((node.left, node.right), (node.right, node.left)):
             found = _scores(side, known, size_of)
             if found is not None:
                 return None if found.mask is not None else found._replace(mask=mask, size=size_of(side))
-    if is_operation(node, "*", "/") and number_of(node.right) is not None:
-        found = _scores(node.left, known, size_of)
+    if is_operation(node, "*", "/"):
+        is_first = node.operator == "*" and number_of(node.left) is not None
+        scores, number = (node.right, node.left) if is_first else (node.left, node.right)
+        found = None if number_of(number) is None else _scores(scores, known, size_of)
         if found is not None and not found.scale and found.mask is None:
-            return found._replace(scale=f"{node.operator} {print_expression(node.right)}")
+            return found._replace(scale=f"{node.operator} {print_expression(number)}")
     return None
 
 

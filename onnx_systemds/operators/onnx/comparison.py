@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from onnx_systemds.correspondence import COMPARISONS
-from onnx_systemds.inference.dims import Dim, is_non_negative
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.inference.dims import Dim, is_non_negative, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves
 from onnx_systemds.inference.registry import (
@@ -109,6 +110,23 @@ def where(node: NodeView) -> Fragment:
         position = 1 if known.all() else 2
         if node.dims(position) == node.output_dims():
             return node.same_elements(position)
+    return _without_gaps(node) or _chosen(node)
+
+
+def _without_gaps(node: NodeView) -> Fragment | None:
+    """``Where(IsNaN(x), number, x)``: x with the number for each NaN."""
+    number, dims = node.constant(1), node.output_dims()
+    if number is None or number.size != 1 or node.dims(2) != dims or product(dims) == 1:
+        return None
+    test = node.computing(0)
+    if test is None or test.identity != ("", "IsNaN") or test.inputs[0] != node.name(2) or np.isnan(number.item()):
+        return None
+    view = node.wanted_form()
+    x = node.view(2, view)
+    return node.result(f"replace(target={x}, pattern=NaN, replacement={literal(number.item())})", view)
+
+
+def _chosen(node: NodeView) -> Fragment:
     given = operands(node, [0, 1, 2], node.output_dims(), full=True)
     condition, chosen, other = given.items
     return choice(node, condition, chosen, other, given.form)

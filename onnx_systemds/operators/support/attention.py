@@ -25,14 +25,16 @@ class Heads:
         return sum(last - first + 1 for first, last in self.columns)
 
 
-def attention_function(name: str, heads: tuple[Heads, Heads, Heads], *, scale: str = "", mask: str = "") -> str:
+def attention_function(
+    name: str, heads: tuple[Heads, Heads, Heads], *, scale: str = "", mask: str = "", fills: bool = False
+) -> str:
     """The text of a function for ``softmax(Q t(K) * scale + M) V`` of all heads of each sample.
 
     Its arguments are the matrices of `sources`, with the tokens of one sample below those of another, the masks if
     there are any, and the number of samples. The heads of the result are columns side by side, too.
     heads: of queries, keys and values. scale: an operator and a number. mask: "all" for one mask of all heads and
     samples, "sample" for one of each sample, "head" for one of each head of each sample, "keys" for a row of each
-    sample, which all of its queries have.
+    sample, which all of its queries have. fills: shares that are NaN count as 0, as those of a row of -inf.
     """
     queries, _, values = heads
     found = sources(heads)
@@ -47,7 +49,7 @@ def attention_function(name: str, heads: tuple[Heads, Heads, Heads], *, scale: s
     return render_operator(
         "attention", name=name, given=given, heads=len(queries.columns), scale=f" {scale}" if scale else "", mask=mask,
         keys="n" if has_own_keys else "m", factors=list(zip(q, k, strict=True)), values=v, inner=queries.width,
-        width=values.width, threaded=THREADED,
+        width=values.width, threaded=THREADED, fills=fills,
     )
 
 
