@@ -20,8 +20,8 @@ from onnx import helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.block_sizes import MOST_ROWS
-from onnx_systemds.runtime.row_blocks import common_rows, row_blocks
-from onnx_systemds.runtime.row_sources import ArrayRows, TableRows
+from onnx_systemds.runtime.row_blocks import row_blocks
+from onnx_systemds.runtime.row_sources import ArrayRows
 from onnx_systemds.runtime.table_inputs import table_inputs
 from onnx_systemds.tables.csv_files import CsvTable
 from onnx_systemds.tables.writing import CsvWriter
@@ -331,19 +331,6 @@ def test_blocks_are_cut_by_the_sizes_of_the_model(tmp_path: Path) -> None:
     assert rows(ANY, a=(9, 2**23)) == 1
     assert rows(SUMS, X=(9, 4)) is None
     assert rows(SINGLE, X=(9, 4)) == 1
-
-
-def test_rows_share_a_size_in_tables_only(tmp_path: Path) -> None:
-    path = saved(tmp_path, MIXED, unnamed=("age", "steps", "city"))
-    from onnx_systemds.model.load import load_model
-
-    assert import_model(path).batch is None
-    script = import_model(path, types=common_rows(load_model(path)))
-    assert script.batch is not None and script.batch.inputs == (0, 0, 0)
-    opened = CsvTable(table(tmp_path / "x.csv", {"age": [1], "steps": [2], "city": ["a"]}), has_header=True)
-    rows = TableRows(opened, table_inputs(script, opened, None, has_header=True))
-    assert row_blocks(script, rows).rows == MOST_ROWS
-    opened.close()
 
 
 def _nothing(folder: Path) -> None:

@@ -50,7 +50,7 @@ from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import check_program, program_name, score_text
 from onnx_systemds.model.protos import dtype_text
 from onnx_systemds.plugins import load_plugins
-from onnx_systemds.runtime.row_blocks import common_rows
+from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
 from onnx_systemds.stages import Stages
 
 
@@ -133,7 +133,8 @@ def convert(
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
         if program_file is not None:
             check_program(program_file)
-        script = converted(loaded, sizes, options, common_rows(loaded) if scored else None, stages)
+        types = common_rows(loaded, sizes) if scored else {}
+        script = script_for_rows(partial(converted, loaded, sizes, options, stages=stages), types)
         script = with_coded_texts(script) if scored else script
         beside = {} if program_file is None else {program_file: score_text(script, target.stem)}
         if map_file is not None:
@@ -254,7 +255,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
             found = inspect_model(loaded, sizes, typed)
             lines = [json_text(found.summary())] if as_json else found.lines()
         else:
-            scored = plan_of(loaded, sizes, common_rows(loaded), plan)
+            scored = plan_of(loaded, sizes, common_rows(loaded, sizes), plan)
             lines = [json_text(plan_summary(scored))] if as_json else plan_lines(scored)
     for line in lines:
         say(line)

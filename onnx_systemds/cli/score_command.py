@@ -76,7 +76,7 @@ def score(  # noqa: PLR0913 - an argument for each option
         spark = _spark_options(engine, master, settings)
         chosen = None if columns is None else [name.strip() for name in columns.split(",")]
         convert = partial(converted, loaded, sizes, options, stages=stages)
-        script, rows = _opened(loaded, source, chosen, not no_header, convert)
+        script, rows = _opened(loaded, source, chosen, not no_header, sizes, convert)
         with closing(rows), stages.stage("score") as words:
             if spark is None:
                 count, seconds = _score(script, rows, target, chunk_rows)
@@ -112,14 +112,15 @@ def _spark_options(engine: str, master: str | None, settings: Sequence[str]) -> 
 
 
 def _opened(
-    loaded: Model, path: Path, chosen: Sequence[str] | None, has_header: bool, convert: Callable[[Types], Script]
+    loaded: Model, path: Path, chosen: Sequence[str] | None, has_header: bool, sizes: Mapping[str, int],
+    convert: Callable[[Types], Script],
 ) -> tuple[Script, RowSource]:
     """The script of a model for the rows of a file, and these. Raises TranspileError, OSError."""
-    from onnx_systemds.runtime.row_blocks import common_rows
+    from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
     from onnx_systemds.runtime.row_sources import ArrayRows, TableRows
     from onnx_systemds.runtime.table_inputs import table_inputs
 
-    suffix, types = path.suffix.lower(), common_rows(loaded)
+    suffix, types = path.suffix.lower(), common_rows(loaded, sizes, is_table=True)
     if suffix in TABLES:
         table: Table = CsvTable(path, has_header=has_header) if suffix == ".csv" else ParquetTable(path)
         try:
@@ -134,7 +135,7 @@ def _opened(
         raise TranspileError("it holds arrays: --columns and --no-header are for tables", path)
     arrays = named_arrays(read_array_file(path, mapped=True), [given.name for given in loaded.graph.inputs], path)
     counts = {arrays[name].shape[:1] for name in types if name in arrays}
-    script = convert(types if len(counts) == 1 else {})
+    script = script_for_rows(convert, types if len(counts) == 1 else {})
     return script, ArrayRows(script, arrays, path)
 
 

@@ -65,6 +65,9 @@ def plan_of(model: Model, sizes: Mapping[str, int], types: Mapping[str, Type], p
     Raises TranspileError where the model cannot be converted or has no program that scores files.
     """
     script, fixed = _script_for_rows(model, sizes, types)
+    if script.batch is None and len(types) > 1:  # as `script_for_rows`
+        types = {}
+        script, fixed = _script_for_rows(model, sizes, types)
     places, batch = places_of(script), script.batch
     refusal = _refusal(place, places)
     is_whole = batch is None or places.rows is None or (place == "federated" and bool(refusal))

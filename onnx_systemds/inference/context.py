@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from onnx_systemds.errors import InvalidModel, Reasons, quoted_list
 from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, symbol
@@ -12,6 +13,16 @@ from onnx_systemds.limits import check_nodes
 from onnx_systemds.model.ir import Function, FunctionKey, Node
 
 _UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters write for a dim without a name
+
+
+def is_size(declared: int | str | None) -> TypeGuard[int]:
+    """Whether a declared dim is a number."""
+    return isinstance(declared, int) and declared >= 0
+
+
+def is_named(declared: int | str | None) -> bool:
+    """Whether a declared dim is a symbol that has a name."""
+    return isinstance(declared, str) and declared not in _UNNAMED
 
 
 @dataclass
@@ -79,11 +90,10 @@ class Context:
             return None
         found: list[Dim] = []
         for axis, dim in enumerate(declared):
-            if isinstance(dim, int) and dim >= 0:
+            if is_size(dim):
                 found.append(dim)
                 continue
-            named = isinstance(dim, str) and dim not in _UNNAMED
-            name = str(dim) if named else f"{hint}_dim{axis}"
+            name = str(dim) if is_named(dim) else f"{hint}_dim{axis}"
             self._taken.add(name)
             found.append(self.fixed_dims[name] if name in self.fixed_dims else symbol(name))
         return tuple(found)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from onnx_systemds.engine.launcher import default_max_heap
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.block_sizes import BLOCK_BYTES, rows_of_block
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.context import is_named, is_size
 from onnx_systemds.model.ir import Model, TensorType, Type
 
 Inputs = Mapping[str, Any]
@@ -61,16 +65,51 @@ class RowSource(Protocol):
         """Close its file."""
 
 
-def common_rows(model: Model) -> dict[str, Type]:
-    """Types with a common symbol for the inputs whose first axis has an unnamed open size.
+def common_rows(
+    model: Model, sizes: Mapping[str, int] = MappingProxyType({}), *, is_table: bool = False
+) -> dict[str, Type]:
+    """Types with a common symbol for the open first axes of inputs: of those without a name, of a table all.
 
-    Columns of a table have the same number of rows; a model says so only by a common name.
+    Columns of a table have the same number of rows; a model says so only by a common name. Inputs of one column each
+    are a table. sizes: that the user gives to symbols, which go before others.
     """
-    types: dict[str, Type] = {}
-    for given in model.graph.inputs:
-        if isinstance(given.type, TensorType) and given.type.dims and given.type.dims[0] is None:
-            types[given.name] = TensorType(given.type.dtype, (ROWS, *given.type.dims[1:]))
-    return types
+    given = {it.name: it.type for it in model.graph.inputs if isinstance(it.type, TensorType) and it.type.dims}
+    is_table = is_table or all(type_.dims[1:] in ((), (1,)) for type_ in given.values() if type_.dims)
+    names: dict[str, str] = {}
+    for name, type_ in given.items():
+        first = type_.dims[0] if type_.dims else None
+        if is_named(first):
+            names |= {name: str(first)} if is_table else {}
+        elif not is_size(first):
+            names[name] = default if (default := f"{name}_dim0") in sizes else ""
+    common = next((name for name in names.values() if name in sizes), next(filter(None, names.values()), ""))
+    common = common or _new_name(given.values())
+    return {name: TensorType(given[name].dtype, (common, *(given[name].dims or ())[1:]))
+            for name, own in names.items() if own == common or own not in sizes}
+
+
+def _new_name(types: Iterable[TensorType]) -> str:
+    """A symbol for rows that the types do not have."""
+    taken, name = {size for type_ in types for size in type_.dims or ()}, ROWS
+    while name in taken:
+        name += "_"
+    return name
+
+
+def script_for_rows(convert: Callable[[Mapping[str, Type]], Script], types: Mapping[str, Type]) -> Script:
+    """The script for inputs of common rows, if these can be divided or are fixed; else for any that the model takes.
+
+    types: `common_rows`. An input may be what all rows share: weights, or a table where they look something up.
+    """
+    try:
+        script = convert(types)
+    except TranspileError:
+        if len(types) > 1:
+            with suppress(TranspileError):
+                return convert({})
+        raise
+    is_open = any(port.name in types and not isinstance(port.dims[0], int) for port in script.inputs)
+    return convert({}) if len(types) > 1 and is_open and script.batch is None else script
 
 
 def row_blocks(script: Script, source: RowSource, wanted: int | None = None) -> RowBlocks:
