@@ -195,8 +195,10 @@ class _Search:
             return False
         if rule is None or not rule.reshapes:
             return all(self.size(given) == size for given in batched)
-        before, after = self.values[node.inputs[0]].dims, self.values[output].dims
-        old = self.axis(node.inputs[0])
+        if len(set(batched)) > 1:
+            return False
+        before, after = self.values[batched[0]].dims, self.values[output].dims
+        old = self.axis(batched[0])
         assert before is not None and after is not None and old is not None and size is not None
         in_front = product(before[:old]) == product(after[:axis])  # they are free of the symbol
         return in_front and divide_exactly(size, self.symbol) is not None

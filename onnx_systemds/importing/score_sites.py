@@ -40,6 +40,8 @@ def is_joint(program: Program) -> bool:
 
 def obstacle_to_sites(program: Program) -> str:
     """Why rows cannot be scored at the federated sites that have them, "" where they can."""
+    if not program.in_blocks and program.script.batch is not None:
+        return "the program cannot put the results of sites together"
     if not program.in_blocks:
         return program.at_mixing("results may depend on rows of several sites")
     axes = {variable.axis for variable in program.outputs}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml.names import Names
+from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
@@ -122,7 +123,11 @@ class Program:
     @property
     def one_call(self) -> str:
         """Why one call has all rows, "" where they are scored in blocks."""
-        return "" if self.in_blocks else self.at_mixing("one call has all rows, which may depend on each other")
+        if self.in_blocks:
+            return ""
+        if self.script.batch is not None:
+            return "one call has all rows: the program cannot put the results of blocks together"
+        return self.at_mixing("one call has all rows, which may depend on each other")
 
     def at_mixing(self, reason: str) -> str:
         """The reason and the node that mixes samples."""
@@ -174,7 +179,8 @@ def program_of(script: Script) -> Program:
         tuple(map(Variable, results, script.outputs, output_axes, codes[given:])), tuple(results[made:]),
         tuple(names.fresh(f"{name}_file") for name in parameters[:given]),
     )
-    if all(map(_is_cut, (*program.inputs, *program.outputs))) and not script.returned:
+    are_cut = all(map(_is_cut, (*program.inputs, *program.outputs)))
+    if are_cut and not script.returned and all(_is_one_each(each, batch) for each in program.outputs):
         return program
     inputs, outputs = (tuple(replace(each, axis=None) for each in side) for side in (program.inputs, program.outputs))
     return replace(program, inputs=inputs, outputs=outputs)
@@ -183,6 +189,11 @@ def program_of(script: Script) -> Program:
 def _apart(name: str) -> str:
     """A name that is none of those that the program makes of other ones."""
     return f"{name}s" if name.endswith(_MADE_OF_NAMES) else name
+
+
+def _is_one_each(variable: Variable, batch: Batch | None) -> bool:
+    """Whether each sample has one row, or the columns of one, in an output."""
+    return batch is None or variable.axis is None or dim.symbol(batch.symbol) == variable.port.dims[variable.axis]
 
 
 def _is_cut(variable: Variable) -> bool:

@@ -18,6 +18,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.block_sizes import rows_of_task
 from onnx_systemds.importing.coded_texts import MOST_TEXTS, with_coded_texts
 from onnx_systemds.importing.score_program import obstacle_to_spark, places_of, score_text
+from onnx_systemds.importing.score_sites import obstacle_to_sites
+from onnx_systemds.importing.score_variables import program_of
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.row_blocks import row_blocks
 from tests.command_line import run_dml
@@ -140,6 +142,14 @@ def test_models_that_mix_their_rows_have_one_call(tmp_path: Path) -> None:
     script = _saved([helper.make_node("CumSum", ["A", "axis"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])],
                     tmp_path, axis=np.array(0))
     assert "parfor" not in score_text(script, "model")
+
+
+def test_several_rows_of_each_sample_have_one_call(tmp_path: Path) -> None:
+    script = _saved([helper.make_node("Reshape", ["A", "s"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["c", 1])],
+                    tmp_path, s=np.array([-1, 1]))
+    assert script.batch is not None and script.batch.outputs == (0,)
+    assert obstacle_to_spark(script) == "one call has all rows: the program cannot put the results of blocks together"
+    assert "parfor" not in score_text(script, "model") and "rows may depend" not in obstacle_to_sites(program_of(script))
 
 
 REASON = "one call has all rows, which may depend on each other"

@@ -81,7 +81,7 @@ def array_feature_extractor_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((*(dims[:-1] or (1,)), node.size("Y"))),)
 
 
-@batch_rule("ArrayFeatureExtractor", domain=ML)
+@batch_rule("ArrayFeatureExtractor", domain=ML, reshapes=True)
 def array_feature_extractor_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Of the data only along the last axis, of which elements are taken; each index takes its own."""
     return position == 0 and axis == node.rank("X") - 1

@@ -74,10 +74,12 @@ def _mixes_in_product(node: NodeFacts, factors: tuple[int, int], position: int, 
     if position not in factors or node.attribute("transBatchA") or node.attribute("transBatchB"):
         return True
     size, from_right = unlimited(node.dims(position)[axis]), node.rank(position) - axis
+    beside = node.dims(factors[position == 0])
+    place = from_right - (len(beside) == 1 and from_right > 1)  # in the product, which has no axis for a vector
     if from_right <= 2:
-        return from_right != (2 if position == 0 else 1) or output_size(node, from_right) != size
-    other = size_from_right(node.dims(factors[position == 0]), from_right)
-    return other not in (1, size) or output_size(node, from_right) != size
+        return from_right != (2 if position == 0 else 1) or output_size(node, place) != size
+    other = size_from_right(beside, from_right)
+    return other not in (1, size) or output_size(node, place) != size
 
 
 def output_size(node: NodeFacts, place: int) -> Dim:
