@@ -67,6 +67,18 @@ FOUND = {
     "padded columns": (FLAT, "y = Pad(x, no_pads)", (0,), (0,)),
     "sum along rows": (FLAT, "y = CumSum(x, axis1)", (0,), (0,)),
     "embedding": ("int64[n, 3] x", "y = Gather(w, x)", (0,), (0,)),
+    "elements of each": ("float[n, 4] x, int64[n, 3] i", "y = GatherElements<axis=1>(x, i)", (0, 0), (0,)),
+    "elements put into each": (
+        "float[n, 4] x, int64[n, 3] i, float[n, 3] u", "y = ScatterElements<axis=-1>(x, i, u)", (0, 0, 0), (0,)
+    ),
+    "tuples for each": ("int64[n, 3, 2] i", "y = GatherND(w, i)", (0,), (0,)),
+    "tuples into each": ("float[n, 4] x, int64[n, 3, 1] i", "y = GatherND<batch_dims=1>(x, i)", (0, 0), (0,)),
+    "tuples into what is before": ("float[4, n] x", "i = Unsqueeze(zero, zero)  y = GatherND(x, i)", (1,), (1,)),
+    "a row tiled": ("float[n, 4] x, float[1, 4] b", "s = Shape<end=1>(x)  t = Concat<axis=0>(s, one)"
+                    "  r = Tile(b, t)  y = Mul(x, r)", (0, None), (0,)),
+    "columns tiled": (FLAT, "t = Concat<axis=0>(one, few)  y = Tile(x, t)", (0,), (0,)),
+    "einsum": ("float[n, 4] x, float[n, 4, 3] b", 'y = Einsum<equation="bi,bij->bj">(x, b)', (0, 0), (0,)),
+    "einsum of open axes": ("float[n, 2, 4] x", 'y = Einsum<equation="...i,ij">(x, w)', (0,), (0,)),
     "zeros for each sample": (FLAT, "s = Shape(x)  z = ConstantOfShape(s)  y = Add(x, z)", (0,), (0,)),
     "recurrent": (STEPS, "all, y = RNN<hidden_size=8>(x, gate, state_)", (1,), (1,)),
     "texts looked up": (TEXTS, 'y = ai.onnx.ml.LabelEncoder<keys_strings=["a", "b"], values_floats=[1.0, 2.0]>(x)', (0,), (0,)),
@@ -113,6 +125,16 @@ REFUSED = {
     "rows at random": (FLAT, "r = RandomNormal<shape=[1, 4]>()  y = Add(x, r)"),
     "indices into all": (IMAGES, "m, y = MaxPool<kernel_shape=[2, 2]>(x)"),
     "gathered from samples": ("float[n, 4] x, int64[n] i", "y = Gather(x, i)"),
+    "elements of others": ("float[n, 4] x, int64[n, 4] i", "y = GatherElements<axis=0>(x, i)"),
+    "elements of a part": ("float[9, 4] x, int64[n, 4] i", "y = GatherElements<axis=1>(x, i)"),
+    "elements put into others": (
+        "float[n, 4] x, int64[n, 3] i, float[n, 3] u", "y = ScatterElements<axis=0>(x, i, u)"
+    ),
+    "tuples into all": ("float[n, 4] x, int64[n, 1] i", "y = GatherND(x, i)"),
+    "tiled": (FLAT, "t = Concat<axis=0>(few, one)  y = Tile(x, t)"),
+    "einsum over samples": ("float[n, 4] x, float[n, 3] b", 'y = Einsum<equation="bi,bj->ij">(x, b)'),
+    "einsum of pairs": ("float[n, 4] x, float[n, 4] b", 'y = Einsum<equation="ai,bi->ab">(x, b)'),
+    "einsum of the diagonal": ("float[n, n] x", 'y = Einsum<equation="ii->i">(x)'),
     "convolved along": ("float[1, 2, n, 6] x", "y = Conv<pads=[1, 1, 1, 1]>(x, filters)"),
     "a condition": (
         "float[n, 4] x, bool c",

@@ -13,7 +13,7 @@ from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import Terms
 from onnx_systemds.inference.known_dims import differ
-from onnx_systemds.inference.registry import generator, gradient, integer_rule, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
@@ -102,6 +102,16 @@ def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
             other_words = node.axis_words(position, axis)
             node.assume_equal(equation.sizes[label], size, words[label], other_words, Relation.BROADCAST)
     return (node.tensor([equation.sizes[label] for label in equation.result]),)
+
+
+@batch_rule("Einsum")
+def _einsum_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Where the result has not the label of the axis, or an operand has it twice, or of another size."""
+    equation = equation_of(node)
+    label, size = equation.operands[position][axis], node.dims(position)[axis]
+    having = [(labels, node.dims(at)) for at, labels in enumerate(equation.operands) if label in labels]
+    are_alike = all(labels.count(label) == 1 and dims[labels.index(label)] == size for labels, dims in having)
+    return label not in equation.result or not are_alike
 
 
 @generator("Einsum", since=12)

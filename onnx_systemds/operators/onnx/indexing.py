@@ -230,6 +230,12 @@ def assume_element_indices(node: NodeFacts) -> None:
             node.assume_at_most(count, size, node.axis_words("indices", axis), node.axis_words("data", axis))
 
 
+@batch_rule("GatherElements", "ScatterElements")
+def _elements_mix(node: NodeFacts, position: int, axis: int) -> bool:
+    """Along the axis that indices count along, and where one of the inputs has another number of samples."""
+    return axis == node.axis() or any(node.dims(other)[axis] != node.dims(0)[axis] for other in range(node.input_count))
+
+
 @generator("GatherElements", since=11)
 def gather_elements(node: NodeView) -> Fragment:
     """Single elements: rows of the data as one column."""
@@ -258,6 +264,15 @@ def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
     for axis in range(min(int(node.attribute("batch_dims") or 0), len(dims), len(indices))):
         node.assume_same_size((0, axis), (1, axis))
     return (node.tensor((*indices[:-1], *dims[index_depth(node) :])),)
+
+
+@batch_rule("GatherND")
+def _nd_gather_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Along the axes that indices name; axes of both are aligned, other ones of the indices are of many samples."""
+    batch = int(node.attribute("batch_dims") or 0)
+    if axis < batch:
+        return node.dims(0)[axis] != node.dims(1)[axis]
+    return axis < index_depth(node) if position == 0 else axis == node.rank(1) - 1
 
 
 def index_depth(node: NodeFacts, batch: int | None = None) -> int:

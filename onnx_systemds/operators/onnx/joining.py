@@ -289,6 +289,12 @@ def tile_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor([dim * times for dim, times in zip(node.dims("input"), _tiles(node))]),)
 
 
+@batch_rule("Tile", since=6, sizes=(1,), fills=True)
+def _tile_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Only where the axis stays as it is."""
+    return position != 0 or output_size(node, node.rank("input") - axis) != unlimited(node.dims("input")[axis])
+
+
 def _tiles(node: NodeFacts) -> Sequence[Dim]:
     """The number of copies along each axis; before opset 6 there are some along one axis, both by input."""
     rank = node.rank("input")
