@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.checks import Checks
-from onnx_systemds.inference.dims import Dim, lone_symbol, symbol
+from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, symbol, symbols
 from onnx_systemds.inference.typed_graph import TypedGraph
 
 
@@ -22,12 +22,22 @@ def equal_input_sizes(typed: TypedGraph) -> Mapping[str, Dim]:
     places = {name: place for place, name in reversed(list(enumerate(declared)))}
     found: dict[str, str] = {}
     for assumption in Checks(typed, None).at_start:
-        pair = [lone_symbol(size) for size in (assumption.left, assumption.right)]
+        pair = [lone_symbol(size) for size in _without_factor(assumption.left, assumption.right)]
         names = [_root(found, name) for name in pair if name in places]
         if assumption.relation is Relation.EQUAL and len(names) == 2 and names[0] != names[1]:
             first, later = sorted(names, key=places.__getitem__)
             found[later] = first
     return {name: symbol(_root(found, name)) for name in found}
+
+
+def _without_factor(left: Dim, right: Dim) -> tuple[Dim, Dim]:
+    """Two sizes without the number that both are multiples of: n and m for 2 * n and 2 * m."""
+    for name in symbols(left):
+        factor = divide_exactly(left, symbol(name))
+        other = divide_exactly(right, factor) if isinstance(factor, int) else None
+        if other is not None:
+            return symbol(name), other
+    return left, right
 
 
 def _root(found: Mapping[str, str], name: str) -> str:

@@ -55,6 +55,14 @@ def test_sizes_that_may_differ_stay_two(name: str) -> None:
     assert (first[0], second[0]) == ("N", "M")
 
 
+def test_sizes_whose_multiples_are_equal_are_one_size() -> None:
+    script = script_of("""(float[N, 4] x, float[M, 2, 2] y, float[K, 2] z) => (float[N, 6] o)
+        <int64[1] width = {4}> { s = Shape <start = 0, end = 1> (x) t = Concat <axis = 0> (s, width)
+          f = Reshape(y, t) a = Add(x, f) o = Concat <axis = 1> (a, z) }""")
+    assert dims_of(script) == ["N 4", "N 2 2", "N 2"]
+    assert script.batch is not None and script.batch.inputs == (0, 0, 0)
+
+
 def test_sizes_equal_in_pairs_are_the_first_of_all() -> None:
     script = script_of("""(float[A, 2] a, float[B, 2] b, float[C, 2] c, float[D, 2] d) => (float[A, 8] o)
         { p = Concat <axis = 1> (c, d) q = Concat <axis = 1> (b, p) o = Concat <axis = 1> (a, q) }""")
