@@ -26,11 +26,13 @@ MASKS = {"none": None, "all": ["s", "k"], "sample": ["b", 1, "s", "k"], "head": 
 def model(
     mask: str = "none", *, heads: int = 2, depth: int = 4, own_keys: bool = False, scale: str = "Mul",
     value_depth: int | None = None, scores: bool = False, scaled_last: bool = False, fused: bool = False,
+    hides: float | None = None, keeps: bool = False, apart: bool = False,
 ) -> ModelProto:
     """A layer of attention of samples of any number, with tokens of any number.
 
     own_keys: keys and values are of another input, with another number of tokens. scores: these are an output, too.
-    fused: as PyTorch's exporter writes scaled_dot_product_attention.
+    fused: as PyTorch's exporter writes scaled_dot_product_attention. hides: a number in place of scores that a mask of
+    booleans hides. keeps: that mask says which are kept. apart: queries, keys and values are of three matrices.
     """
     random = np.random.default_rng(7)
     value_depth = value_depth or depth
@@ -71,7 +73,11 @@ def model(
     number = constant("number", np.array(0.3 if scale == "Mul" else 2.5, np.float32))
     if scale and not scaled_last:
         value = node(scale, [value, number], "scaled")
-    if mask != "none":
+    if hides is not None:
+        flags = node("GreaterOrEqual" if keeps else "Less", ["mask", constant("least", np.array(-9, np.float32))], "flags")
+        choices = [constant("hidden", np.array(hides, np.float32)), value]
+        value = node("Where", [flags, *(reversed(choices) if keeps else choices)], "masked")
+    elif mask != "none":
         value = node("Add", [value, "mask"], "masked")
     if scaled_last:
         value = node(scale, [value, number], "scaled")
@@ -81,7 +87,7 @@ def model(
     value = node("Transpose", [node("MatMul", [value, "v"], "attended")], "together", perm=(0, 2, 1, 3))
     value = node("Reshape", [value, constant("y_shape", np.array([0, 0, heads * value_depth]))], "joined")
     node("MatMul", [value, constant("w", random.normal(size=(heads * value_depth, 3)).astype(np.float32))], "y")
-    outputs = ["y", *(["scores"] if scores else [])]
+    outputs = ["y", *(["scores"] if scores else []), *(["k_product", "v_product"] if apart else [])]
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()]
     given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     graph = helper.make_graph(nodes, "layer", infos, given, initializers)
@@ -125,6 +131,15 @@ CASES = {
     "keys of another input": {"own_keys": True, "value_depth": 16},
     "keys of another input, masked": {"own_keys": True, "mask": "all", "value_depth": 17},
     "keys of another input, masked by head": {"own_keys": True, "mask": "head", "value_depth": 16},
+    "hidden for all": {"mask": "all", "hides": -np.inf},
+    "hidden for each sample": {"mask": "sample", "hides": -1e4, "heads": 3},
+    "hidden for each head": {"mask": "head", "hides": -np.inf},
+    "hidden keys": {"mask": "keys", "hides": -3.4e38, "scale": "Div"},
+    "hidden keys of many heads": {"mask": "keys", "hides": -np.inf, "heads": 12, "depth": 2},
+    "hidden, of three matrices": {"mask": "all", "hides": -np.inf, "apart": True, "heads": 3},
+    "kept for all": {"mask": "all", "hides": -1e4, "keeps": True, "scale": ""},
+    "kept keys": {"mask": "keys", "hides": -np.inf, "keeps": True},
+    "hidden keys of another input": {"own_keys": True, "mask": "keys", "hides": -np.inf, "heads": 12, "value_depth": 16},
     "as PyTorch exports it": {"fused": True},
     "as PyTorch exports it, a mask for all": {"fused": True, "mask": "all"},
     "as PyTorch exports it, masked keys": {"fused": True, "mask": "keys", "heads": 12, "depth": 2},

@@ -51,6 +51,13 @@ _MOST_HEADS = 32
 """With more of them the function, in which their products are written out, gets long."""
 _REPEATED = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))")
 """Rows of X, each so often below itself."""
+_REPEATED_NUMBERS = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% X")
+_REPEATED_ROW = expression_of("abs(matrix(1, rows=n, cols=1)) %*% X")
+_CHOSEN = {
+    True: expression_of("max(ifelse(M > 0, matrix(c, rows=a, cols=b), X), -Inf)"),
+    False: expression_of("max(ifelse(M > 0, X, matrix(c, rows=a, cols=b)), -Inf)"),
+}
+"""A number where a mask is not 0, and where it is."""
 _FILLED = expression_of("replace(target=X, pattern=NaN, replacement=0.0)")
 
 
@@ -105,12 +112,13 @@ class _Attention(NamedTuple):
     """What a call of a function gives to a variable. replaced: the statements whose place it takes, but for the last.
 
     fills: whether shares that are NaN count as 0. added: the mask, if there is any, see `attention_function`. rows,
-    cols: of the result.
+    cols: of the result. hides: the number instead of scores that the mask hides, and whether it does where it is not 0.
     """
 
     result: tree.Assign
     heads: tuple[Heads, Heads, Heads]
     scale: str
+    hides: tuple[str, bool]
     fills: bool
     kind: str
     added: tuple[tree.Expression, ...]
@@ -121,7 +129,9 @@ class _Attention(NamedTuple):
 
     def function(self, name: str) -> str:
         """The text of the function."""
-        return attention_function(name, self.heads, scale=self.scale, mask=self.kind, fills=self.fills)
+        return attention_function(
+            name, self.heads, scale=self.scale, mask=self.kind, hides=self.hides, fills=self.fills
+        )
 
     def statement(self, function: str) -> tree.Assign:
         """The call, whose result gets its size: of that of a call the engine knows none."""
@@ -133,7 +143,7 @@ class _Attention(NamedTuple):
 class _Scores(NamedTuple):
     """Products of queries and keys. mask: what is added to them after the scale. size: of both there.
 
-    names: of the variables on the way.
+    names: of the variables on the way. hides: see `_Attention`; the number is "" where the mask is added.
     """
 
     products: tree.Call
@@ -141,6 +151,7 @@ class _Scores(NamedTuple):
     scale: str = ""
     mask: tree.Expression | None = None
     size: Known | None = None
+    hides: tuple[str, bool] = ("", True)
 
 
 def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> _Attention | None:
@@ -176,8 +187,8 @@ def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> 
     names = dict.fromkeys((*q.names, *k.names, *v.names, *between, *join.names))
     replaced = tuple(known.assigned[name] for name in names if name in known.assigned)
     return _Attention(
-        statement, (q.heads, k.heads, v.heads), scores.scale, len(softmax) > 3, *mask, q.samples, join.rows, join.cols,
-        replaced,
+        statement, (q.heads, k.heads, v.heads), scores.scale, scores.hides, len(softmax) > 3, *mask, q.samples,
+        join.rows, join.cols, replaced,
     )
 
 
@@ -211,6 +222,14 @@ def _scores(node: tree.Expression, known: Variables, size_of: SizeOf, reads: int
         return _Scores(products)
     if is_reshape(node):
         return _scores(node.arguments[0].value, known, size_of)
+    for where, form in _CHOSEN.items():
+        chosen: dict[str, Any] = {}
+        if fits(form, node, chosen) and number_of(chosen["c"]) is not None:
+            found = _scores(chosen["X"], known, size_of)
+            if found is None or found.mask is not None:
+                return None
+            hides = (print_expression(chosen["c"]), where)
+            return found._replace(mask=chosen["M"], size=size_of(chosen["X"]), hides=hides)
     if is_operation(node, "+"):
         for side, mask in ((node.left, node.right), (node.right, node.left)):
             found = _scores(side, known, size_of)
@@ -235,9 +254,12 @@ def _mask(
         return "", ()
     repeated = arguments_of(operand_of(mask, "matrix"), "cbind") if is_reshape(mask) else []
     row = repeated[0] if repeated else mask
+    found: dict[str, Any] = {}
+    if fits(_REPEATED_ROW, mask, found) and (size_of(found["X"]), scores.size) == ((1, cells), (count * heads, cells)):
+        return "all", (found["X"],)
     if size_of(mask) == scores.size:
-        found: dict[str, Any] = {}
-        if fits(_REPEATED, mask, found) and size_of(found["X"]) == (count, keys):
+        is_repeated = fits(_REPEATED, mask, found := {}) or fits(_REPEATED_NUMBERS, mask, found := {})
+        if is_repeated and size_of(found["X"]) == (count, keys):
             times, last = size_of(found["b"]), size_of(found["a"])
             if (times, last) == (heads * queries, count * heads * queries - 1):
                 return "keys", (found["X"],)

@@ -26,7 +26,8 @@ class Heads:
 
 
 def attention_function(
-    name: str, heads: tuple[Heads, Heads, Heads], *, scale: str = "", mask: str = "", fills: bool = False
+    name: str, heads: tuple[Heads, Heads, Heads], *, scale: str = "", mask: str = "",
+    hides: tuple[str, bool] = ("", True), fills: bool = False,
 ) -> str:
     """The text of a function for ``softmax(Q t(K) * scale + M) V`` of all heads of each sample.
 
@@ -35,6 +36,7 @@ def attention_function(
     heads: of queries, keys and values. scale: an operator and a number. mask: "all" for one mask of all heads and
     samples, "sample" for one of each sample, "head" for one of each head of each sample, "keys" for a row of each
     sample, which all of its queries have. fills: shares that are NaN count as 0, as those of a row of -inf.
+    hides: a number that takes the place of scores, where the mask is not 0 or where it is; "" where masks are added.
     """
     queries, _, values = heads
     found = sources(heads)
@@ -50,6 +52,7 @@ def attention_function(
         "attention", name=name, given=given, heads=len(queries.columns), scale=f" {scale}" if scale else "", mask=mask,
         keys="n" if has_own_keys else "m", factors=list(zip(q, k, strict=True)), values=v, inner=queries.width,
         width=values.width, threaded=THREADED, fills=fills,
+        hidden=hides[0], hides_ones=hides[1],
     )
 
 
