@@ -56,7 +56,7 @@ def check(proto: Any, query: tuple[int, ...], key: tuple[int, ...], dims: list[A
 )
 def test_transposed_factor(perm: list[int], query: tuple[int, ...], key: tuple[int, ...], scaled: bool) -> None:
     text = check(model(perm, list(key), scaled), query, key)
-    if perm == [1, 2, 0] and not scaled:  # columns of K are multiplied where they stand
+    if perm == [1, 2, 0]:  # columns of K are multiplied where they stand
         assert " %*% t(K[, 1:5])," in text and "matrix_products" not in text
     else:
         assert "matrix_products_transposed = function(" in text and " %*% t(Y[" in text
