@@ -87,12 +87,18 @@ def find_batch(typed: TypedGraph) -> tuple[Batch | None, Node | None]:
             if (lone := lone_symbol(dim)) is not None:
                 found.setdefault(lone)
     mixing: Node | None = None
-    for candidate in list(found)[:MOST_SYMBOLS]:
+    for candidate in [*list(found)[:MOST_SYMBOLS], *_of_outputs(typed, list(found)[MOST_SYMBOLS:])]:
         batch, node = _batch_of(typed, candidate)
         if batch is not None:
             return batch, None
         mixing = mixing or node
     return None, mixing
+
+
+def _of_outputs(typed: TypedGraph, names: Sequence[str]) -> list[str]:
+    """The first symbols that an output has: in front may be those of columns that nothing reads."""
+    having = {name for given in typed.outputs for name in symbols(typed.values[given].dims or ())}
+    return [name for name in names if name in having][:MOST_SYMBOLS]
 
 
 def _batch_of(typed: TypedGraph, name: str) -> tuple[Batch | None, Node | None]:

@@ -101,6 +101,9 @@ FOUND = {
         "float[t, n, 4] x, float[1, m, 8] h", "all, y = RNN<hidden_size=8>(x, gate, state_, , , h)", (1, 1), (1,)
     ),
     "another name for that of texts": ("string[n, 2] x, string[m, 2] b", "y = Concat<axis=1>(x, b)", (0, 0), (0,)),
+    "behind inputs that nothing reads": (
+        ", ".join(f"float[{name}, 1] {name}1" for name in "abcde") + ", float[n, 4] x", "y = Relu(x)", (*[None] * 5, 0), (0,)
+    ),
     "an output for all": ("float[n, 4] x, float[1, 4] b", "y = Relu(x)  z = Relu(b)", (0, None), (0, None)),
 }
 REFUSED = {
