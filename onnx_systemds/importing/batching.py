@@ -199,12 +199,13 @@ class _Search:
             return axis is None or (size == self.symbol and rule is not None and rule.fills)
         if axis is None or axis == MANY:
             return False
+        if rule is not None and rule.grows and size is not None:
+            sizes = [self.size(given) for given in batched]
+            return all(own is not None and divide_exactly(size, own) is not None for own in sizes)
         if rule is None or not rule.reshapes:
             return all(self.size(given) == size for given in batched)
-        if len(set(batched)) > 1:
-            return False
-        before, after = self.values[batched[0]].dims, self.values[output].dims
-        old = self.axis(batched[0])
+        before, after = self.values[node.inputs[0]].dims, self.values[output].dims
+        old = self.axis(node.inputs[0])
         assert before is not None and after is not None and old is not None and size is not None
         in_front = product(before[:old]) == product(after[:axis])  # they are free of the symbol
         return in_front and divide_exactly(size, self.symbol) is not None

@@ -62,13 +62,15 @@ class BatchRule:
 
     mixes: takes a node, an input and an axis (both by position); returns whether elements along the axis are mixed or
     counted. It may raise TranspileError if only the run knows. sizes: inputs that hold sizes, which may depend on the
-    length of the axis. reshapes: the axis may get longer or shorter. fills: an output may have the axis although no
-    input has it. draws: the results are random, so that parts never equal the whole.
+    length of the axis. reshapes: the axis may get longer or shorter. grows: it may get longer, and ``mixes`` says
+    whether samples stay in their order. fills: an output may have the axis although no input has it. draws: the results
+    are random, so that parts never equal the whole.
     """
 
     mixes: Mixes
     sizes: tuple[int, ...] = ()
     reshapes: bool = False
+    grows: bool = False
     fills: bool = False
     draws: bool = False
 
@@ -155,9 +157,9 @@ def expander(
     return _registering(expanders, op_types, since, domain, override)
 
 
-def batch_rule(
+def batch_rule(  # noqa: PLR0913 - what an operator may be, by name
     *op_types: str, since: int = 1, domain: str = "", override: bool = False, sizes: tuple[int, ...] = (),
-    reshapes: bool = False, fills: bool = False, draws: bool = False,
+    reshapes: bool = False, grows: bool = False, fills: bool = False, draws: bool = False,
 ) -> Callable[[Mixes], Mixes]:
     """Register a function that says whether a node mixes elements along an axis, see `BatchRule`.
 
@@ -165,7 +167,7 @@ def batch_rule(
     """
 
     return _registering(batch_rules, op_types, since, domain, override,
-                        lambda mixes: BatchRule(mixes, sizes, reshapes, fills, draws))
+                        lambda mixes: BatchRule(mixes, sizes, reshapes, grows, fills, draws))
 
 
 def size_rule(

@@ -94,6 +94,8 @@ FOUND = {
     "classes of neighbours": (
         "int64[n, 3] x", "y = ai.onnx.ml.ArrayFeatureExtractor(row, x)", (0,), (1,)
     ),
+    "numbers of each category": ("int64[n, 1] x", "y = ai.onnx.ml.ArrayFeatureExtractor(w, x)", (0,), (1,)),
+    "numbers of each of several": ("int64[n, 3] x", "y = ai.onnx.ml.ArrayFeatureExtractor(w, x)", (0,), (1,)),
     "features side by side": (FLAT, "y = ai.onnx.ml.FeatureVectorizer<inputdimensions=[4, 4]>(x, x)", (0,), (0,)),
     "indices spread": ("int64[n] x", "y = OneHot(x, few, two4)", (0,), (0,)),
     "another name for their number": ("float[n, 4] x, float[m, 4] b", "y = Concat<axis=1>(x, b)", (0, 0), (0,)),
@@ -153,7 +155,7 @@ REFUSED = {
     "scales of samples": ("int8[n, 4] x", "y = DequantizeLinear<axis=0>(x, row)"),
     "texts split": (TEXTS, "y, z = StringSplit(x)"),
     "classes of neighbours in turn": ("int64[3, n] x", "y = ai.onnx.ml.ArrayFeatureExtractor(row, x)"),
-    "classes of each of several rows": ("int64[n, 3] x", "y = ai.onnx.ml.ArrayFeatureExtractor(w, x)"),
+    "samples and their classes": ("float[n, 4] x, int64[n] b", "y = ai.onnx.ml.ArrayFeatureExtractor(x, b)"),
     "vectors of samples": ("float[n] x, float[n, 4] b", "y = MatMul(x, b)"),
     "samples as features": ("float[4, n] x", "y = ai.onnx.ml.ArrayFeatureExtractor(x, few)"),
     "a depth of samples": ("float[n, 4] x, int64[n] b", "s = Shape(x)  d = Gather(s, axis0)  y = OneHot(b, d, two4)"),

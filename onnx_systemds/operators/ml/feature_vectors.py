@@ -81,10 +81,10 @@ def array_feature_extractor_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((*(dims[:-1] or (1,)), node.size("Y"))),)
 
 
-@batch_rule("ArrayFeatureExtractor", domain=ML, reshapes=True)
+@batch_rule("ArrayFeatureExtractor", domain=ML, grows=True)
 def array_feature_extractor_mixes(node: NodeFacts, position: int, axis: int) -> bool:
-    """Of the data only along the last axis, of which elements are taken; each index takes its own."""
-    return position == 0 and axis == node.rank("X") - 1
+    """Of the data only along the last axis, of which elements are taken; indices go in their order, line by line."""
+    return axis == node.rank("X") - 1 if position == 0 else product(node.dims("Y")[:axis]) != 1
 
 
 @generator("ArrayFeatureExtractor", since=1, domain=ML)
