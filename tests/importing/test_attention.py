@@ -26,13 +26,14 @@ MASKS = {"none": None, "all": ["s", "k"], "sample": ["b", 1, "s", "k"], "head": 
 def model(
     mask: str = "none", *, heads: int = 2, depth: int = 4, own_keys: bool = False, scale: str = "Mul",
     value_depth: int | None = None, scores: bool = False, scaled_last: bool = False, fused: bool = False,
-    hides: float | None = None, keeps: bool = False, apart: bool = False,
+    hides: float | None = None, keeps: bool = False, apart: bool = False, divided: bool = False,
 ) -> ModelProto:
     """A layer of attention of samples of any number, with tokens of any number.
 
     own_keys: keys and values are of another input, with another number of tokens. scores: these are an output, too.
     fused: as PyTorch's exporter writes scaled_dot_product_attention. hides: a number in place of scores that a mask of
     booleans hides. keeps: that mask says which are kept. apart: queries, keys and values are of three matrices.
+    divided: queries are, before.
     """
     random = np.random.default_rng(7)
     value_depth = value_depth or depth
@@ -69,7 +70,9 @@ def model(
         restored = node("Concat", [*size[:2], size[3], size[2]], "k_final_shape", axis=0)
         node("Mul", [node("Reshape", [swapped, restored], "k_final"), root], "k_scaled")
         node("Mul", ["q", root], "q_scaled")
-    value = node("MatMul", ["q_scaled", "k_scaled"] if fused else ["q", "k"], "scores")
+    if divided:
+        node("Div", ["q", constant("depth", np.array(1.7, np.float32))], "q_divided")
+    value = node("MatMul", ["q_scaled", "k_scaled"] if fused else ["q_divided" if divided else "q", "k"], "scores")
     number = constant("number", np.array(0.3 if scale == "Mul" else 2.5, np.float32))
     if scale and not scaled_last:
         value = node(scale, [value, number], "scaled")
@@ -127,6 +130,8 @@ CASES = {
     "many heads, a mask for each head": {"heads": 12, "depth": 2, "mask": "head"},
     "many heads, masked keys": {"heads": 12, "depth": 2, "mask": "keys"},
     "many heads, keys of another input": {"heads": 12, "own_keys": True, "mask": "keys", "value_depth": 16},
+    "queries are divided": {"divided": True, "mask": "keys", "scale": ""},
+    "queries of many heads are divided": {"divided": True, "scale": "", "heads": 12, "depth": 2},
     "values of another width": {"value_depth": 5, "heads": 3},
     "keys of another input": {"own_keys": True, "value_depth": 16},
     "keys of another input, masked": {"own_keys": True, "mask": "all", "value_depth": 17},
@@ -203,6 +208,22 @@ def test_equal_layers_call_one_function() -> None:
     script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
     assert [function.name for function in script.library if "attention" in function.name] == ["attention"]
     assert script.body_text().count("(attention(") == 2
+
+
+def test_layers_share_hidden_keys() -> None:
+    """The mask is one value, which the script does not repeat for each head."""
+    first, second = model("keys", hides=-np.inf), model("keys", hides=-np.inf)
+    names = {name: f"second_{name}" for node in second.graph.node for name in node.output} | {"x": "again", "flags": "flags"}
+    for each in second.graph.node:
+        each.input[:] = [names.get(name, name) for name in each.input]
+        each.output[:] = [names[name] for name in each.output]
+    widened = helper.make_node("Concat", ["y", "y"], ["again"], axis=2)
+    nodes = [*first.graph.node, widened, *(node for node in second.graph.node if node.output[0] != "flags")]
+    outputs = [helper.make_tensor_value_info("second_y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "two", first.graph.input, outputs, first.graph.initializer)
+    text = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)).body_text()
+    assert text.count("(attention(") == 2
+    assert "table(" not in text and "gathered" not in text
 
 
 @pytest.mark.parametrize("samples", [0, 2])

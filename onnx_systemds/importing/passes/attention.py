@@ -177,13 +177,14 @@ def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> 
         and all(size_of(it.arguments[2].value) == count * heads for it in (values, scores.products))
         and size_of(softmax[-1]) == (count * heads * m, n)
     )
-    mask = _mask(scores, (count, heads, m, n), size_of)
+    mask = _mask(scores, (count, heads, m, n), known, size_of)
     if not are_of_one or mask is None:
         return None
     given = (*(expression_of(it.heads.source) for it in splits), q.samples, join.rows, join.cols, *mask[1])
     if not known.stable >= set[str]().union(*map(read_in, given)):
         return None
-    between = (*scores.names, *(it.name for it in softmax[::-1]), join.whole.name)
+    masks = (scores.mask.name,) if isinstance(scores.mask, tree.Name) else ()
+    between = (*masks, *scores.names, *(it.name for it in softmax[::-1]), join.whole.name)
     names = dict.fromkeys((*q.names, *k.names, *v.names, *between, *join.names))
     replaced = tuple(known.assigned[name] for name in names if name in known.assigned)
     return _Attention(
@@ -245,13 +246,14 @@ def _scores(node: tree.Expression, known: Variables, size_of: SizeOf, reads: int
 
 
 def _mask(
-    scores: _Scores, sizes: tuple[int, int, int, int], size_of: SizeOf
+    scores: _Scores, sizes: tuple[int, int, int, int], known: Variables, size_of: SizeOf
 ) -> tuple[str, tuple[tree.Expression, ...]] | None:
     """The kind of the mask, see `attention_function`, and the mask if there is any; None for other ones."""
-    mask, (count, heads, queries, keys) = scores.mask, sizes
+    given, (count, heads, queries, keys) = scores.mask, sizes
     cells = queries * keys
-    if mask is None:
+    if given is None:
         return "", ()
+    mask = known.value(given) or given
     repeated = arguments_of(operand_of(mask, "matrix"), "cbind") if is_reshape(mask) else []
     row = repeated[0] if repeated else mask
     found: dict[str, Any] = {}
@@ -265,8 +267,8 @@ def _mask(
                 return "keys", (found["X"],)
         if is_reshape(row) and repeated == [row] * heads and size_of(row) == (count, cells):
             return "sample", (row.arguments[0].value,)
-        return "head", (mask,)
-    return ("all", (mask,)) if (size_of(mask), scores.size) == ((1, cells), (count * heads, cells)) else None
+        return "head", (given,)
+    return ("all", (given,)) if (size_of(mask), scores.size) == ((1, cells), (count * heads, cells)) else None
 
 
 def _products(value: tree.Expression | None, function: str) -> tree.Call | None:

@@ -85,10 +85,12 @@ def _unscaled(facts: InferenceFacts, name: str, result: str, nodes: list[Node]) 
     """
     moved = facts.made_by(name, "Transpose")
     scaled = name if moved is None else moved.inputs[0]
-    made = facts.made_by(scaled, "Mul")
+    made = facts.made_by(scaled, "Div", "Mul")
     number = None if made is None else _number(facts, made.inputs[1])
-    if made is None or number is None or facts.values[made.inputs[0]].dims != facts.values[scaled].dims:
+    if made is None or not number or facts.values[made.inputs[0]].dims != facts.values[scaled].dims:
         return name, 1.0
+    if made.op_type == "Div":
+        number = 1 / number
     if moved is None:
         return made.inputs[0], number
     nodes.append(replace(moved, inputs=made.inputs[:1], outputs=(result,)))
