@@ -94,6 +94,14 @@ MODELS = {
     "known-lists": """g (float[2] X) => (float[2] Y) <int64 p = {0}> { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, position": """g (float[2] X, int64 p) => (float[2] Y) { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, items": """g (seq(float[2]) S) => (float[2] Y) <int64 p = {0}> { Y = SequenceAt(S, p) }""",
+    "zero-states": """g (float[3, N, 1] X, float[1, 1, 1] W, float[1, 1, 1] R) => (float[3, 1, N, 1] Y)
+        <int64[1] one = {1}, int64[1] at0 = {0}, int64[1] two = {2}>
+        { s = Shape <start = 1, end = 2> (X) d = Concat <axis = 0> (two, s, one) z = ConstantOfShape(d)
+          h = Slice(z, at0, one, at0) Y = RNN <hidden_size = 1> (X, W, R, , , h) }""",
+    "zero-states, not known to be zeros": """g (float[3, N, 1] X, float[1, 1, 1] W, float[1, 1, 1] R, float[1, N, 1] h) => (float[3, 1, N, 1] Y)
+        { Y = RNN <hidden_size = 1> (X, W, R, , , h) }""",
+    "zero-states, the sizes of the layer": """g (float[3, N, 1] X, float[1, 1, 1] W, float[1, 1, 1] R, int64[3] d) => (float[3, 1, N, 1] Y)
+        { z = ConstantOfShape(d) Y = RNN <hidden_size = 1> (X, W, R, , , z) }""",
     "unit-splits": """g (float[N, 2] X) => (seq(float[1, 2]) Y)
         { n = Shape <end = 1> (X) o = ConstantOfShape <value = int64[1] {1}> (n) Y = SplitToSequence <axis = 0> (X, o) }""",
     "unit-splits, not known to be as many": """g (float[N, 2] X, int64[1] n) => (seq(float[1, 2]) Y)

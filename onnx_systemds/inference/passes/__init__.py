@@ -50,6 +50,7 @@ from onnx_systemds.inference.passes.signed_shifts import shift_signed
 from onnx_systemds.inference.passes.transpose_sinking import sink_transposes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.passes.unit_splits import split_into_single_places
+from onnx_systemds.inference.passes.zero_states import drop_zero_states
 from onnx_systemds.inference.plugin_rewrites import rewritten_by_plugins
 from onnx_systemds.inference.registry import Identity, rewrites
 from onnx_systemds.inference.values import Value
@@ -99,6 +100,7 @@ SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
     replace_identity_gather,
     count_range,
     use_ramps,
+    drop_zero_states,
 )
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
 
