@@ -101,7 +101,7 @@ class Script:
         functions = [*map(_text, self.functions)]
         folder, argument = f"{name}.weights" if folder is None else folder, weights_argument(name)
         place = f"{folder}{'' if folder.startswith('/') else ' where the engine starts'}"
-        weights = f"from {place}, or -nvargs {argument}=<folder or URL>"
+        weights = f"from {place}, or -nvargs {argument}=<path>"
         header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface, weights))
         if self.weights:
             init = templates.template("init.dml.jinja").render(

@@ -83,7 +83,9 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_elements_from_other_places_are_chosen(name: str) -> None:
     script = converted(OTHERS[name])
-    assert script.batch is None or script.batch.symbol != "b"
+    assert "gather" in script.text or "table(" in script.text
+    own = script.batch is not None and script.batch.symbol == "b"
+    assert own is (name == "each second one")  # of each sample
 
 
 def test_another_name_for_the_number_of_samples_is_no_other_number() -> None:

@@ -94,6 +94,11 @@ MODELS = {
     "known-lists": """g (float[2] X) => (float[2] Y) <int64 p = {0}> { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, position": """g (float[2] X, int64 p) => (float[2] Y) { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, items": """g (seq(float[2]) S) => (float[2] Y) <int64 p = {0}> { Y = SequenceAt(S, p) }""",
+    "own-samples": """g (float[N, 5, 2] X, int64[N] last) => (float[N, 2] Y) <int64 zero = {0}, int64 one = {1}, int64[1] a = {1}>
+        { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) i = Unsqueeze(r, a) j = Unsqueeze(last, a)
+          k = Concat <axis = 1> (i, j) Y = GatherND(X, k) }""",
+    "own-samples, the numbers of the samples": """g (float[N, 5, 2] X, int64[N] last) => (float[N, 2] Y) <int64[1] a = {1}>
+        { j = Unsqueeze(last, a) k = Concat <axis = 1> (j, j) Y = GatherND(X, k) }""",
     "zero-states": """g (float[3, N, 1] X, float[1, 1, 1] W, float[1, 1, 1] R) => (float[3, 1, N, 1] Y)
         <int64[1] one = {1}, int64[1] at0 = {0}, int64[1] two = {2}>
         { s = Shape <start = 1, end = 2> (X) d = Concat <axis = 0> (two, s, one) z = ConstantOfShape(d)

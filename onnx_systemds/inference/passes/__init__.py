@@ -38,6 +38,7 @@ from onnx_systemds.inference.passes.identity_gathers import replace_identity_gat
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.layer_normalization import join_layer_normalization
+from onnx_systemds.inference.passes.own_samples import take_from_own_samples
 from onnx_systemds.inference.passes.padded_slices import pad_before_slice
 from onnx_systemds.inference.passes.product_folding import fold_into_products
 from onnx_systemds.inference.passes.ramp_uses import use_ramps
@@ -100,6 +101,7 @@ SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
     replace_identity_gather,
     count_range,
     use_ramps,
+    take_from_own_samples,
     drop_zero_states,
 )
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
