@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, by_reference, case_model, check_case, random
 
@@ -82,7 +82,7 @@ def test_a_gradient_of_another_size_is_refused(op: str) -> None:
     symbols = {name: [f"{name}_0", 3] for name, array in given.inputs.items() if array is not None and array.ndim == 2}
     inputs = {**given.inputs, "g0": random(1, 3)}
     script = import_model(case_model(replace(given, symbols=symbols)))
-    with ScoringFunction(script) as function, pytest.raises(EngineError, match="the script takes them to be equal"):
+    with ScoringFunction(script) as function, pytest.raises(InvalidInput, match="where x0_0 is 2, got"):
         function(inputs)
 
 

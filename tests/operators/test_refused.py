@@ -111,7 +111,7 @@ def test_case(case: Case, kind: type[TranspileError], words: str) -> None:
 IN_THE_RUN: list[tuple[Case, str]] = [
     (Case("Tile", 13, {"x": random(2, 3), "r": np.array([2, -1])}), "the number of copies along axis 1 is -1"),
     (Case("RoiAlign", 16, {"x": random(1, 1, 3, 3), "rois": random(3, 4), "batch": np.zeros(2, np.int64)},
-          symbols={"rois": ["n", 4], "batch": ["m"]}), 'axis 0 of "rois" is 3, axis 0 of "batch" is 2'),
+          symbols={"rois": ["n", 4], "batch": ["m"]}), r'"batch" has to be \[n\], where n is 3, got \[2\]'),
     (Case("ReduceLogSumExp", 18, {"x": np.zeros((3, 0, 5), np.float32), "axes": np.array([1, 2])}, constants=["axes"],
           symbols={"x": ["a", "b", "c"]}), 'axis 1 of "x" is 0'),
     (Case("QuantizeLinear", 21, {"x": FOUR, "scale": FOUR[:2]}, {"axis": 0, "block_size": 4}, symbols={"scale": ["n"]}),
