@@ -11,14 +11,11 @@ from dataclasses import dataclass, replace
 
 from onnx_systemds.engine.placing import BUDGET_SHARE, IN_DRIVER
 from onnx_systemds.importing.block_sizes import BLOCK_BYTES
-from onnx_systemds.importing.convert import import_model, with_types
+from onnx_systemds.importing.convert import import_model, typed_model, with_types
 from onnx_systemds.importing.passes.specialisation.trees import callers, calls
 from onnx_systemds.importing.score_program import Places, places_of
 from onnx_systemds.importing.script import Script
-from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.memory import bytes_of, steps_of
-from onnx_systemds.inference.passes import simplify
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import Model, Node, Type
 
@@ -72,8 +69,7 @@ def plan_of(model: Model, sizes: Mapping[str, int], types: Mapping[str, Type], p
     refusal = _refusal(place, places)
     is_whole = batch is None or places.rows is None or (place == "federated" and bool(refusal))
     symbol = None if is_whole or batch is None else batch.symbol
-    context = Context(dict(fixed), model.functions)
-    graph = infer(simplify(with_types(model.graph, types), context.notes), context)
+    graph = typed_model(replace(model, graph=with_types(model.graph, types)), fixed).graph
     count = None if symbol is None else sizes.get(symbol)
     block_rows = places.task_rows if place == "spark" else places.rows_of_block(sizes)
     block_rows = None if symbol is None else block_rows

@@ -114,3 +114,10 @@ def _model(nodes: list[onnx.NodeProto], given: list[Any], made: list[Any], **wei
     graph = helper.make_graph(nodes, "planned", [helper.make_tensor_value_info("X", 1, given)],
                               [helper.make_tensor_value_info("Y", 1, made)], tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_equal_sizes_of_inputs_are_one_number_of_rows() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[N, 3] x, float[M, 4] y) => (float[N, 7] o)
+        { b = Relu(y) o = Concat <axis = 1> (x, b) }""")
+    plan = plan_of(load_model(model), {"N": 1000}, {}, "local")
+    assert [(row.node.op_type, row.size) for row in plan.rows] == [("Relu", 32_000), ("Concat", 56_000)]
