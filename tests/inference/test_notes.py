@@ -99,6 +99,12 @@ MODELS = {
           k = Concat <axis = 1> (i, j) Y = GatherND(X, k) }""",
     "own-samples, the numbers of the samples": """g (float[N, 5, 2] X, int64[N] last) => (float[N, 2] Y) <int64[1] a = {1}>
         { j = Unsqueeze(last, a) k = Concat <axis = 1> (j, j) Y = GatherND(X, k) }""",
+    "samples-first": """g (float[2, N, 3] X) => (float[3, N, 2] Y) <float[3, 3] W = {1, 2, 3, 4, 5, 6, 7, 8, 9}>
+        { t = Transpose <perm = [1, 0, 2]> (X) p = MatMul(t, W) Y = Transpose <perm = [1, 2, 0]> (p) }""",
+    "samples-first, are not known apart": """g (int64[a, b] I) => (float[a, 2, b, 1] Y)
+        <float[3, 2] E = {1, 2, 3, 4, 5, 6}, int64[1] all = {-1}, int64[1] two = {2}, int64[4] d = {0, 0, 2, 1}>
+        { f = Reshape(I, all) e = Gather(E, f) s = Shape(I) c = Concat <axis = 0> (s, two) r = Reshape(e, c)
+          t = Transpose <perm = [1, 0, 2]> (r) u = Reshape(t, d) Y = Transpose <perm = [1, 2, 0, 3]> (u) }""",
     "zero-states": """g (float[3, N, 1] X, float[1, 1, 1] W, float[1, 1, 1] R) => (float[3, 1, N, 1] Y)
         <int64[1] one = {1}, int64[1] at0 = {0}, int64[1] two = {2}>
         { s = Shape <start = 1, end = 2> (X) d = Concat <axis = 0> (two, s, one) z = ConstantOfShape(d)

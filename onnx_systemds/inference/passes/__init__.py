@@ -45,6 +45,7 @@ from onnx_systemds.inference.passes.ramp_uses import use_ramps
 from onnx_systemds.inference.passes.ramps import follow_ramps
 from onnx_systemds.inference.passes.requantization import drop_requantization
 from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
+from onnx_systemds.inference.passes.samples_first import put_samples_first
 from onnx_systemds.inference.passes.scanned_distances import join_distances
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
 from onnx_systemds.inference.passes.signed_shifts import shift_signed
@@ -112,7 +113,7 @@ CONTENT_PASSES: tuple[ContentPass, ...] = (fold_constants, follow_sizes, follow_
 REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
 """At each node whose outputs' types are known, given the nodes after it."""
 
-SIMPLIFYING_REST_PASSES: tuple[RestPass, ...] = (hoist_gather,)
+SIMPLIFYING_REST_PASSES: tuple[RestPass, ...] = (put_samples_first, hoist_gather)
 """As `REST_PASSES`: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
 
 

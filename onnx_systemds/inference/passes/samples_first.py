@@ -1,0 +1,197 @@
+"""Layers that keep samples behind tokens, as PyTorch's MultiheadAttention does, are computed with samples first.
+
+What only transposes and reshapes, and what treats each row alone in between (products with weights, biases, one place
+of an axis), is done again from where samples came first. Condition: a Transpose brings them back, a Gemm takes the
+rows of samples one by one in turns, or a Reshape takes such rows apart. Reason: fewer Transposes; samples stay one
+below the other, so they can be divided, and products of heads are those that other exporters write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
+from onnx_systemds.inference.movements import Movement, Part, parts_of, unmoved
+from onnx_systemds.inference.node_writer import NodeWriter
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import Graph, Node
+
+_MOVEMENTS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
+_OF_ELEMENTS = ("Add", "Sub", "Mul", "Div")
+_BROADCASTING = 7
+_DEPTH = 32
+"""The number of nodes that are followed back at most."""
+
+
+def put_samples_first(
+    facts: InferenceFacts, outputs: Sequence[Value], rest: Sequence[Node], graph: Graph
+) -> Rewriting:
+    """The nodes that stand for a Transpose, Gemm or Reshape, and the rest of its graph; None where it stays."""
+    node = facts.node
+    if node.domain or node.op_type not in ("Transpose", "Gemm", "Reshape") or facts.value(0).constant is not None:
+        return None
+    chain = _Chain(facts)
+    if node.op_type == "Gemm":
+        found = chain.row_by_row(node, _DEPTH)
+        found = found if found is not None and found.mixes else None
+    else:
+        found = chain.brought_back(outputs[0].dims)
+    if found is None:
+        return None
+    writer = NodeWriter(node, node.outputs[0], node.version)
+    if not _write(found, writer):
+        return "the numbers of samples and tokens are not known apart"
+    return (*chain.nodes, *writer.nodes, *rest), f"from {found.source} on"
+
+
+def _write(found: Movement, writer: NodeWriter) -> bool:
+    """Write what stands for the node; keys of heads beside samples are transposed last, for the product to do that."""
+    to, last = writer.replaced.outputs[0], len(found.axes) - 1
+    if not found.mixes or last < 2 or found.axes[last - 1] < found.axes[last]:
+        return found.write(writer, to)
+    swap = (*range(last - 1), last, last - 1)
+    plain = writer.fresh("plain")
+    if not found.transposed(swap).write(writer, plain):
+        return False
+    writer.emit("Transpose", plain, to=to, perm=swap)
+    return True
+
+
+class _Chain:
+    """The values before a node, as movements of others. nodes: what has to be computed for these."""
+
+    def __init__(self, facts: InferenceFacts) -> None:
+        self._facts = facts
+        self.nodes: list[Node] = []
+
+    def brought_back(self, dims: Dims | None) -> Movement | None:
+        """What a Transpose or Reshape to these dims gives, where it brings samples to the front or takes them apart."""
+        node = self._facts.node
+        before = self._movement(node.inputs[0], _DEPTH)
+        if node.op_type == "Transpose":
+            if before.keeps_first:
+                return None
+            after = before.transposed(_order(node, len(before.axes)))
+            return after if after.keeps_first else None
+        if dims is None or not before.mixes:
+            return None
+        found = before.reshaped(dims)
+        return found if found is not None and not found.mixes else None
+
+    def _movement(self, name: str, depth: int) -> Movement:
+        """A value as a movement of another one, or of itself."""
+        dims = self._facts.values[name].dims
+        made = self._facts.makers.get(name)
+        found = None
+        if dims is not None and depth and made is not None and not made.domain:
+            if made.op_type == "Transpose":
+                found = self._movement(made.inputs[0], depth - 1)
+                found = found.transposed(_order(made, len(dims)))
+            elif made.op_type in _MOVEMENTS:
+                found = self._movement(made.inputs[0], depth - 1).reshaped(dims)
+            else:
+                found = self.row_by_row(made, depth)
+        return unmoved(name, dims or ()) if found is None else found
+
+    def row_by_row(self, node: Node, depth: int) -> Movement | None:
+        """The result of a node that treats rows alone, computed before its rows were put into another order."""
+        facts = NodeFacts(node, self._facts.values)
+        place = _place_of_rows(facts)
+        if place is None or facts.value(place).dims is None:
+            return None
+        before = self._movement(node.inputs[place], depth - 1)
+        axis = facts.axis() if node.op_type == "Gather" else len(before.axes) - 1
+        others = Movement(before.source, before.dims, before.axes[:axis] + before.axes[axis + 1 :])
+        kept = before.axes[axis] if before.axes else ()
+        if not kept or others.keeps_first or min(parts_of(before.axes)) in kept:
+            return None
+        units = before.units[:axis] + before.units[axis + 1 :]
+        if node.op_type == "Gather" and len(before.units[axis]) > 1:
+            return None
+        ordered = sorted(unit for whole in units for unit in whole)
+        where = len(ordered)
+        if node.op_type == "Gather":
+            where = sum(unit < kept for unit in ordered)
+        arranged = Movement(before.source, before.dims, (*ordered[:where], kept, *ordered[where:]))
+        name = self._computed(facts, place, arranged, where)
+        if name is None:
+            return None
+        size = _row_size(facts, place)
+        dims = [product(part.size for part in unit) for unit in ordered]
+        axes: list[tuple[Part, ...]] = [
+            tuple(Part((ordered.index(unit),), dims[ordered.index(unit)]) for unit in whole) for whole in units
+        ]
+        if size is not None:
+            dims.append(size)
+            axes.append(() if size == 1 else (Part((where,), size),))
+        return Movement(name, tuple(dims), tuple(axes))
+
+    def _computed(self, facts: NodeFacts, place: int, arranged: Movement, axis: int) -> str | None:
+        """Write a node for rows in this order; the name of its result. axis: that of the places, for a Gather."""
+        node = facts.node
+        name = f"{node.outputs[0]}/by_sample"
+        if name in self._facts.values:
+            return name
+        writer = NodeWriter(node, name, node.version)
+        rows = arranged.source
+        if arranged.axes != unmoved(rows, arranged.dims).axes:
+            rows = f"{name}/rows"
+            if not arranged.write(writer, rows):
+                return None
+        if node.op_type == "Gemm":
+            weights = node.inputs[1]
+            if facts.attribute("transB"):
+                weights = self._transposed(weights, writer)
+            biased = facts.has(2)
+            products = writer.emit("MatMul", rows, weights, to="" if biased else name)
+            if biased:
+                writer.emit("Add", products, node.inputs[2], to=name)
+            self.nodes += writer.nodes
+            return name
+        inputs = (*node.inputs[:place], rows, *node.inputs[place + 1 :])
+        attributes = {**node.attributes, "axis": axis} if node.op_type == "Gather" else node.attributes
+        self.nodes += [*writer.nodes, replace(node, inputs=inputs, outputs=(name,), attributes=attributes)]
+        return name
+
+    def _transposed(self, name: str, writer: NodeWriter) -> str:
+        """Write the Transpose of a matrix of weights, if it is not there; its name."""
+        result = f"{name}/transposed"
+        return result if result in self._facts.values else writer.emit("Transpose", name, to=result, perm=(1, 0))
+
+
+def _order(node: Node, rank: int) -> tuple[int, ...]:
+    return node.integers("perm") or tuple(range(rank))[::-1]
+
+
+def _place_of_rows(facts: NodeFacts) -> int | None:
+    """The input of which a node treats each row alone, or of which a Gather takes one place; None for other nodes."""
+    node = facts.node
+    dims = [facts.values[name].dims if name else () for name in node.inputs]
+    if None in dims:
+        return None
+    shapes = [shape or () for shape in dims]
+    if node.op_type == "MatMul":
+        return 0 if len(shapes[0]) >= 2 == len(shapes[1]) else None
+    if node.op_type == "Gemm":
+        plain = not facts.attribute("transA") and facts.attribute("alpha") == facts.attribute("beta") == 1
+        fits = not facts.has(2) or all(size == 1 for size in shapes[2][:-1])
+        return 0 if plain and fits and node.version >= _BROADCASTING else None
+    if node.op_type == "Gather":
+        return 0 if facts.value(1).constant is not None and not shapes[1] else None
+    if node.op_type in _OF_ELEMENTS and node.version >= _BROADCASTING:
+        for place, other in ((0, 1), (1, 0)):
+            if len(shapes[other]) <= 1 and facts.value(place).constant is None and len(shapes[place]) >= 2:
+                return place if shapes[other] in ((), (1,), shapes[place][-1:]) else None
+    return None
+
+
+def _row_size(facts: NodeFacts, place: int) -> Dim | None:
+    """The size of the rows that a node gives; None for a Gather, which gives none of the axis."""
+    if facts.node.op_type == "Gather":
+        return None
+    if facts.node.op_type in ("MatMul", "Gemm"):
+        return facts.dims(1)[0 if facts.node.integer("transB", 0) else 1]
+    return facts.dims(place)[-1]
