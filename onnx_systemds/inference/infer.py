@@ -139,10 +139,11 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     assumptions: dict[int, Sequence[Assumption]] = {}
     run_sizes = RunSizes(nodes, values, context.fresh_symbol)
     waiting, makers = deque(graph.nodes), {}  # type: deque[Node], dict[str, Node]
+    remembered: dict[str, object] = {}
     carried: list[Assumption] = []  # of nodes that others replace: the next one has them
     while waiting:
         node = waiting.popleft()
-        facts = InferenceFacts(node, values, graph.name, context, infer_body, makers)
+        facts = InferenceFacts(node, values, graph.name, context, infer_body, makers, remembered)
         facts.run_sizes = run_sizes
         try:
             found = _outputs(facts, waiting, graph)

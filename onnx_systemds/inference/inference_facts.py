@@ -21,18 +21,19 @@ Finding: TypeAlias = tuple[tuple[Value, ...], str] | str | None
 class InferenceFacts(NodeFacts):
     """Facts for passes, and for shape rules of operators with sub-graphs: these type their bodies through `body`.
 
-    makers: the nodes before, by what they give.
+    makers: the nodes before, by what they give. remembered: what passes keep of values of this graph, by name.
     """
 
     def __init__(
         self, node: Node, values: Mapping[str, Value], graph_name: str, context: Context, infer_body: InferBody,
-        makers: Mapping[str, Node],
+        makers: Mapping[str, Node], remembered: dict[str, object] | None = None,
     ) -> None:
         super().__init__(node, values, graph_name)
         self._infer_body = infer_body
         self.context = context
         self.bodies: dict[str, TypedGraph] = {}
         self.makers = makers
+        self.remembered = {} if remembered is None else remembered
 
     def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
         """Type the sub-graph in attribute ``name`` for the given inputs."""

@@ -17,7 +17,8 @@ CONSTANTS = {
     **{name: NUMBERS.normal(size=dims).astype(np.float32) for name, dims in WEIGHTS.items()},
     "three": np.array([5, -1, 3, 4]), "at0": np.array(0), "at1": np.array(1),
     "at2": np.array(2), "axis0": np.array([0]), "axis3": np.array([3]), "beside": np.array([5, -1, 2]),
-    "apart": np.array([-1, 2, 5, 2]), "rows": np.array([-1, 4]), "back": np.array([5, -1, 4]),
+    "other": np.array([6, -1, 2]),
+    "six": np.array([-1, 2, 6, 2]), "apart": np.array([-1, 2, 5, 2]), "rows": np.array([-1, 4]), "back": np.array([5, -1, 4]),
     "scale": np.array(0.7, np.float32), "twice": np.array([2]), "four": np.array([4]),
 }
 FIRST = "t = Transpose <perm = [1, 0, 2]> (X)"
@@ -85,12 +86,28 @@ def test_what_follows_the_heads(out: str) -> None:
 
 
 @pytest.mark.engine
-def test_tokens_first_is_divided_too() -> None:
-    """Only the Gemm of the rows is another one; nothing brings samples to the front."""
-    model = model_of("t = Identity(X)", PACKED, HEADS, OUT, "Y = Add(n, t)", inputs="float[5, N, 4] X")
+@pytest.mark.parametrize("heads", [HEADS, PAIRS], ids=["heads apart", "pairs"])
+def test_tokens_that_come_first_are_transposed_once(heads: str) -> None:
+    """Before the products of queries, keys and values, and after that of their heads."""
+    model = model_of("t = Abs(X)", PACKED, heads, OUT, "Y = Add(n, t)", inputs="float[5, N, 4] X")
     script = import_model(model)
     assert script.batching is not None and script.batching.batch is not None
     assert script.batching.batch.inputs == (1,)
+    assert calls_attention(script) and script.text.count("= gathered") + script.text.count("(gathered") == 2
+    assert verify_model(model).passed
+
+
+@pytest.mark.engine
+def test_keys_of_other_tokens() -> None:
+    """Of an input with tokens first, and another number of them."""
+    keys = "k = MatMul(z, V) s = MatMul(z, O)"
+    memory = BESIDE.replace("Reshape(k, beside)", "Reshape(k, other)").replace("Reshape(s, beside)", "Reshape(s, other)")
+    heads = HEADS.replace(BESIDE, memory).replace("Reshape(kh, apart)", "Reshape(kh, six)")
+    heads = heads.replace("Reshape(sh, apart)", "Reshape(sh, six)")
+    model = model_of("z = Abs(Z)", "q = MatMul(X, O)", keys, heads, OUT, "Y = Add(n, X)",
+                     inputs="float[5, N, 4] X, float[6, N, 4] Z")
+    script = import_model(model)
+    assert calls_attention(script) and script.batching is not None and script.batching.batch is not None
     assert verify_model(model).passed
 
 

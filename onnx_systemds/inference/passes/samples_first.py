@@ -2,8 +2,10 @@
 
 What only transposes and reshapes, and what treats each row alone in between (products with weights, biases, one place
 of an axis), is done again from where samples came first. Condition: a Transpose brings them back, a Gemm takes the
-rows of samples one by one in turns, or a Reshape takes such rows apart. Reason: fewer Transposes; samples stay one
-below the other, so they can be divided, and products of heads are those that other exporters write.
+rows of samples one by one in turns, or a Reshape takes such rows apart. Where samples never came first, what the heads
+of an attention are made of is transposed instead of each of them.
+Reason: fewer Transposes; samples stay one below the other, so they can be divided, and products of heads are those
+that other exporters write.
 """
 
 from __future__ import annotations
@@ -65,6 +67,8 @@ class _Chain:
 
     def __init__(self, facts: InferenceFacts) -> None:
         self._facts = facts
+        self._transposed: dict[str, Movement] = {}
+        self._written: set[str] = set()
         self.nodes: list[Node] = []
 
     def brought_back(self, dims: Dims | None) -> Movement | None:
@@ -72,17 +76,42 @@ class _Chain:
         node = self._facts.node
         before = self._movement(node.inputs[0], _DEPTH)
         if node.op_type == "Transpose":
-            if before.keeps_first:
-                return None
-            after = before.transposed(_order(node, len(before.axes)))
-            return after if after.keeps_first else None
+            order = _order(node, len(before.axes))
+            if before.keeps_first and _splits_heads(before.transposed(order)):
+                self._transpose_source(before.source)
+                before = self._movement(node.inputs[0], _DEPTH)
+            after = before.transposed(order)
+            return after if after.keeps_first and not before.keeps_first else None
         if dims is None or not before.mixes:
             return None
         found = before.reshaped(dims)
         return found if found is not None and not found.mixes else None
 
+    def _transpose_source(self, name: str) -> None:
+        """Write what a value is computed from row by row, with its first two axes swapped."""
+        for _ in range(_DEPTH):
+            made = self._facts.makers.get(name)
+            place = None if made is None else _place_of_rows(NodeFacts(made, self._facts.values))
+            if made is None or place is None:
+                break
+            name = self._movement(made.inputs[place], _DEPTH).source
+        dims = self._facts.values[name].dims
+        if dims is None or len(dims) != 3:
+            return
+        writer = NodeWriter(self._facts.node, name, self._facts.version)
+        result, order = f"{name}/swapped", (1, 0, 2)
+        there = self._is_there(result, unmoved(name, dims).transposed(order))
+        if there is None:
+            return
+        if not there:
+            writer.emit("Transpose", name, to=result, perm=order)
+            self.nodes += writer.nodes
+        self._transposed[name] = unmoved(result, tuple(dims[axis] for axis in order)).transposed(order)
+
     def _movement(self, name: str, depth: int) -> Movement:
         """A value as a movement of another one, or of itself."""
+        if name in self._transposed:
+            return self._transposed[name]
         dims = self._facts.values[name].dims
         made = self._facts.makers.get(name)
         found = None
@@ -133,21 +162,20 @@ class _Chain:
         """Write a node for rows in this order; the name of its result. axis: that of the places, for a Gather."""
         node = facts.node
         name = f"{node.outputs[0]}/by_sample"
-        if name in self._facts.values:
-            return name
+        if (there := self._is_there(name, arranged)) is not False:
+            return name if there else None
         writer = NodeWriter(node, name, node.version)
         rows = arranged.source
         if arranged.axes != unmoved(rows, arranged.dims).axes:
-            rows = f"{name}/rows"
-            if not arranged.write(writer, rows):
+            rows = f"{arranged.source}/rows"
+            if (there := self._is_there(rows, arranged)) is None:
+                rows = f"{name}/rows"
+            if not there and not arranged.write(writer, rows):
                 return None
         if node.op_type == "Gemm":
-            weights = node.inputs[1]
-            if facts.attribute("transB"):
-                weights = self._transposed(weights, writer)
-            biased = facts.has(2)
-            products = writer.emit("MatMul", rows, weights, to="" if biased else name)
-            if biased:
+            weights = self._turned(node.inputs[1], writer) if facts.attribute("transB") else node.inputs[1]
+            products = writer.emit("MatMul", rows, weights, to="" if facts.has(2) else name)
+            if facts.has(2):
                 writer.emit("Add", products, node.inputs[2], to=name)
             self.nodes += writer.nodes
             return name
@@ -156,10 +184,26 @@ class _Chain:
         self.nodes += [*writer.nodes, replace(node, inputs=inputs, outputs=(name,), attributes=attributes)]
         return name
 
-    def _transposed(self, name: str, writer: NodeWriter) -> str:
+    def _turned(self, name: str, writer: NodeWriter) -> str:
         """Write the Transpose of a matrix of weights, if it is not there; its name."""
         result = f"{name}/transposed"
-        return result if result in self._facts.values else writer.emit("Transpose", name, to=result, perm=(1, 0))
+        there = self._is_there(result, unmoved(name, self._facts.values[name].dims or ()).transposed((1, 0)))
+        return result if there else writer.emit("Transpose", name, to="" if there is None else result, perm=(1, 0))
+
+    def _is_there(self, name: str, content: Movement) -> bool | None:
+        """Whether a name is of what this movement gives; None where something else has it."""
+        known = self._facts.remembered
+        if name in self._facts.values or name in self._written:
+            return True if known.get(name) == content else None
+        known[name] = content
+        self._written.add(name)
+        return False
+
+
+def _splits_heads(movement: Movement) -> bool:
+    """Whether the second axis comes to the front, and the third is of several parts, in a value with tokens first."""
+    parts = parts_of(movement.axes)
+    return bool(parts) and parts[0].place == (1,) and sum(part.place[0] == 2 for part in parts) > 1
 
 
 def _order(node: Node, rank: int) -> tuple[int, ...]:
