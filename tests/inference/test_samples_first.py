@@ -19,7 +19,8 @@ CONSTANTS = {
     "at2": np.array(2), "axis0": np.array([0]), "axis3": np.array([3]), "beside": np.array([5, -1, 2]),
     "other": np.array([6, -1, 2]),
     "six": np.array([-1, 2, 6, 2]), "apart": np.array([-1, 2, 5, 2]), "rows": np.array([-1, 4]), "back": np.array([5, -1, 4]),
-    "scale": np.array(0.7, np.float32), "twice": np.array([2]), "four": np.array([4]),
+    "E": NUMBERS.normal(size=(5, 4)).astype(np.float32), "all": np.array([-1]), "scale": np.array(0.7, np.float32),
+    "twice": np.array([2]), "four": np.array([4]),
 }
 FIRST = "t = Transpose <perm = [1, 0, 2]> (X)"
 PACKED = """p = MatMul(t, W) a = Add(w, p) r = Reshape(a, three) e = Unsqueeze(r, axis0)
@@ -152,3 +153,15 @@ def test_sizes_that_are_all_open() -> None:
     assert "Transpose" in fired(model)
     assert script.batching is not None and script.batching.batch is not None and not permutes(script)
     assert verify_model(model, dims={"T": 3, "N": 2}).passed and verify_model(model).passed
+
+
+@pytest.mark.engine
+def test_samples_that_are_not_known_apart_stay() -> None:
+    """Words that were looked up in one list: no Reshape says how many samples it is of. It is asked for twice."""
+    text = """f = Reshape(I, all) e = Gather(E, f) s = Shape(I) a = Concat <axis = 0> (s, four) r = Reshape(e, a)
+        t = Transpose <perm = [1, 0, 2]> (r) p = MatMul(t, V) z = Shape <start = 0, end = 1> (t)
+        n = Shape <start = 1, end = 2> (t) m = Mul(n, twice) b = Concat <axis = 0> (z, m, twice)
+        h = Reshape(p, b) Y = Transpose <perm = [1, 0, 2]> (h)"""
+    model = model_of(text, inputs="int64[a, b] I")
+    assert fired(model) == []
+    assert verify_model(model, {"I": np.array([[0, 1, 2], [3, 4, 1]])}).passed

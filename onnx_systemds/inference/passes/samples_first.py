@@ -100,12 +100,13 @@ class _Chain:
             return
         writer = NodeWriter(self._facts.node, name, self._facts.version)
         result, order = f"{name}/swapped", (1, 0, 2)
-        there = self._is_there(result, unmoved(name, dims).transposed(order))
+        turned = unmoved(name, dims).transposed(order)
+        there = self._is_there(result, turned)
         if there is None:
             return
         if not there:
             writer.emit("Transpose", name, to=result, perm=order)
-            self.nodes += writer.nodes
+            self._keep(result, turned, writer.nodes)
         self._transposed[name] = unmoved(result, tuple(dims[axis] for axis in order)).transposed(order)
 
     def _movement(self, name: str, depth: int) -> Movement:
@@ -170,34 +171,45 @@ class _Chain:
             rows = f"{arranged.source}/rows"
             if (there := self._is_there(rows, arranged)) is None:
                 rows = f"{name}/rows"
-            if not there and not arranged.write(writer, rows):
-                return None
+            if not there:
+                if not arranged.write(writer, rows):
+                    return None
+                self._keep(rows, arranged, ())
         if node.op_type == "Gemm":
             weights = self._turned(node.inputs[1], writer) if facts.attribute("transB") else node.inputs[1]
             products = writer.emit("MatMul", rows, weights, to="" if facts.has(2) else name)
             if facts.has(2):
                 writer.emit("Add", products, node.inputs[2], to=name)
-            self.nodes += writer.nodes
+            self._keep(name, arranged, writer.nodes)
             return name
         inputs = (*node.inputs[:place], rows, *node.inputs[place + 1 :])
         attributes = {**node.attributes, "axis": axis} if node.op_type == "Gather" else node.attributes
-        self.nodes += [*writer.nodes, replace(node, inputs=inputs, outputs=(name,), attributes=attributes)]
+        computed = replace(node, inputs=inputs, outputs=(name,), attributes=attributes)
+        self._keep(name, arranged, (*writer.nodes, computed))
         return name
 
     def _turned(self, name: str, writer: NodeWriter) -> str:
         """Write the Transpose of a matrix of weights, if it is not there; its name."""
-        result = f"{name}/transposed"
-        there = self._is_there(result, unmoved(name, self._facts.values[name].dims or ()).transposed((1, 0)))
-        return result if there else writer.emit("Transpose", name, to="" if there is None else result, perm=(1, 0))
+        result, turned = f"{name}/transposed", unmoved(name, self._facts.values[name].dims or ()).transposed((1, 0))
+        there = self._is_there(result, turned)
+        if there:
+            return result
+        if there is None:
+            return writer.emit("Transpose", name, perm=(1, 0))
+        self._keep(result, turned, ())
+        return writer.emit("Transpose", name, to=result, perm=(1, 0))
 
     def _is_there(self, name: str, content: Movement) -> bool | None:
         """Whether a name is of what this movement gives; None where something else has it."""
-        known = self._facts.remembered
-        if name in self._facts.values or name in self._written:
-            return True if known.get(name) == content else None
-        known[name] = content
+        if name not in self._facts.values and name not in self._written:
+            return False
+        return True if self._facts.remembered.get(name) == content else None
+
+    def _keep(self, name: str, content: Movement, nodes: Sequence[Node]) -> None:
+        """Keep the nodes that give a name to what this movement gives."""
+        self._facts.remembered[name] = content
         self._written.add(name)
-        return False
+        self.nodes += nodes
 
 
 def _splits_heads(movement: Movement) -> bool:
