@@ -12,13 +12,14 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.verifying.verify import verify_model
 
 NUMBERS = np.random.default_rng(5)
-WEIGHTS = {"W": (4, 12), "w": (12,), "O": (4, 4), "o": (4,), "V": (4, 4), "v": (4,), "F": (5, 5), "R": (10, 4), "C": (10, 3)}
+WEIGHTS = {"W": (4, 12), "w": (12,), "O": (4, 4), "o": (4,), "V": (4, 4), "v": (4,), "F": (5, 5), "R": (10, 4), "C": (10, 3), "K": (3, 1)}
 CONSTANTS = {
     **{name: NUMBERS.normal(size=dims).astype(np.float32) for name, dims in WEIGHTS.items()},
     "three": np.array([5, -1, 3, 4]), "at0": np.array(0), "at1": np.array(1),
     "at2": np.array(2), "axis0": np.array([0]), "axis3": np.array([3]), "beside": np.array([5, -1, 2]),
     "other": np.array([6, -1, 2]),
-    "six": np.array([-1, 2, 6, 2]), "apart": np.array([-1, 2, 5, 2]), "rows": np.array([-1, 4]), "back": np.array([5, -1, 4]),
+    "six": np.array([-1, 2, 6, 2]), "split": np.array([-1, 4, 2, 2]),
+    "apart": np.array([-1, 2, 5, 2]), "rows": np.array([-1, 4]), "back": np.array([5, -1, 4]),
     "E": NUMBERS.normal(size=(5, 4)).astype(np.float32), "all": np.array([-1]), "scale": np.array(0.7, np.float32),
     "twice": np.array([2]), "four": np.array([4]),
 }
@@ -165,3 +166,13 @@ def test_samples_that_are_not_known_apart_stay() -> None:
     model = model_of(text, inputs="int64[a, b] I")
     assert fired(model) == []
     assert verify_model(model, {"I": np.array([[0, 1, 2], [3, 4, 1]])}).passed
+
+
+@pytest.mark.engine
+def test_a_source_that_would_have_to_be_written_first_stays() -> None:
+    """An axis of one place goes, which is no part of a row: what is before it is no source to transpose."""
+    text = """t = Transpose <perm = [1, 0, 2, 3]> (X) p = MatMul(t, K) g = Gather <axis = 3> (p, at0) r = Reshape(g, split)
+        Y = Transpose <perm = [1, 0, 2, 3]> (r)"""
+    model = model_of(text, inputs="float[4, N, 4, 3] X", dims="x, y, z, w")
+    assert fired(model) == []
+    assert verify_model(model).passed

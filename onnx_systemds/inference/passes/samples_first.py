@@ -95,7 +95,7 @@ class _Chain:
             if made is None or place is None:
                 break
             name = self._movement(made.inputs[place], _DEPTH).source
-        dims = self._facts.values[name].dims
+        dims = None if name in self._written else self._facts.values[name].dims
         if dims is None or len(dims) != 3:
             return
         writer = NodeWriter(self._facts.node, name, self._facts.version)
