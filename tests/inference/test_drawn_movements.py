@@ -89,6 +89,23 @@ class Chain:
         op_type = str(self.random.choice(["Add", "Sub", "Mul"]))
         self.name = self.emit(op_type, *(operands[::-1] if self.random.random() < 0.3 else operands))
 
+    def part(self) -> None:
+        """A Slice, or a part of a Split, of the last axis, or a Slice of another one."""
+        axis = len(self.sizes) - 1 if self.random.random() < 0.8 else int(self.random.integers(len(self.sizes)))
+        size, named = self.sizes[axis], axis - int(self.random.integers(2)) * len(self.sizes)
+        if self.opens[axis] or size < 2:
+            return
+        first = int(self.random.integers(1, size))
+        if self.random.random() < 0.5:
+            bounds = [self.constant([bound]) for bound in (first - 1, size, named)]
+            self.name, self.sizes[axis] = self.emit("Slice", self.name, *bounds), size - first + 1
+        else:
+            names = [f"p{len(self.nodes)}", f"q{len(self.nodes)}"]
+            lengths = self.constant([first, size - first])
+            self.nodes.append(helper.make_node("Split", [self.name, lengths], names, axis=named))
+            chosen = int(self.random.integers(2))
+            self.name, self.sizes[axis] = names[chosen], (first, size - first)[chosen]
+
     def gather(self) -> None:
         if len(self.sizes) > 2:
             axis = int(self.random.integers(len(self.sizes)))
@@ -104,8 +121,9 @@ def drawn(seed: int) -> tuple[ModelProto, list[dict[str, np.ndarray]]]:
     opens = [bool(is_open) for is_open in random.permutation([True, *(len(sizes) - 1) * [False]])]
     opens[int(random.integers(len(sizes)))] = True
     chain = Chain(random, list(sizes), list(opens))
-    steps = (chain.transpose, chain.transpose, chain.split, chain.join, chain.product, chain.elements, chain.gather)
-    for _ in range(12):
+    steps = (chain.transpose, chain.transpose, chain.split, chain.join, chain.product, chain.elements, chain.gather,
+             chain.part)
+    for _ in range(14):
         steps[random.integers(len(steps))]()
     names = [f"N{axis}" if is_open else size for axis, (size, is_open) in enumerate(zip(sizes, opens))]
     graph = helper.make_graph(chain.nodes, "g", [helper.make_tensor_value_info("X", TensorProto.FLOAT, names)],

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
@@ -21,6 +23,9 @@ from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 
+_PRODUCTS = ("Gemm", "MatMul")
+_AT = ("Transpose", "Reshape", *_PRODUCTS)
+_OF_ONE_AXIS = ("Slice", "Split")
 _MOVEMENTS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 _OF_ELEMENTS = ("Add", "Sub", "Mul", "Div")
 _BROADCASTING = 7
@@ -31,14 +36,13 @@ _DEPTH = 32
 def put_samples_first(
     facts: InferenceFacts, outputs: Sequence[Value], rest: Sequence[Node], graph: Graph
 ) -> Rewriting:
-    """The nodes that stand for a Transpose, Gemm or Reshape, and the rest of its graph; None where it stays."""
+    """The nodes that stand for a Transpose, Reshape or product, and the rest of its graph; None where it stays."""
     node = facts.node
-    if node.domain or node.op_type not in ("Transpose", "Gemm", "Reshape") or facts.value(0).constant is not None:
+    if node.domain or node.op_type not in _AT or facts.value(0).constant is not None:
         return None
     chain = _Chain(facts)
-    if node.op_type == "Gemm":
-        found = chain.row_by_row(node, _DEPTH)
-        found = found if found is not None and found.mixes else None
+    if node.op_type in _PRODUCTS:
+        found = chain.product()
     else:
         found = chain.brought_back(outputs[0].dims)
     if found is None:
@@ -87,6 +91,15 @@ class _Chain:
         found = before.reshaped(dims)
         return found if found is not None and not found.mixes else None
 
+    def product(self) -> Movement | None:
+        """What a Gemm of rows of samples in turns gives, or a MatMul to whose rows heads of tokens are joined."""
+        node = self._facts.node
+        if node.op_type == "MatMul":
+            before = self._movement(node.inputs[0], _DEPTH).units
+            return self.row_by_row(node, 0, _DEPTH) if before and len(before[-1]) > 1 else None
+        found = self.row_by_row(node, 0, _DEPTH)
+        return found if found is not None and found.mixes else None
+
     def _transpose_source(self, name: str) -> None:
         """Write what a value is computed from row by row, with its first two axes swapped."""
         for _ in range(_DEPTH):
@@ -123,11 +136,11 @@ class _Chain:
             elif made.op_type in _MOVEMENTS:
                 found = self._movement(made.inputs[0], depth - 1).reshaped(dims)
             else:
-                found = self.row_by_row(made, depth)
+                found = self.row_by_row(made, made.outputs.index(name), depth)
         return unmoved(name, dims or ()) if found is None else found
 
-    def row_by_row(self, node: Node, depth: int) -> Movement | None:
-        """The result of a node that treats rows alone, computed before its rows were put into another order."""
+    def row_by_row(self, node: Node, output: int, depth: int) -> Movement | None:
+        """An output of a node that treats rows alone, computed before these were put into another order."""
         facts = NodeFacts(node, self._facts.values)
         place = _place_of_rows(facts)
         if place is None or facts.value(place).dims is None:
@@ -146,10 +159,9 @@ class _Chain:
         if node.op_type == "Gather":
             where = sum(unit < kept for unit in ordered)
         arranged = Movement(before.source, before.dims, (*ordered[:where], kept, *ordered[where:]))
-        name = self._computed(facts, place, arranged, where)
-        if name is None:
+        if not self._compute(facts, place, arranged, where):
             return None
-        size = _row_size(facts, place)
+        name, size = _by_sample(node.outputs[output]), _row_size(facts, output)
         dims = [product(part.size for part in unit) for unit in ordered]
         axes: list[tuple[Part, ...]] = [
             tuple(Part((ordered.index(unit),), dims[ordered.index(unit)]) for unit in whole) for whole in units
@@ -159,34 +171,40 @@ class _Chain:
             axes.append(() if size == 1 else (Part((where,), size),))
         return Movement(name, tuple(dims), tuple(axes))
 
-    def _computed(self, facts: NodeFacts, place: int, arranged: Movement, axis: int) -> str | None:
-        """Write a node for rows in this order; the name of its result. axis: that of the places, for a Gather."""
+    def _compute(self, facts: NodeFacts, place: int, arranged: Movement, axis: int) -> bool:
+        """Write a node for rows in this order; whether it is there then. axis: that of the places, for a Gather."""
         node = facts.node
-        name = f"{node.outputs[0]}/by_sample"
-        if (there := self._is_there(name, arranged)) is not False:
-            return name if there else None
-        writer = NodeWriter(node, name, node.version)
+        names = tuple(map(_by_sample, node.outputs))
+        if (there := self._is_there(names[0], arranged)) is not False:
+            return there is True
+        writer = NodeWriter(node, names[0], node.version)
         rows = arranged.source
         if arranged.axes != unmoved(rows, arranged.dims).axes:
             rows = f"{arranged.source}/rows"
             if (there := self._is_there(rows, arranged)) is None:
-                rows = f"{name}/rows"
+                rows = f"{names[0]}/rows"
             if not there:
                 if not arranged.write(writer, rows):
-                    return None
+                    return False
                 self._keep(rows, arranged, ())
         if node.op_type == "Gemm":
             weights = self._turned(node.inputs[1], writer) if facts.attribute("transB") else node.inputs[1]
-            products = writer.emit("MatMul", rows, weights, to="" if facts.has(2) else name)
+            products = writer.emit("MatMul", rows, weights, to="" if facts.has(2) else names[0])
             if facts.has(2):
-                writer.emit("Add", products, node.inputs[2], to=name)
-            self._keep(name, arranged, writer.nodes)
-            return name
-        inputs = (*node.inputs[:place], rows, *node.inputs[place + 1 :])
-        attributes = {**node.attributes, "axis": axis} if node.op_type == "Gather" else node.attributes
-        computed = replace(node, inputs=inputs, outputs=(name,), attributes=attributes)
-        self._keep(name, arranged, (*writer.nodes, computed))
-        return name
+                writer.emit("Add", products, node.inputs[2], to=names[0])
+            self._keep(names[0], arranged, writer.nodes)
+            return True
+        inputs, attributes = [*node.inputs], dict(node.attributes)
+        inputs[place] = rows
+        if node.op_type == "Slice" and len(inputs) > 3:
+            inputs[3] = writer.known([-1])
+        elif node.op_type == "Slice":
+            attributes["axes"] = (-1,)
+        elif node.op_type in ("Gather", "Split"):
+            attributes["axis"] = axis
+        computed = replace(node, inputs=tuple(inputs), outputs=names, attributes=attributes)
+        self._keep(names[0], arranged, (*writer.nodes, computed))
+        return True
 
     def _turned(self, name: str, writer: NodeWriter) -> str:
         """Write the Transpose of a matrix of weights, if it is not there; its name."""
@@ -237,6 +255,8 @@ def _place_of_rows(facts: NodeFacts) -> int | None:
         return 0 if plain and fits and node.version >= _BROADCASTING else None
     if node.op_type == "Gather":
         return 0 if facts.value(1).constant is not None and not shapes[1] else None
+    if node.op_type in _OF_ONE_AXIS:
+        return 0 if len(shapes[0]) >= 2 and _of_last_axis(facts, len(shapes[0])) else None
     if node.op_type in _OF_ELEMENTS and node.version >= _BROADCASTING:
         for place, other in ((0, 1), (1, 0)):
             if len(shapes[other]) <= 1 and facts.value(place).constant is None and len(shapes[place]) >= 2:
@@ -244,10 +264,24 @@ def _place_of_rows(facts: NodeFacts) -> int | None:
     return None
 
 
-def _row_size(facts: NodeFacts, place: int) -> Dim | None:
+def _row_size(facts: NodeFacts, output: int) -> Dim | None:
     """The size of the rows that a node gives; None for a Gather, which gives none of the axis."""
     if facts.node.op_type == "Gather":
         return None
-    if facts.node.op_type in ("MatMul", "Gemm"):
+    if facts.node.op_type in _PRODUCTS:
         return facts.dims(1)[0 if facts.node.integer("transB", 0) else 1]
-    return facts.dims(place)[-1]
+    return (facts.values[facts.node.outputs[output]].dims or ())[-1]
+
+
+def _by_sample(name: str) -> str:
+    """The name of what is computed with samples first."""
+    return f"{name}/by_sample"
+
+
+def _of_last_axis(facts: NodeFacts, rank: int) -> bool:
+    """Whether a Slice or Split, all outputs of which have a name, is of the last axis alone."""
+    node = facts.node
+    if node.op_type == "Split":
+        return all(node.outputs) and facts.axis() == rank - 1
+    given = facts.constant(3) if len(node.inputs) > 3 and node.inputs[3] else node.integers("axes")
+    return given is not None and [int(axis) % rank for axis in np.ravel(given)] == [rank - 1]
