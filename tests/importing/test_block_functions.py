@@ -206,9 +206,12 @@ def test_values_of_a_block_have_no_numbers_of_one_layer(names: list[str], expect
 
 @pytest.mark.parametrize("path", model_cases("real", where=lambda path: path.stem == "sample-apps__transformer"))
 def test_blocks_of_short_names_are_shorter(path: Path) -> None:
-    """Longer ones, as of normalisations, break lines until a function of two layers is not worth it."""
+    """Longer ones, as of normalisations, break lines until a function of two layers is not worth it.
+
+    With samples first layers are so short that none is.
+    """
     assert common_name(["v_3_centred", "v_9_centred"], "LayerNormalization") == "LayerNorm_centred"
-    assert len(calls_of(import_model(path), "layers")) == 2
+    assert len(calls_of(import_model(path, omitted=["samples-first"]), "layers")) == 2
 
 
 @pytest.mark.parametrize(("scopes", "weights", "expected"), [
