@@ -346,7 +346,12 @@ def test_a_full_standard_output_is_told(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")
 
 
-def test_a_standard_error_that_is_full_or_closed_is_no_reason_to_fail(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_buffered", [False, True])
+def test_a_standard_error_that_is_full_or_closed_is_no_reason_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_buffered: bool
+) -> None:
+    """What is buffered is written at the end once more."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", "" if is_buffered else "1")
     model_with_weights(tmp_path)
     for number, target in enumerate(("/dev/full", "&-")):
         words = f"{sys.executable} -m onnx_systemds m.onnx -o {number}.dml 2>{target}"
