@@ -63,7 +63,13 @@ def statements_in(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
 
 def assignment_counts(block: Iterable[tree.Statement]) -> Counter[str]:
     """Return in how many statements of `block` each variable may be assigned."""
-    return Counter(name for statement in block for name in assigned((statement,)))
+    names: list[str] = []
+    for statement in block:
+        if isinstance(statement, tree.Assign):
+            names.append(statement.target.name)
+        else:
+            names += _assigned(statement)
+    return Counter(names)
 
 
 def definition_counts(function: tree.Function) -> Counter[str]:
@@ -116,7 +122,9 @@ def reads_of(statement: tree.Statement) -> tuple[str, ...]:
 
 
 def called_in(node: tree.Node) -> tuple[str, ...]:
-    """Return the functions called in a statement or an expression, each as often as it is called there."""
+    """Return the functions called in a function, a statement or an expression, each as often as it is called there."""
+    if isinstance(node, tree.Function):  # its statements are remembered, and most of them outlive a change of it
+        return tuple(name for part in tree.children(node) for name in called_in(part))
     return mentioned(_without_target(node)).functions
 
 

@@ -16,6 +16,7 @@ from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
+from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.interface import Interface, Port, call_lines, interface_lines, weights_argument
 from onnx_systemds.importing.weights_mark import weights_mark, with_mark
 from onnx_systemds.inference.assumptions import Assumption
@@ -90,6 +91,7 @@ class Script:
         """The text of the script in a file that is named like its main function."""
         return self.text_for(self.function)
 
+    @rare_garbage_collection()
     def text_for(self, name: str, folder: str | None = None) -> str:
         """The text of the script in the file ``<name>.dml``.
 

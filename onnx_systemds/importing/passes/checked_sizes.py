@@ -22,6 +22,7 @@ from onnx_systemds.dml.scopes import (
     matrix_parameters,
     mentioned,
     read_in,
+    reads_of,
 )
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_lookup
@@ -186,10 +187,14 @@ def _mentioned(size: tree.Expression, counted: Mapping[str, tree.Expression]) ->
 def _readers(body: tree.Block, names: Mapping[str, int]) -> dict[str, int]:
     """The first statement that reads cells of each input; where none does its shape alone may count, as of zeros."""
     found: dict[str, int] = {}
+    wanted = set(names)
     for place, statement in enumerate(body):
-        for name in read_in(statement) & names.keys():
-            if name not in found and _reads_cells(statement, name):
+        if not wanted:
+            break
+        for name in wanted & read_in(statement):
+            if _reads_cells(statement, name):
                 found[name] = place
+        wanted -= found.keys()
     return {name: found.get(name, 0) for name in names}
 
 
@@ -221,7 +226,7 @@ def _made_of(name: str, body: tree.Block) -> set[str]:
     """The variables that come from a variable."""
     found = {name}
     for statement in body:
-        if not found.isdisjoint(read_in(statement)):
+        if not found.isdisjoint(reads_of(statement)):
             found.update(assigned((statement,)))
     return found
 

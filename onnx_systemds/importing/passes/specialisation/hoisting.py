@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned, is_call
+from onnx_systemds.dml.scopes import assigned, blocks_in, is_call, once
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
@@ -104,7 +104,7 @@ def flow_of(body: tree.Block, fixed: Iterable[str], results: Iterable[str], impu
 def impure_functions(functions: Mapping[str, tree.Function]) -> frozenset[str]:
     """The functions, including builtins, whose results may differ for equal arguments."""
     impure = {name for name, function in functions.items() if not _gives_one_matrix(function)}
-    return callers(map(_without_cuts, functions.values()), impure | (_NEVER_CONSTANT - functions.keys()))
+    return callers(functions.values(), impure | (_NEVER_CONSTANT - functions.keys()), _calls_without_cuts)
 
 
 def hoisted(
@@ -188,9 +188,20 @@ def _guards(statement: tree.Statement, functions: set[str]) -> bool:
     return is_never(statement) and bool(calls(statement) & functions)
 
 
-def _without_cuts(function: tree.Function) -> tree.Function:
-    """The function without its cuts, which ask the time and seem to print, but only for the compiler of the engine."""
-    return rewritten(function, lambda node: _NO_CUT if is_never(node) or node == cut(NEVER) else node)
+def _calls_without_cuts(function: tree.Function) -> frozenset[str]:
+    """What a function calls apart from its cuts, which ask the time and seem to print, but only for the compiler."""
+    return frozenset().union(*map(_statement_calls, function.body))
+
+
+@once
+def _statement_calls(statement: tree.Statement) -> frozenset[str]:
+    if blocks_in(statement):
+        statement = rewritten(statement, lambda node: _NO_CUT if _is_cut(node) else node)
+    return frozenset(() if _is_cut(statement) else calls(statement))
+
+
+def _is_cut(statement: tree.Statement) -> bool:
+    return is_never(statement) or statement == cut(NEVER)
 
 
 def _gives_one_matrix(function: tree.Function) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
@@ -34,9 +34,13 @@ def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tr
     return [function for name, function in functions.items() if name in wanted]
 
 
-def callers(functions: Iterable[tree.Function], names: Iterable[str]) -> frozenset[str]:
-    """The names of functions and of their callers, direct or not."""
-    called = {function.name: calls(function) for function in functions}
+def callers(
+    functions: Iterable[tree.Function],
+    names: Iterable[str],
+    calls_of: Callable[[tree.Function], Set[str]] = calls,
+) -> frozenset[str]:
+    """The names of functions and of their callers, direct or not; ``calls_of`` says what a function calls."""
+    called = {function.name: calls_of(function) for function in functions}
     found = set(names)
     while more := {name for name, others in called.items() if name not in found and not others.isdisjoint(found)}:
         found |= more
