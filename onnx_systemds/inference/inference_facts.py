@@ -26,14 +26,14 @@ class InferenceFacts(NodeFacts):
 
     def __init__(
         self, node: Node, values: Mapping[str, Value], graph_name: str, context: Context, infer_body: InferBody,
-        makers: Mapping[str, Node], remembered: dict[str, object] | None = None,
+        makers: Mapping[str, Node], remembered: dict[str, object],
     ) -> None:
         super().__init__(node, values, graph_name)
         self._infer_body = infer_body
         self.context = context
         self.bodies: dict[str, TypedGraph] = {}
         self.makers = makers
-        self.remembered = {} if remembered is None else remembered
+        self.remembered = remembered
 
     def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
         """Type the sub-graph in attribute ``name`` for the given inputs."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
 from onnx_systemds.inference.node_writer import NodeWriter
+from onnx_systemds.model.ir import Node
 
 
 class Part(NamedTuple):
@@ -138,6 +139,12 @@ class Movement:
 def unmoved(name: str, dims: Dims) -> Movement:
     """A value as it is."""
     return Movement(name, dims, tuple(() if size == 1 else (Part((axis,), size),) for axis, size in enumerate(dims)))
+
+
+def order_of(transpose: Node, rank: int) -> tuple[int, ...]:
+    """The axes of its input in the order in which a Transpose gives them, which is the reverse one by default."""
+    order = transpose.integers("perm")
+    return tuple(range(rank))[::-1] if order is None else order
 
 
 def parts_of(axes: Iterable[tuple[Part, ...]]) -> list[Part]:

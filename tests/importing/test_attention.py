@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
@@ -27,13 +27,14 @@ def model(
     mask: str = "none", *, heads: int = 2, depth: int = 4, own_keys: bool = False, scale: str = "Mul",
     value_depth: int | None = None, scores: bool = False, scaled_last: bool = False, fused: bool = False,
     hides: float | None = None, keeps: bool = False, apart: bool = False, divided: bool = False,
+    guard: str = "",
 ) -> ModelProto:
     """A layer of attention of samples of any number, with tokens of any number.
 
     own_keys: keys and values are of another input, with another number of tokens. scores: these are an output, too.
     fused: as PyTorch's exporter writes scaled_dot_product_attention. hides: a number in place of scores that a mask of
     booleans hides. keeps: that mask says which are kept. apart: queries, keys and values are of three matrices.
-    divided: queries are, before.
+    divided: queries are, before. guard: what is 0 of the shares, "rows" for rows of the mask that are -inf as a whole.
     """
     random = np.random.default_rng(7)
     value_depth = value_depth or depth
@@ -87,6 +88,12 @@ def model(
     value = node("Softmax", [value], "shares", axis=-1)
     if fused:
         value = node("Where", [node("IsNaN", [value], "gaps"), constant("zero", np.array(0, np.float32)), value], "filled")
+    if guard:
+        masked = node("Neg", ["mask"], "other_mask") if guard == "rows of another mask" else "mask"
+        most = node("ReduceMax", [masked], "most", axes=[-2 if guard == "columns" else -1])
+        least = constant("hiding", np.array(-1 if guard == "rows of another number" else -np.inf, np.float32))
+        nothing = constant("nothing", np.array(1 if guard == "rows of ones" else 0, np.float32))
+        value = node("Where", [node("Equal", [most, least], "nothing_left"), nothing, value], "guarded")
     value = node("Transpose", [node("MatMul", [value, "v"], "attended")], "together", perm=(0, 2, 1, 3))
     value = node("Reshape", [value, constant("y_shape", np.array([0, 0, heads * value_depth]))], "joined")
     node("MatMul", [value, constant("w", random.normal(size=(heads * value_depth, 3)).astype(np.float32))], "y")
@@ -95,6 +102,43 @@ def model(
     given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     graph = helper.make_graph(nodes, "layer", infos, given, initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+MASKS_OF_THE_OPERATOR: dict[str, list[str | int]] = {
+    "keys": ["b", 1, 1, "s"], "sample": ["b", 1, "s", "s"], "head": ["b", 4, "s", "s"], "heads": [4, "s", "s"],
+    "all": ["s", "s"],
+}
+
+
+def operator_model(
+    mask: str, *, elements: int = TensorProto.FLOAT, flat: bool = False, causal: bool = False, shared: int = 1
+) -> ModelProto:
+    """A layer with ONNX's Attention of four heads. elements: the type of the mask. flat: heads are side by side.
+
+    shared: so many queries have keys and values in common.
+    """
+    random = np.random.default_rng(11)
+    nodes, constants, heads = [], [], dict(zip("qkv", (4, 4 // shared, 4 // shared)))
+    for name, count in heads.items():
+        weight = random.normal(size=(6, 4 * count)).astype(np.float32)
+        constants += [numpy_helper.from_array(weight, f"{name}_weight"), numpy_helper.from_array(np.array([0, 0, count, 4]), f"{name}_apart")]
+        nodes.append(helper.make_node("MatMul", ["x", f"{name}_weight"], [name]))
+        if not flat:
+            nodes.append(helper.make_node("Reshape", [name, f"{name}_apart"], [f"{name}_parts"]))
+            nodes.append(helper.make_node("Transpose", [f"{name}_parts"], [f"{name}_heads"], perm=[0, 2, 1, 3]))
+    given = [*(name if flat else f"{name}_heads" for name in heads), *(["mask"] if mask != "none" else [])]
+    counts = {"q_num_heads": heads["q"], "kv_num_heads": heads["k"]} if flat else {}
+    nodes.append(helper.make_node("Attention", given, ["y" if flat else "together"], is_causal=int(causal), **counts))
+    if not flat:
+        constants.append(numpy_helper.from_array(np.array([0, 0, 16]), "beside"))
+        nodes.append(helper.make_node("Transpose", ["together"], ["parts"], perm=[0, 2, 1, 3]))
+        nodes.append(helper.make_node("Reshape", ["parts", "beside"], ["y"]))
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "s", 6])]
+    if mask != "none":
+        inputs.append(helper.make_tensor_value_info("mask", elements, MASKS_OF_THE_OPERATOR[mask]))
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", "s", 16])]
+    graph = helper.make_graph(nodes, "operator", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
 
 
 def feeds_of(found: ModelProto, sizes: dict[str, int], seed: int = 3) -> dict[str, Array]:
@@ -108,7 +152,8 @@ def feeds_of(found: ModelProto, sizes: dict[str, int], seed: int = 3) -> dict[st
             value = np.where(random.random(value.shape) < 0.3, -np.inf, value)
             value[..., 0] = 0.5
             value.reshape(-1, dims[-1])[0] = -np.inf  # its softmax is NaN
-        feeds[given.name] = value.astype(np.float32)
+        is_kept = given.type.tensor_type.elem_type == TensorProto.BOOL
+        feeds[given.name] = value > -np.inf if is_kept else value.astype(np.float32)
     return feeds
 
 
@@ -165,6 +210,60 @@ def test_numbers(case: str, open_sizes: bool) -> None:
     oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
     for given, results in zip(feeds, calls_plainly(script, feeds, open_sizes=open_sizes), strict=True):
         np.testing.assert_allclose(results["y"], oracle.run(["y"], given)[0], rtol=1e-4, atol=1e-5)
+
+
+def by_definition(found: ModelProto, feeds: dict[str, Array], *, causal: bool) -> Array:
+    """What the operator gives; `onnx.reference` forgets which keys are later where the mask has one row."""
+    weights = {it.name.partition("_")[0]: numpy_helper.to_array(it) for it in found.graph.initializer if "weight" in it.name}
+    samples, tokens, _ = feeds["x"].shape
+    q, k, v = ((feeds["x"] @ weights[name]).reshape(samples, tokens, -1, 4).swapaxes(1, 2) for name in "qkv")
+    k, v = (np.repeat(it, q.shape[1] // it.shape[1], axis=1) for it in (k, v))
+    mask = feeds.get("mask", np.float32(0))
+    bias = np.where(mask, 0, -np.inf) if mask.dtype == bool else mask
+    bias = np.broadcast_to(bias, (samples, q.shape[1], tokens, tokens))
+    bias = np.where(np.tri(tokens) > 0, bias, -np.inf) if causal else bias
+    hidden = (bias == -np.inf).all(-1, keepdims=True)
+    scores = np.where(hidden, 0, q @ k.swapaxes(2, 3) / 2 + bias)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    shares = np.where(hidden, 0, shares / shares.sum(-1, keepdims=True))
+    together: Array = (shares @ v).swapaxes(1, 2).reshape(samples, tokens, -1)
+    return together
+
+
+def check_operator(found: ModelProto, *, causal: bool = False) -> int:
+    """Compare the script with the definition; the number of rows that are 0."""
+    script = import_model(found)
+    assert calls_attention(script)
+    assert not any(function.name.startswith("batch_matmul") for function in script.library)
+    feeds = [feeds_of(found, sizes) for sizes in ({"b": 3, "s": 5}, {"b": 1, "s": 1})]
+    expected = [by_definition(found, given, causal=causal) for given in feeds]
+    for results, right in zip(calls_plainly(script, feeds), expected, strict=True):
+        np.testing.assert_allclose(results["y"], right, rtol=1e-4, atol=1e-5)
+    return sum(int((right == 0).all(-1).sum()) for right in expected)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
+@pytest.mark.parametrize("elements", [TensorProto.BOOL, TensorProto.FLOAT], ids=["bool", "float"])
+@pytest.mark.parametrize("mask", MASKS_OF_THE_OPERATOR)
+def test_the_operator(mask: str, elements: int, causal: bool) -> None:
+    """A row that its mask hides as a whole gives zeros, as the definition of the operator says."""
+    hidden = check_operator(operator_model(mask, elements=elements, causal=causal, flat=causal), causal=causal)
+    assert hidden or mask in ("head", "heads")  # there it is a row of one head of four
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("mask", ["none", "keys", "sample"])
+@pytest.mark.parametrize("shared", [2, 4])
+def test_queries_that_share_keys(shared: int, mask: str) -> None:
+    check_operator(operator_model(mask, shared=shared))
+
+
+@pytest.mark.parametrize("guard", ["rows", "columns", "rows of another mask", "rows of another number", "rows of ones"])
+@pytest.mark.parametrize("mask", ["keys", "sample", "head"])
+def test_guards(mask: str, guard: str) -> None:
+    """What takes the place of shares by something else than rows of the mask that hide all stays as it is."""
+    assert calls_attention(import_model(model(mask, guard=guard))) == (guard == "rows")
 
 
 @pytest.mark.engine

@@ -119,7 +119,8 @@ def test_what_is_not_hoisted_is_computed_with_all_that_it_needs() -> None:
 
 
 @pytest.mark.parametrize(("body", "names"), [("V = twice(W)\ns = sum(W)\nY = X %*% V * s", ["V"]),
-                                             ("V = cumsum(W)\nY = X * sum(V)", [])])
+                                             ("V = cumsum(W)\nY = X %*% V", ["V"]),
+                                             ('V = removeEmpty(target=W, margin="cols")\nY = X * sum(V)', [])])
 def test_plain_scripts_hoist_what_has_known_sizes(body: str, names: list[str]) -> None:
     assert names_of(made(body, Form())) == names
 

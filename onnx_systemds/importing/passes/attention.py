@@ -59,6 +59,8 @@ _CHOSEN = {
 }
 """A number where a mask is not 0, and where it is."""
 _FILLED = expression_of("replace(target=X, pattern=NaN, replacement=0.0)")
+_REPEATED_COLUMN = expression_of("C %*% abs(matrix(1, rows=1, cols=n))")
+_HIDDEN = expression_of("C == (-Inf)")
 
 
 def with_attention(script: Script) -> Script:
@@ -111,7 +113,7 @@ def _without_unread(block: list[tree.Statement], names: set[str]) -> tree.Block:
 class _Attention(NamedTuple):
     """What a call of a function gives to a variable. replaced: the statements whose place it takes, but for the last.
 
-    fills: whether shares that are NaN count as 0. added: the mask, if there is any, see `attention_function`. rows,
+    fills, guards: see `attention_function`. added: the mask, if there is any, see `attention_function`. rows,
     cols: of the result. hides: the number instead of scores that the mask hides, and whether it does where it is not 0.
     """
 
@@ -120,6 +122,7 @@ class _Attention(NamedTuple):
     scale: str
     hides: tuple[str, bool]
     fills: bool
+    guards: bool
     kind: str
     added: tuple[tree.Expression, ...]
     samples: tree.Expression
@@ -130,7 +133,7 @@ class _Attention(NamedTuple):
     def function(self, name: str) -> str:
         """The text of the function."""
         return attention_function(
-            name, self.heads, scale=self.scale, mask=self.kind, hides=self.hides, fills=self.fills
+            name, self.heads, scale=self.scale, mask=self.kind, hides=self.hides, fills=self.fills, guards=self.guards
         )
 
     def statement(self, function: str) -> tree.Assign:
@@ -138,6 +141,18 @@ class _Attention(NamedTuple):
         value = call(function, *map(expression_of, sources(self.heads)), *self.added, self.samples)
         origin = JoinedOrigin((*self.replaced, self.result), may_split=False)
         return replace(self.result, value=reshaped(value, self.rows, self.cols), origin=origin)
+
+
+class _Softmax(NamedTuple):
+    """What is divided by its sums. names: of the variables on the way, the scores first. fills: as in `_Attention`.
+
+    guard: which of the shares are 0, where they are not filled.
+    """
+
+    scores: tree.Name
+    names: tuple[str, ...]
+    fills: bool = False
+    guard: tree.Expression | None = None
 
 
 class _Scores(NamedTuple):
@@ -161,7 +176,7 @@ def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> 
         return None
     values = _products(known.value(join.whole, join.reads), LIBRARY[False])
     softmax = None if values is None else _softmax(values.arguments[0].value, known)
-    scores = None if softmax is None else _scores(softmax[-1], known, size_of, reads=2)
+    scores = None if softmax is None else _scores(softmax.scores, known, size_of, reads=2)
     if values is None or softmax is None or scores is None:
         return None
     factors = [argument.value for argument in (*scores.products.arguments[:2], values.arguments[1])]
@@ -175,41 +190,47 @@ def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> 
         and q.width == k.width and v.width == join.width
         and all(it.many == count and len(it.heads.columns) == heads for it in splits)
         and all(size_of(it.arguments[2].value) == count * heads for it in (values, scores.products))
-        and size_of(softmax[-1]) == (count * heads * m, n)
+        and size_of(softmax.scores) == (count * heads * m, n)
     )
     mask = _mask(scores, (count, heads, m, n), known, size_of)
     if not are_of_one or mask is None:
         return None
-    given = (*(expression_of(it.heads.source) for it in splits), q.samples, join.rows, join.cols, *mask[1])
+    guard = () if softmax.guard is None else _guard(softmax.guard, mask, (count, heads, m, n), known, size_of)
+    if guard is None or (guard and scores.hides[0]):
+        return None
+    kind, added = mask[0], tuple(_base(it, known) for it in mask[1])
+    if kind == "keys" and size_of(added[0]) != (count, n):  # the function gives any other mask its shape itself
+        added = mask[1]
+    given = (*(expression_of(it.heads.source) for it in splits), q.samples, join.rows, join.cols, *added)
     if not known.stable >= set[str]().union(*map(read_in, given)):
         return None
     masks = (scores.mask.name,) if isinstance(scores.mask, tree.Name) else ()
-    between = (*masks, *scores.names, *(it.name for it in softmax[::-1]), join.whole.name)
+    between = (*masks, *scores.names, *softmax.names, *guard, join.whole.name)
     names = dict.fromkeys((*q.names, *k.names, *v.names, *between, *join.names))
     replaced = tuple(known.assigned[name] for name in names if name in known.assigned)
     return _Attention(
-        statement, (q.heads, k.heads, v.heads), scores.scale, scores.hides, len(softmax) > 3, *mask, q.samples,
-        join.rows, join.cols, replaced,
+        statement, (q.heads, k.heads, v.heads), scores.scale, scores.hides, softmax.fills, bool(guard), kind, added,
+        q.samples, join.rows, join.cols, replaced,
     )
 
 
-def _softmax(shares: tree.Expression, known: Variables) -> tuple[tree.Name, ...] | None:
-    """The variables of ``E / rowSums(E)``, of E and of S, of which E is ``exp(S - rowMaxs(S))``.
-
-    Before them that of the shares with 0 for NaN, if there is such.
-    """
+def _softmax(shares: tree.Expression, known: Variables) -> _Softmax | None:
+    """``E / rowSums(E)``, where E is ``exp(S - rowMaxs(S))``; with 0 for NaN, or for what a guard says."""
+    value = _unshaped(known.value(shares, 1))
     filled: dict[str, Any] = {}
-    if isinstance(shares, tree.Name) and fits(_FILLED, known.value(shares, 1), filled):
+    is_filled = fits(_FILLED, value, filled)
+    if is_filled or (fits(_CHOSEN[True], value, filled) and number_of(filled["c"]) == 0):
         found = _softmax(filled["X"], known)
-        return None if found is None or len(found) > 3 else (shares, *found)
-    quotient = known.value(shares, 1)
-    if not is_operation(quotient, "/") or operand_of(quotient.right, "rowSums") != quotient.left:
+        if found is None or found.fills or found.guard or not isinstance(shares, tree.Name):
+            return None
+        return found._replace(names=(*found.names, shares.name), fills=is_filled, guard=filled.get("M"))
+    if not is_operation(value, "/") or operand_of(value.right, "rowSums") != value.left:
         return None
-    difference = operand_of(known.value(quotient.left, 2), "exp")
+    difference = operand_of(known.value(value.left, 2), "exp")
     if not is_operation(difference, "-") or operand_of(difference.right, "rowMaxs") != difference.left:
         return None
-    names = [it for it in (shares, quotient.left, difference.left) if isinstance(it, tree.Name)]
-    return tuple(names) if len(names) == 3 else None
+    names = [it for it in (difference.left, value.left, shares) if isinstance(it, tree.Name)]
+    return _Softmax(names[0], tuple(it.name for it in names)) if len(names) == 3 else None
 
 
 def _scores(node: tree.Expression, known: Variables, size_of: SizeOf, reads: int = 1) -> _Scores | None:
@@ -268,11 +289,69 @@ def _mask(
         if is_reshape(row) and repeated == [row] * heads and size_of(row) == (count, cells):
             return "sample", (row.arguments[0].value,)
         return "head", (given,)
+    if (size_of(mask), scores.size) == ((1, heads * cells), (count, heads * cells)):
+        return "heads", (given,)
     return ("all", (given,)) if (size_of(mask), scores.size) == ((1, cells), (count * heads, cells)) else None
+
+
+def _guard(
+    guard: tree.Expression, mask: tuple[str, tuple[tree.Expression, ...]], sizes: tuple[int, int, int, int],
+    known: Variables, size_of: SizeOf,
+) -> tuple[str, ...] | None:
+    """The variables between a mask and a guard that says which of its rows are -inf as a whole; None for others."""
+    (kind, added), (count, heads, queries, keys) = mask, sizes
+    rows = {"keys": count, "sample": count * queries, "head": count * heads * queries, "heads": heads * queries,
+            "all": queries}.get(kind)
+    repeated, found = _unshaped(guard), dict[str, Any]()
+    if kind == "sample":
+        is_repeated = fits(_REPEATED, repeated, found) or fits(_REPEATED_NUMBERS, repeated, found := {})
+        if not is_repeated or (size_of(found["b"]), size_of(found["a"])) != (heads, count * heads - 1):
+            return None
+        repeated = _unshaped(found["X"])
+    elif kind in ("heads", "all"):
+        if not fits(_REPEATED_ROW, repeated, found):
+            return None
+        repeated = _unshaped(found["X"])
+    whole = (rows, heads * queries * keys if kind == "keys" else keys)
+    if repeated is None or size_of(repeated) != whole or not fits(_REPEATED_COLUMN, repeated, found := {}):
+        return None
+    hidden, first = _origin(found["C"], known)
+    if not fits(_HIDDEN, hidden, found := {}):
+        return None
+    maxima, second = _origin(found["C"], known)
+    given = operand_of(maxima, "rowMaxs")
+    if given is None or size_of(given) != (rows, keys) or _base(given, known) != _base(added[0], known):
+        return None
+    return *second, *first
+
+
+def _origin(node: tree.Expression, known: Variables) -> tuple[tree.Expression, tuple[str, ...]]:
+    """What a value is calculated by, whatever its shape, and the variables on the way, the first one first."""
+    names: list[str] = []
+    while True:
+        if is_reshape(node):
+            node = node.arguments[0].value
+        elif isinstance(node, tree.Name) and (value := known.value(node)) is not None:
+            names.append(node.name)
+            node = value
+        else:
+            return node, tuple(names[::-1])
+
+
+def _base(node: tree.Expression, known: Variables) -> tree.Expression:
+    """The first variable that has the cells of a value, maybe in another shape."""
+    value, names = _origin(node, known)
+    return tree.Name(names[0]) if names and not isinstance(value, tree.Name) else value
+
+
+def _unshaped(value: tree.Expression | None) -> tree.Expression | None:
+    """What a value is before it gets another shape."""
+    while is_reshape(value):
+        value = value.arguments[0].value
+    return value
 
 
 def _products(value: tree.Expression | None, function: str) -> tree.Call | None:
     """The call of a function for products of pairs that a value is in another shape."""
-    while is_reshape(value):
-        value = value.arguments[0].value
+    value = _unshaped(value)
     return value if is_call(value, function) else None

@@ -121,17 +121,17 @@ class _Gather(NamedTuple):
 
 def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join | None:
     """The heads that a value puts side by side, as parts of columns or by a gather of rows; None for other values."""
-    gather = _gather(value.arguments[0].value if is_reshape(value) else value, known, size_of)
+    inner = value.arguments[0].value if is_reshape(value) else value
+    gather = _gather(inner, known, size_of)
     if gather is not None:
         matrix, heads, size = gather.matrix, _literal(gather.sizes[1]), size_of(gather.matrix)
         if not isinstance(matrix, tree.Name) or heads is None or not isinstance(size, tuple):
             return None
         if size[0] != gather.many * heads * gather.inner:
             return None
-        shape = (gather.rows, tree.IntLiteral(size[1]))
-        rows, cols = (argument.value for argument in value.arguments[1:]) if is_reshape(value) else shape
-        return Join(matrix, 1, gather.many, heads, gather.inner, size[1], rows, cols, gather.names)
-    parts = _parts(value)
+        shape = _shape(value) or (gather.rows, tree.IntLiteral(size[1]))
+        return Join(matrix, 1, gather.many, heads, gather.inner, size[1], *shape, gather.names)
+    parts = _parts(inner)
     if not parts:
         return None
     whole = tree.Name(parts[0].of.name)
@@ -146,8 +146,13 @@ def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join |
         and all(size_of(part.whole) == (count * tokens, width) for part in parts)
         and [_span(part.of, size_of) for part in parts] == [(at * cells + 1, (at + 1) * cells) for at in range(heads)]
     )
-    cols = tree.IntLiteral(heads * width)
-    return Join(whole, heads, count, heads, tokens, width, parts[0].rows, cols) if is_whole else None
+    shape = _shape(value) or (parts[0].rows, tree.IntLiteral(heads * width))
+    return Join(whole, heads, count, heads, tokens, width, *shape) if is_whole else None
+
+
+def _shape(value: tree.Expression) -> tuple[tree.Expression, tree.Expression] | None:
+    """The rows and columns that a value is given; None if it is not given any."""
+    return (value.arguments[1].value, value.arguments[2].value) if is_reshape(value) else None
 
 
 def _gather(value: tree.Expression, known: Variables, size_of: SizeOf) -> _Gather | None:
@@ -182,7 +187,52 @@ def split_of(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split 
     gather = _gather(value, known, size_of)
     if gather is not None:
         return _split_by_rows(node.name, gather, known, size_of)
-    parts = _parts(value.arguments[0].value) if is_reshape(value) else ()
+    if not is_reshape(value):
+        return None
+    repeated = arguments_of(value.arguments[0].value, "cbind")
+    if repeated and is_reshape(repeated[0]) and repeated == [repeated[0]] * len(repeated):
+        found = _split_of_few(repeated[0], known, size_of)
+        return None if found is None else _repeated(found, node.name, len(repeated), (value, repeated[0]), size_of)
+    found = _split_by_columns(value.arguments[0].value, size_of)
+    if found is None or size_of(value) != (found.rows * len(found.heads.columns), found.width):
+        return None
+    return found._replace(names=(node.name,))
+
+
+def _split_of_few(reshaped: tree.Call, known: Variables, size_of: SizeOf) -> Split | None:
+    """Heads that several queries share, or the only one, in a variable of any shape; None for anything else.
+
+    reshaped: the variable, with a row for each head of each sample.
+    """
+    node, samples, _ = (argument.value for argument in reshaped.arguments)
+    value = known.value(node)
+    while is_reshape(value):
+        value = value.arguments[0].value
+    if value is None or not isinstance(node, tree.Name):
+        return None
+    found = _split_by_columns(value, size_of)
+    if found is None and isinstance(value, tree.Indexed) and value.rows == _ALL:
+        span, count, size = places(value.columns), size_of(samples), size_of(value)
+        if span is not None and isinstance(count, int) and isinstance(size, tuple) and count and not size[0] % count:
+            found = Split((), Heads(value.name, (span,)), size[1], samples, count, size[0])
+    return None if found is None else found._replace(names=(node.name,))
+
+
+def _repeated(
+    few: Split, name: str, times: int, shapes: tuple[tree.Expression, tree.Expression], size_of: SizeOf
+) -> Split | None:
+    """Heads each of which stands there so often; None where shapes, of all and of one of each, part them otherwise."""
+    heads = len(few.heads.columns)
+    whole, each = (times * heads * few.rows, few.width), (heads * few.many, few.rows // few.many * few.width)
+    if tuple(map(size_of, shapes)) != (whole, each):
+        return None
+    columns = tuple(column for column in few.heads.columns for _ in range(times))
+    return few._replace(names=(*few.names, name), heads=Heads(few.heads.source, columns))
+
+
+def _split_by_columns(value: tree.Expression, size_of: SizeOf) -> Split | None:
+    """Heads that are columns of a matrix, each in another shape, which are put side by side."""
+    parts = _parts(value)
     if not parts:
         return None
     source = tree.Name(parts[0].of.name)
@@ -196,9 +246,7 @@ def split_of(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split 
     is_whole = all(last - first + 1 == width for first, last in columns) and all(
         size_of(part.whole) == (count, rows // count * width) for part in parts
     )
-    if not is_whole or size_of(value) != (rows * len(parts), width):
-        return None
-    return Split((node.name,), Heads(source.name, tuple(columns)), width, parts[0].rows, count, rows)
+    return Split((), Heads(source.name, tuple(columns)), width, parts[0].rows, count, rows) if is_whole else None
 
 
 def _split_by_rows(name: str, gather: _Gather, known: Variables, size_of: SizeOf) -> Split | None:

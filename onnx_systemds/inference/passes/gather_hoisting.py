@@ -19,6 +19,7 @@ from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.known_dims import as_ints
+from onnx_systemds.inference.movements import order_of
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Array, Graph, Node
@@ -185,8 +186,7 @@ def _operands(facts: NodeFacts, axis: int) -> Operands | None:
     if node.op_type in _SOFTMAX and axis < facts.axis(default=-1 if node.version >= 13 else 1) - len(dims):
         return (axis,)
     if node.op_type == "Transpose":
-        order = node.integers("perm") or tuple(range(len(dims)))[::-1]
-        return (order[axis] - len(dims),)
+        return (order_of(node, len(dims))[axis] - len(dims),)
     if node.op_type == "Reshape" and len(shapes) == 2:
         return _reshaped(shapes[0], dims, axis)
     return None

@@ -18,7 +18,7 @@ import numpy as np
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
-from onnx_systemds.inference.movements import Movement, Part, parts_of, unmoved
+from onnx_systemds.inference.movements import Movement, Part, order_of, parts_of, unmoved
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
@@ -80,7 +80,7 @@ class _Chain:
         node = self._facts.node
         before = self._movement(node.inputs[0], _DEPTH)
         if node.op_type == "Transpose":
-            order = _order(node, len(before.axes))
+            order = order_of(node, len(before.axes))
             if before.keeps_first and _splits_heads(before.transposed(order)):
                 self._transpose_source(before.source)
                 before = self._movement(node.inputs[0], _DEPTH)
@@ -96,8 +96,8 @@ class _Chain:
         node = self._facts.node
         if node.op_type == "MatMul":
             before = self._movement(node.inputs[0], _DEPTH).units
-            return self.row_by_row(node, 0, _DEPTH) if before and len(before[-1]) > 1 else None
-        found = self.row_by_row(node, 0, _DEPTH)
+            return self._row_by_row(node, 0, _DEPTH) if before and len(before[-1]) > 1 else None
+        found = self._row_by_row(node, 0, _DEPTH)
         return found if found is not None and found.mixes else None
 
     def _transpose_source(self, name: str) -> None:
@@ -132,28 +132,29 @@ class _Chain:
         if dims is not None and depth and made is not None and not made.domain:
             if made.op_type == "Transpose":
                 found = self._movement(made.inputs[0], depth - 1)
-                found = found.transposed(_order(made, len(dims)))
+                found = found.transposed(order_of(made, len(dims)))
             elif made.op_type in _MOVEMENTS:
                 found = self._movement(made.inputs[0], depth - 1).reshaped(dims)
             else:
-                found = self.row_by_row(made, made.outputs.index(name), depth)
+                found = self._row_by_row(made, made.outputs.index(name), depth)
         return unmoved(name, dims or ()) if found is None else found
 
-    def row_by_row(self, node: Node, output: int, depth: int) -> Movement | None:
+    def _row_by_row(self, node: Node, output: int, depth: int) -> Movement | None:
         """An output of a node that treats rows alone, computed before these were put into another order."""
         facts = NodeFacts(node, self._facts.values)
         place = _place_of_rows(facts)
         if place is None or facts.value(place).dims is None:
             return None
         before = self._movement(node.inputs[place], depth - 1)
-        axis = facts.axis() if node.op_type == "Gather" else len(before.axes) - 1
+        units = before.units
+        axis = facts.axis() if node.op_type == "Gather" else len(units) - 1
         others = Movement(before.source, before.dims, before.axes[:axis] + before.axes[axis + 1 :])
         kept = before.axes[axis] if before.axes else ()
         if not kept or others.keeps_first or min(parts_of(before.axes)) in kept:
             return None
-        units = before.units[:axis] + before.units[axis + 1 :]
-        if node.op_type == "Gather" and len(before.units[axis]) > 1:
+        if node.op_type == "Gather" and len(units[axis]) > 1:
             return None
+        units = units[:axis] + units[axis + 1 :]
         ordered = sorted(unit for whole in units for unit in whole)
         where = len(ordered)
         if node.op_type == "Gather":
@@ -234,10 +235,6 @@ def _splits_heads(movement: Movement) -> bool:
     """Whether the second axis comes to the front, and the third is of several parts, in a value with tokens first."""
     parts = parts_of(movement.axes)
     return bool(parts) and parts[0].place == (1,) and sum(part.place[0] == 2 for part in parts) > 1
-
-
-def _order(node: Node, rank: int) -> tuple[int, ...]:
-    return node.integers("perm") or tuple(range(rank))[::-1]
 
 
 def _place_of_rows(facts: NodeFacts) -> int | None:

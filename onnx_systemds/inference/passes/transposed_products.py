@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
+from onnx_systemds.inference.movements import order_of
 from onnx_systemds.inference.values import FLOAT_DTYPES
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Node
@@ -64,14 +65,14 @@ def _source(facts: InferenceFacts, made: Node) -> tuple[str, tuple[int, ...]] | 
     """What a Transpose moves, or a Reshape that only swaps the last two axes, and the axes in their new order."""
     dims = facts.values[made.outputs[0]].dims or ()
     if made.op_type == "Transpose":
-        return made.inputs[0], _permutation(made, len(dims))
+        return made.inputs[0], order_of(made, len(dims))
     swap = facts.made_by(made.inputs[0], "Transpose")
     before = None if swap is None else facts.made_by(swap.inputs[0], "Reshape")
     if swap is None or before is None:
         return None
     planes = facts.values[swap.inputs[0]].dims or ()
     last = len(dims) - 1
-    if len(planes) != 3 or _permutation(swap, 3) != (0, 2, 1) or planes[1:] != dims[:-3:-1]:
+    if len(planes) != 3 or order_of(swap, 3) != (0, 2, 1) or planes[1:] != dims[:-3:-1]:
         return None
     if facts.values[before.inputs[0]].dims != (*dims[:-2], *planes[1:]):
         return None
@@ -101,9 +102,3 @@ def _number(facts: InferenceFacts, name: str) -> float | None:
     """The number that is all that a value holds, None where it is not known."""
     content = facts.values[name].constant
     return None if content is None or content.size != 1 else float(content.item())
-
-
-def _permutation(node: Node, rank: int) -> tuple[int, ...]:
-    """The axes of a Transpose, which reverses them where it does not say."""
-    given = node.integers("perm")
-    return tuple(range(rank - 1, -1, -1)) if given is None else given

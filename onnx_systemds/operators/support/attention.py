@@ -27,15 +27,17 @@ class Heads:
 
 def attention_function(
     name: str, heads: tuple[Heads, Heads, Heads], *, scale: str = "", mask: str = "",
-    hides: tuple[str, bool] = ("", True), fills: bool = False,
+    hides: tuple[str, bool] = ("", True), fills: bool = False, guards: bool = False,
 ) -> str:
     """The text of a function for ``softmax(Q t(K) * scale + M) V`` of all heads of each sample.
 
     Its arguments are the matrices of `sources`, with the tokens of one sample below those of another, the masks if
     there are any, and the number of samples. The heads of the result are columns side by side, too.
     heads: of queries, keys and values. scale: an operator and a number. mask: "all" for one mask of all heads and
-    samples, "sample" for one of each sample, "head" for one of each head of each sample, "keys" for a row of each
-    sample, which all of its queries have. fills: shares that are NaN count as 0, as those of a row of -inf.
+    samples, "sample" for one of each sample, "heads" for one of each head of all samples, "head" for one of each head
+    of each sample, "keys" for a row of each sample, which all of its queries have. fills: shares that are NaN count as
+    0, as those of a row of -inf. guards: the shares are 0 of a row of the mask that is -inf as a whole, as ONNX's
+    Attention says.
     hides: a number that takes the place of scores, where the mask is not 0 or where it is; "" where masks are added.
     """
     queries, _, values = heads
@@ -52,7 +54,7 @@ def attention_function(
         "attention", name=name, given=given, heads=len(queries.columns), scale=f" {scale}" if scale else "", mask=mask,
         keys="n" if has_own_keys else "m", factors=list(zip(q, k, strict=True)), values=v, inner=queries.width,
         width=values.width, threaded=THREADED, fills=fills,
-        hidden=hides[0], hides_ones=hides[1],
+        guards=guards, hidden=hides[0], hides_ones=hides[1],
     )
 
 

@@ -20,8 +20,8 @@ Known: TypeAlias = int | float | Shape
 """An integer, NaN for any other number, or rows and columns of a matrix."""
 _NUMBER = math.nan
 
-_BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "exp", "floor", "log", "replace", "round", "rev",
-               "sign", "sqrt"}
+_BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "cumsum", "exp", "floor", "log", "replace",
+               "round", "rev", "sign", "sqrt"}
 
 
 def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
@@ -131,6 +131,9 @@ class _Sizes(ForwardAnalysis[Known]):
             return first if isinstance(first, tuple) else None
         if named:
             return None
+        if node.function == "outer":
+            column, row = positional[:2]
+            return (column[0], row[1]) if isinstance(column, tuple) and isinstance(row, tuple) else None
         if node.function == "table" and len(positional) in (4, 5):
             rows, cols = positional[-2:]
             return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
