@@ -23,7 +23,7 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.aliases import without_aliases
-from onnx_systemds.importing.passes.attention import with_attention
+from onnx_systemds.importing.passes.attention_calls import with_attention
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.call_cuts import with_call_cuts
 from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes

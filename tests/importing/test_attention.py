@@ -16,7 +16,7 @@ from onnx_systemds.dml.library import function_of
 from onnx_systemds.importing.passes.attention_heads import join_of, split_of, variables
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import statements_with_sizes
 from onnx_systemds.importing.script import Script
-from onnx_systemds.operators.support.attention import Heads, attention_function
+from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, attention_function
 from tests.plain_engine import calls_plainly
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -289,9 +289,36 @@ def test_what_stays(options: dict[str, Any]) -> None:
     assert not calls_attention(import_model(model(**options)))
 
 
-@pytest.mark.parametrize("dims", [{"b": 2}, {"b": 2, "s": 5}])
-def test_known_samples_are_written_out(dims: dict[str, int]) -> None:
+@pytest.mark.parametrize("dims", [{"b": 2}, {"b": 1, "s": 5}])
+def test_a_known_sample_is_written_out(dims: dict[str, int]) -> None:
     assert not calls_attention(import_model(model(), dims=dims))
+
+
+KNOWN = ("one product", "a mask for each sample", "a mask for each head", "masked keys", "a mask for all", "hidden keys",
+         "many heads, masked keys", "keys of another input, masked", "kept for all", "as PyTorch exports it, masked keys")
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("samples", [3, 11])
+@pytest.mark.parametrize("case", KNOWN)
+def test_numbers_of_known_sizes(case: str, samples: int) -> None:
+    """The function holds all sizes as numbers, and has one loop."""
+    found = model(**CASES[case])  # type: ignore[arg-type]
+    sizes = {"b": samples, "s": 5, "k": 4}
+    script = import_model(found, dims={name: sizes[name] for name in open_sizes_of(found)})
+    (function,) = [it for it in script.library if it.name == "attention"]
+    assert not any(parameter.type.kind == "scalar" for parameter in function.parameters)
+    assert [type(it) for it in function.body].count(tree.For) == 1
+    assert not any(name.startswith("matrix_products") for name in script.callable_functions)
+    feeds = feeds_of(found, sizes)
+    (results,) = calls_plainly(script, [feeds])
+    oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(results["y"], oracle.run(["y"], feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+def open_sizes_of(found: ModelProto) -> set[str]:
+    dims = (dim for given in found.graph.input for dim in given.type.tensor_type.shape.dim)
+    return {dim.dim_param for dim in dims if dim.dim_param}
 
 
 def test_equal_layers_call_one_function() -> None:
@@ -343,7 +370,12 @@ def test_heads_of_no_samples(samples: int) -> None:
 def test_the_function() -> None:
     """Queries and values are columns of one matrix, keys of another."""
     heads = (Heads("F", ((1, 2), (3, 4))), Heads("G", ((3, 4), (5, 6))), Heads("F", ((5, 7), (8, 10))))
-    text = attention_function("attend", heads, scale="* 0.5", mask="head")
+    text = attention_function("attend", heads, scale="* 0.5", mask=Mask("head"))
     assert "attend = function(matrix[double] QV, matrix[double] K, matrix[double] M, integer count)" in text
     assert "S = rbind(F[, 1:2] %*% t(G[, 3:4]), F[, 3:4] %*% t(G[, 5:6])) * 0.5 + N" in text
     assert "Z = cbind(W[1:m, ] %*% F[, 5:7], W[(m + 1):(2*m), ] %*% F[, 8:10])" in text
+    text = attention_function("attend", heads, mask=Mask("head"), sizes=Sizes(4096, 256, 256, (10, 6)))
+    assert "attend = function(matrix[double] QV, matrix[double] K, matrix[double] M) return" in text
+    assert "A = matrix(QV, rows=4096, cols=2560)" in text and "B = matrix(K, rows=4096, cols=1536)" in text
+    assert "Z = cbind(W[1:256, ] %*% F[, 5:7], W[257:512, ] %*% F[, 8:10])" in text
+    assert "parfor (i in 1:4096, check=0)" in text

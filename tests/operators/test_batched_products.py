@@ -13,7 +13,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.library import function_of, library_functions
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.engine import shared_session
-from onnx_systemds.operators.support.products import is_looped_product, looped_product
+from onnx_systemds.operators.support.products import Pairs, looped_product, pairs_of
 from tests.command_line import run_dml
 
 FUNCTIONS = ("batch_matmul", "batch_matmul_transposed")
@@ -78,7 +78,7 @@ def test_products_of_known_sizes(function: str, count: int, rows: int, inner: in
     x[0, 0, 0], y[-1, 0, 0] = np.inf, np.nan
     second = y.transpose(0, 2, 1) if is_transposed else y
     text = looped_product("products", count, (rows, inner, columns), transposed=is_transposed)
-    assert is_looped_product(function_of(text)) is not is_transposed
+    assert pairs_of(function_of(text)) == Pairs(count, is_transposed)
     call = 'X = read("./X")\nY = read("./Y")\nZ = products(X, Y)\nwrite(Z, "./Z")\n'
     prepared = shared_session().prepare(f"{text}\n{call}", ["X", "Y"], ["Z"])
     (given,) = prepared({"X": x.reshape(-1, inner), "Y": second.reshape(-1, second.shape[2])}).values()

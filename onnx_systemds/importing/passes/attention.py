@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from onnx_systemds.dml import syntax as tree
@@ -22,7 +21,6 @@ from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.dml.rewrite import call, reshaped
 from onnx_systemds.dml.scopes import (
     assigns_variable,
-    is_call,
     is_operation,
     is_reshape,
     operand_of,
@@ -41,11 +39,8 @@ from onnx_systemds.importing.passes.attention_heads import (
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices_in
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
-from onnx_systemds.importing.passes.specialisation.specialise import example_sizes
-from onnx_systemds.importing.passes.specialisation.trees import called_functions
-from onnx_systemds.importing.script import Script, with_main
-from onnx_systemds.operators.support.attention import Heads, attention_function, sources
-from onnx_systemds.operators.support.products import LIBRARY
+from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, attention_function, sources
+from onnx_systemds.operators.support.products import LIBRARY, Pairs, pairs_of
 
 _MOST_HEADS = 32
 """With more of them the function, in which their products are written out, gets long."""
@@ -63,31 +58,24 @@ _REPEATED_COLUMN = expression_of("C %*% abs(matrix(1, rows=1, cols=n))")
 _HIDDEN = expression_of("C == (-Inf)")
 
 
-def with_attention(script: Script) -> Script:
-    """The script whose main function calls functions for attention; the same object where there is none."""
-    others = {name: it for name, it in script.callable_functions.items() if name != script.function}
-    if not others.keys() >= set(LIBRARY.values()):
-        return script
-    functions: dict[str, tree.Function] = {}
-    main = _with_calls(with_merged_slices_in(script.main), others, example_sizes(script), functions)
-    if not functions:
-        return script
-    library = (*script.library, *(with_hidden_zeros(it, others) for it in functions.values()))
-    changed = with_main(script, main)
-    called = {it.name for it in called_functions(tree.Script((*library, *changed.functions)), [main])}
-    return replace(changed, library=tuple(sorted((it for it in library if it.name in called), key=attrgetter("name"))))
+def attention_called(
+    function: tree.Function, others: Mapping[str, tree.Function], given: Mapping[str, Known], *, is_sized: bool
+) -> tuple[tree.Function, dict[str, tree.Function]]:
+    """A function that calls functions for attention, and these by name; the same object where it has none.
 
-
-def _with_calls(
-    function: tree.Function, others: Mapping[str, tree.Function], given: Mapping[str, Known],
-    functions: dict[str, tree.Function],
-) -> tree.Function:
-    """The function with calls; ``functions`` takes what it calls, by its text with the same name for all."""
-    known, names = variables(function), Names((*others, function.name))
+    others: the functions of the script, by name. given: sizes of the parameters, or examples of them. is_sized: whether
+    these are all sizes that there are, so that the functions hold them as numbers. One sample stays as it is then.
+    """
+    pairs: dict[str, Pairs] = {name: it for name, each in others.items() if (it := pairs_of(each)) is not None}
+    if not pairs and not others.keys() >= set(LIBRARY.values()):
+        return function, {}
+    merged = with_merged_slices_in(function)
+    known, names = variables(merged), Names((*others, function.name))
     made: list[tree.Statement] = []
     replaced: set[str] = set()
-    for statement, size_of in statements_with_sizes(function.body, others, given):
-        found = _attention(statement, known, size_of)
+    functions: dict[str, tree.Function] = {}  # by their texts with the same name for all
+    for statement, size_of in statements_with_sizes(merged.body, others, given):
+        found = _attention(statement, known, size_of, pairs, is_sized=is_sized)
         if found is not None:
             text = found.function("attention")
             if text not in functions:
@@ -95,7 +83,10 @@ def _with_calls(
             statement = found.statement(functions[text].name)
             replaced.update(it.target.name for it in found.replaced)
         made.append(statement)
-    return replace(function, body=_without_unread(made, replaced)) if replaced else function
+    if not functions:
+        return function, {}
+    called = {it.name: with_hidden_zeros(it, others) for it in functions.values()}
+    return replace(merged, body=_without_unread(made, replaced)), called
 
 
 def _without_unread(block: list[tree.Statement], names: set[str]) -> tree.Block:
@@ -113,17 +104,16 @@ def _without_unread(block: list[tree.Statement], names: set[str]) -> tree.Block:
 class _Attention(NamedTuple):
     """What a call of a function gives to a variable. replaced: the statements whose place it takes, but for the last.
 
-    fills, guards: see `attention_function`. added: the mask, if there is any, see `attention_function`. rows,
-    cols: of the result. hides: the number instead of scores that the mask hides, and whether it does where it is not 0.
+    heads, scale, mask, fills, sizes: see `attention_function`. added: the mask, if there is any. rows, cols: of the
+    result.
     """
 
     result: tree.Assign
     heads: tuple[Heads, Heads, Heads]
     scale: str
-    hides: tuple[str, bool]
+    mask: Mask
     fills: bool
-    guards: bool
-    kind: str
+    sizes: Sizes | None
     added: tuple[tree.Expression, ...]
     samples: tree.Expression
     rows: tree.Expression
@@ -133,12 +123,13 @@ class _Attention(NamedTuple):
     def function(self, name: str) -> str:
         """The text of the function."""
         return attention_function(
-            name, self.heads, scale=self.scale, mask=self.kind, hides=self.hides, fills=self.fills, guards=self.guards
+            name, self.heads, scale=self.scale, mask=self.mask, fills=self.fills, sizes=self.sizes
         )
 
     def statement(self, function: str) -> tree.Assign:
         """The call, whose result gets its size: of that of a call the engine knows none."""
-        value = call(function, *map(expression_of, sources(self.heads)), *self.added, self.samples)
+        count = () if self.sizes else (self.samples,)
+        value = call(function, *map(expression_of, sources(self.heads)), *self.added, *count)
         origin = JoinedOrigin((*self.replaced, self.result), may_split=False)
         return replace(self.result, value=reshaped(value, self.rows, self.cols), origin=origin)
 
@@ -155,13 +146,20 @@ class _Softmax(NamedTuple):
     guard: tree.Expression | None = None
 
 
+class _Products(NamedTuple):
+    """So many products of pairs of matrices, those of one factor one below the other."""
+
+    factors: tuple[tree.Expression, tree.Expression]
+    number: int
+
+
 class _Scores(NamedTuple):
     """Products of queries and keys. mask: what is added to them after the scale. size: of both there.
 
     names: of the variables on the way. hides: see `_Attention`; the number is "" where the mask is added.
     """
 
-    products: tree.Call
+    products: _Products
     names: tuple[str, ...] = ()
     scale: str = ""
     mask: tree.Expression | None = None
@@ -169,17 +167,19 @@ class _Scores(NamedTuple):
     hides: tuple[str, bool] = ("", True)
 
 
-def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> _Attention | None:
+def _attention(
+    statement: tree.Statement, known: Variables, size_of: SizeOf, pairs: Mapping[str, Pairs], *, is_sized: bool
+) -> _Attention | None:
     """The attention whose heads a statement puts side by side; None for other statements."""
     join = join_of(statement.value, known, size_of) if assigns_variable(statement) else None
-    if not assigns_variable(statement) or join is None:
+    if not assigns_variable(statement) or join is None or (is_sized and join.many == 1):
         return None
-    values = _products(known.value(join.whole, join.reads), LIBRARY[False])
-    softmax = None if values is None else _softmax(values.arguments[0].value, known)
-    scores = None if softmax is None else _scores(softmax.scores, known, size_of, reads=2)
+    values = _products(known.value(join.whole, join.reads), size_of, pairs, transposed=False)
+    softmax = None if values is None else _softmax(values.factors[0], known)
+    scores = None if softmax is None else _scores(softmax.scores, known, size_of, pairs, reads=2)
     if values is None or softmax is None or scores is None:
         return None
-    factors = [argument.value for argument in (*scores.products.arguments[:2], values.arguments[1])]
+    factors = (*scores.products.factors, values.factors[1])
     splits = [split for node in factors if (split := split_of(node, known, size_of)) is not None]
     if len(splits) < len(factors):
         return None
@@ -189,7 +189,7 @@ def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> 
         heads <= _MOST_HEADS and q.rows == count * m and k.rows == v.rows
         and q.width == k.width and v.width == join.width
         and all(it.many == count and len(it.heads.columns) == heads for it in splits)
-        and all(size_of(it.arguments[2].value) == count * heads for it in (values, scores.products))
+        and values.number == scores.products.number == count * heads
         and size_of(softmax.scores) == (count * heads * m, n)
     )
     mask = _mask(scores, (count, heads, m, n), known, size_of)
@@ -201,16 +201,22 @@ def _attention(statement: tree.Statement, known: Variables, size_of: SizeOf) -> 
     kind, added = mask[0], tuple(_base(it, known) for it in mask[1])
     if kind == "keys" and size_of(added[0]) != (count, n):  # the function gives any other mask its shape itself
         added = mask[1]
+    shaped = [name for it in mask[1] for name in _origin(it, known)[1] if tree.Name(name) not in added]
     given = (*(expression_of(it.heads.source) for it in splits), q.samples, join.rows, join.cols, *added)
     if not known.stable >= set[str]().union(*map(read_in, given)):
         return None
     masks = (scores.mask.name,) if isinstance(scores.mask, tree.Name) else ()
-    between = (*masks, *scores.names, *softmax.names, *guard, join.whole.name)
+    between = (*shaped, *masks, *scores.names, *softmax.names, *guard, join.whole.name)
     names = dict.fromkeys((*q.names, *k.names, *v.names, *between, *join.names))
     replaced = tuple(known.assigned[name] for name in names if name in known.assigned)
+    columns = [size[1] for it in splits if isinstance(size := size_of(expression_of(it.heads.source)), tuple)]
+    if len(columns) < len(splits):
+        return None
+    of_sources = dict(zip((it.heads.source for it in splits), columns))  # those that several share once
+    sizes = Sizes(count, m, n, tuple(of_sources.values())) if is_sized else None
     return _Attention(
-        statement, (q.heads, k.heads, v.heads), scores.scale, scores.hides, softmax.fills, bool(guard), kind, added,
-        q.samples, join.rows, join.cols, replaced,
+        statement, (q.heads, k.heads, v.heads), scores.scale, Mask(kind, scores.hides, bool(guard)), softmax.fills,
+        sizes, added, q.samples, join.rows, join.cols, replaced,
     )
 
 
@@ -233,34 +239,36 @@ def _softmax(shares: tree.Expression, known: Variables) -> _Softmax | None:
     return _Softmax(names[0], tuple(it.name for it in names)) if len(names) == 3 else None
 
 
-def _scores(node: tree.Expression, known: Variables, size_of: SizeOf, reads: int = 1) -> _Scores | None:
+def _scores(
+    node: tree.Expression, known: Variables, size_of: SizeOf, pairs: Mapping[str, Pairs], reads: int = 1
+) -> _Scores | None:
     """The products of queries and keys that a value is, with a factor and a mask or without."""
     if isinstance(node, tree.Name):
         value = known.value(node, reads)
-        found = None if value is None else _scores(value, known, size_of)
+        found = None if value is None else _scores(value, known, size_of, pairs)
         return None if found is None else found._replace(names=(*found.names, node.name))
-    products = _products(node, LIBRARY[True])
+    products = _products(node, size_of, pairs, transposed=True)
     if products is not None:
         return _Scores(products)
     if is_reshape(node):
-        return _scores(node.arguments[0].value, known, size_of)
+        return _scores(node.arguments[0].value, known, size_of, pairs)
     for where, form in _CHOSEN.items():
         chosen: dict[str, Any] = {}
         if fits(form, node, chosen) and number_of(chosen["c"]) is not None:
-            found = _scores(chosen["X"], known, size_of)
+            found = _scores(chosen["X"], known, size_of, pairs)
             if found is None or found.mask is not None:
                 return None
             hides = (print_expression(chosen["c"]), where)
             return found._replace(mask=chosen["M"], size=size_of(chosen["X"]), hides=hides)
     if is_operation(node, "+"):
         for side, mask in ((node.left, node.right), (node.right, node.left)):
-            found = _scores(side, known, size_of)
+            found = _scores(side, known, size_of, pairs)
             if found is not None:
                 return None if found.mask is not None else found._replace(mask=mask, size=size_of(side))
     if is_operation(node, "*", "/"):
         is_first = node.operator == "*" and number_of(node.left) is not None
         scores, number = (node.right, node.left) if is_first else (node.left, node.right)
-        found = None if number_of(number) is None else _scores(scores, known, size_of)
+        found = None if number_of(number) is None else _scores(scores, known, size_of, pairs)
         if found is not None and not found.scale and found.mask is None:
             return found._replace(scale=f"{node.operator} {print_expression(number)}")
     return None
@@ -351,7 +359,16 @@ def _unshaped(value: tree.Expression | None) -> tree.Expression | None:
     return value
 
 
-def _products(value: tree.Expression | None, function: str) -> tree.Call | None:
-    """The call of a function for products of pairs that a value is in another shape."""
-    value = _unshaped(value)
-    return value if is_call(value, function) else None
+def _products(
+    value: tree.Expression | None, size_of: SizeOf, pairs: Mapping[str, Pairs], *, transposed: bool
+) -> _Products | None:
+    """The products of pairs that a value is in another shape."""
+    product = _unshaped(value)
+    if not isinstance(product, tree.Call):
+        return None
+    factors, number = [argument.value for argument in product.arguments], None
+    if product.function == LIBRARY[transposed]:
+        number = size_of(factors[2])
+    elif (found := pairs.get(product.function)) is not None and found.transposed == transposed:
+        number = found.number
+    return _Products((factors[0], factors[1]), number) if isinstance(number, int) else None

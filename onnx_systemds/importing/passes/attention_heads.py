@@ -174,6 +174,13 @@ def _gather(value: tree.Expression, known: Variables, size_of: SizeOf) -> _Gathe
     return _Gather(found["X"], many, outer, inner, (order["a"], order["e"], order["c"]), found["n"], names)
 
 
+def _size(last: tree.Expression) -> tree.Expression | None:
+    """The size of an axis of so many places from 0; None where that is not the size less 1."""
+    if isinstance(last, tree.IntLiteral):
+        return tree.IntLiteral(last.value + 1)
+    return last.left if is_operation(last, "-") and last.right == tree.IntLiteral(1) else None
+
+
 def _literal(last: tree.Expression) -> int | None:
     """The size of an axis of so many places from 0, as a number."""
     return last.value + 1 if isinstance(last, tree.IntLiteral) else None
@@ -251,9 +258,9 @@ def _split_by_columns(value: tree.Expression, size_of: SizeOf) -> Split | None:
 
 def _split_by_rows(name: str, gather: _Gather, known: Variables, size_of: SizeOf) -> Split | None:
     """Heads that a gather puts one below the other: of a matrix with a row for each head of each token."""
-    samples, heads = gather.sizes[0], _literal(gather.sizes[2])
+    samples, heads = _size(gather.sizes[0]), _literal(gather.sizes[2])
     value = known.value(gather.matrix) or gather.matrix
-    if not is_reshape(value) or heads is None or not is_operation(samples, "-") or samples.right != tree.IntLiteral(1):
+    if not is_reshape(value) or heads is None or samples is None:
         return None
     source, width = value.arguments[0].value, value.arguments[2].value
     rows = gather.many * gather.outer
@@ -271,7 +278,7 @@ def _split_by_rows(name: str, gather: _Gather, known: Variables, size_of: SizeOf
     columns = tuple((first + at * width.value, first + (at + 1) * width.value - 1) for at in range(heads))
     between = (gather.matrix.name,) if isinstance(gather.matrix, tree.Name) else ()
     names = (*gather.names, *between, name)
-    return Split(names, Heads(print_expression(source), columns), width.value, samples.left, gather.many, rows)
+    return Split(names, Heads(print_expression(source), columns), width.value, samples, gather.many, rows)
 
 
 def _parts(value: tree.Expression) -> tuple[_Part, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
-from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.dml.scopes import is_call, is_operation, operand_of
 from onnx_systemds.dml.templates import render_operator
 from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.inference.dims import Dim
@@ -47,23 +49,23 @@ def batch_product(
     """The products of ``count`` pairs of matrices, one below the other as they are in ``x`` and ``y``.
 
     sizes: rows of a matrix of ``x``, its columns, and columns of a product. transposed: whether the matrices of ``y``
-    are. Where the run decides about sizes the result gets its own: of that of a call the engine knows none, and would
-    recompile what is made of it.
+    are. Of what a call of a function with a loop gives the engine knows no size, and would compile what is made of it
+    anew at each run: so the result gets its own.
     """
     rows, inner, cols = sizes
-    adds_rows = may_have_few_rows(sizes)
+    is_looped, adds_rows = False, may_have_few_rows(sizes)
     if adds_rows:
         x = node.call("rows_added", x, node.dim(count), node.dim(cols))
     if isinstance(count, int) and 1 < count <= MOST_WRITTEN_OUT:
         lengths = (None if adds_rows else rows, cols if transposed else inner)
         text = f"{_written_out(node, count, lengths, transposed=transposed)}({x}, {y})"
     elif not adds_rows and (known := _known_sizes(count, sizes)) is not None:
-        text = f"{_looped(node, *known, transposed=transposed)}({x}, {y})"
+        text, is_looped = f"{_looped(node, *known, transposed=transposed)}({x}, {y})", True
     else:
         text = node.call(LIBRARY[transposed], x, y, node.dim(count))
     if adds_rows:
         text = node.call("added_rows_removed", text, node.dim(count), node.dim(rows))
-    if all_known((count, rows, cols)):
+    if all_known((count, rows, cols)) and not is_looped:
         return text
     return node.reshape(text, View(count * rows, cols))
 
@@ -96,17 +98,54 @@ def looped_product(name: str, count: int, sizes: tuple[int, int, int], *, transp
     return render_operator("batch_product_loop", name=name, is_threaded=is_threaded, transposed=transposed, **names)
 
 
-def is_looped_product(function: tree.Function) -> bool:
-    """Whether a function is one of `looped_product`, the second matrices of which are not transposed."""
+class Pairs(NamedTuple):
+    """How many pairs of matrices a function multiplies, and whether the second ones are transposed."""
+
+    number: int
+    transposed: bool
+
+
+def pairs_of(function: tree.Function) -> Pairs | None:
+    """What a function for known sizes multiplies, if it is one of `batch_product`; None for other ones."""
+    for transposed in (False, True):
+        found = _looped_pairs(function, transposed) if len(function.body) > 1 else _written_pairs(function, transposed)
+        if found is not None:
+            return found
+    return None
+
+
+def _looped_pairs(function: tree.Function, transposed: bool) -> Pairs | None:
+    """As `pairs_of`, of a function that is one of `looped_product`."""
     shapes = [_shape(statement) for statement in (*function.body[:2], *function.body[-1:])]
     if len(shapes) < 3 or None in shapes:
-        return False
+        return None
     (left, right, (height, cols)) = (shape for shape in shapes if shape is not None)
     inner = left[0] * left[1] // height
     count = right[0] * right[1] // (inner * cols) if inner else 0
     if not count:
-        return False
-    return function == function_of(looped_product(function.name, count, (height // count, inner, cols)))
+        return None
+    text = looped_product(function.name, count, (height // count, inner, cols), transposed=transposed)
+    return Pairs(count, transposed) if function == function_of(text) else None
+
+
+def _written_pairs(function: tree.Function, transposed: bool) -> Pairs | None:
+    """As `pairs_of`, of a function without a loop."""
+    (statement,) = function.body or (None,)
+    joined = statement.value if isinstance(statement, tree.Assign) else None
+    first = joined.arguments[0].value if is_call(joined, "rbind") else None
+    if not is_call(joined, "rbind") or not is_operation(first, "%*%"):
+        return None
+    rows, others = (_rows(factor) for factor in (first.left, operand_of(first.right, "t") or first.right))
+    if not rows or not others:
+        return None
+    text = _written_product(function.name, len(joined.arguments), (rows, others), transposed=transposed)
+    return Pairs(len(joined.arguments), transposed) if function == function_of(text) else None
+
+
+def _rows(part: tree.Expression) -> int:
+    """The number of the first rows of a matrix that a part has; 0 for other parts."""
+    upper = part.rows.upper if isinstance(part, tree.Indexed) else None
+    return upper.value if isinstance(upper, tree.IntLiteral) else 0
 
 
 def _shape(statement: tree.Statement) -> tuple[int, int] | None:
@@ -121,19 +160,24 @@ def _shape(statement: tree.Statement) -> tuple[int, int] | None:
 
 def _written_out(node: NodeView, count: int, lengths: tuple[Dim | None, Dim], *, transposed: bool) -> str:
     """The name of a function of its own, which has no loop. lengths: rows of the factors, None where they vary."""
-    before: list[str] = []
-    left, right = (_spans(name, count, size, before) for name, size in zip("XY", lengths))
-    spans = list(zip(left, right))
-    names: dict[str, object] = {"count": count, "transposed": transposed, "before": before, "spans": spans}
-    hint = _OWN[transposed]
+    hint, (left, right) = _OWN[transposed], (size if isinstance(size, int) else None for size in lengths)
     return node.own_function(
-        hint, f"{hint} {count} {left[0]} {right[0]}", lambda name: render_operator("batch_product", name=name, **names)
+        hint, f"{hint} {count} {left} {right}",
+        lambda name: _written_product(name, count, (left, right), transposed=transposed),
     )
 
 
-def _spans(name: str, count: int, length: Dim | None, before: list[str]) -> list[str]:
+def _written_product(name: str, count: int, lengths: tuple[int | None, int | None], *, transposed: bool) -> str:
+    """The text of a function without a loop. lengths: rows of the factors, None where only the run knows them."""
+    before: list[str] = []
+    left, right = (_spans(matrix, count, size, before) for matrix, size in zip("XY", lengths))
+    names: dict[str, object] = {"count": count, "transposed": transposed, "before": before}
+    return render_operator("batch_product", name=name, spans=list(zip(left, right)), **names)
+
+
+def _spans(name: str, count: int, length: int | None, before: list[str]) -> list[str]:
     """The rows of each matrix of ``name``; a length that only the run knows is computed there."""
-    if isinstance(length, int):
+    if length is not None:
         return [f"{index * length + 1}:{(index + 1) * length}" for index in range(count)]
     size = f"size{name}"
     before.append(f"{size} = nrow({name}) %/% {count}")

@@ -34,6 +34,8 @@ from onnx_systemds.importing.passes.call_guards import guard_statements, guardin
 from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions_in
 from onnx_systemds.importing.passes.specialisation.hoisting import impure_functions
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import sizes_in
+from onnx_systemds.importing.passes.specialisation.specialise import example_sizes
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
@@ -51,7 +53,7 @@ MOST_LINES = 4 / 5
 
 def with_blocks(script: Script, *, always: bool) -> Script:
     """The script whose repeated blocks are functions; as it is, if that is not a fifth shorter (and not ``always``)."""
-    found = _with_blocks(script)
+    found = _with_blocks(script, always=always)
     if found is None or not (always or _is_a_fifth_shorter(found, script)):
         return script
     return replace(found, general=script.unspecialised)
@@ -82,7 +84,7 @@ def _is_constant(statement: tree.Statement) -> bool:
     )
 
 
-def _with_blocks(script: Script) -> Script | None:
+def _with_blocks(script: Script, *, always: bool) -> Script | None:
     main, others = script.main, {it.name: it for it in script.functions if it.name != script.function}
     functions = others | {function.name: function for function in script.library}
     body = tuple(statement for statement in main.body if not is_cut(statement) and not is_guard(statement))
@@ -98,16 +100,18 @@ def _with_blocks(script: Script) -> Script | None:
              for name in assigned((body[place],))}
     shapes = {name: shape for name, shape in shapes_in(main, functions).items()
               if all(inner.isdisjoint(read_in(size)) for size in shape)}
+    # a script for known sizes is to be as fast as it can be: all weights are taken out in one block
+    is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
+    if not is_open:
+        shapes = _known_shapes(script, functions, body) | shapes
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
     blocks: list[_Block] = []
-    # a script for known sizes is to be as fast as it can be: all weights are taken out in one block
-    is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
     owned = weight_parameters(body, repeats) if is_open else [()] * len(repeats)
     for repeat, own in zip(repeats, owned):
         block = _Block(body, repeat, names, kinds, own, listed=len(repeat.instances) > MOST_WRITTEN_OUT)
         function = block.function(others)
-        if _is_shorter(block, function, shapes):
+        if _is_shorter(block, function, shapes) and (always or block.is_sized(shapes)):
             blocks.append(block)
             made[block.name] = function
     if not blocks:
@@ -124,6 +128,13 @@ def _with_blocks(script: Script) -> Script | None:
     called = [*called[:start], *guard_statements(guards), *cut_blocks(called[start:], others, scalars)]
     new = replace(main, body=with_never(called))
     return replace(script, functions=(*others.values(), *made.values(), new))
+
+
+def _known_shapes(script: Script, functions: Mapping[str, tree.Function], body: tree.Block) -> dict[str, Shape]:
+    """Rows and columns of what the statements of a script for known sizes assign, where they are followed."""
+    sizes = sizes_in(body, functions, example_sizes(script))
+    return {name: (tree.IntLiteral(rows), tree.IntLiteral(cols))
+            for place, (rows, cols) in sizes.items() for name in assigned((body[place],))}
 
 
 def _is_callable(repeat: Repeat, kinds: Mapping[str, tree.DataType]) -> bool:
@@ -218,6 +229,12 @@ class _Block:
         statement = tree.Assign(tree.Name(targets[0]), value, origin=origin)
         tree.keep_spelling(statement, f"{targets[0]} = {print_expression(value)}")
         return statement
+
+    def is_sized(self, shapes: Mapping[str, Shape]) -> bool:
+        """Whether the engine knows the sizes of all that one call gives to the next: else it compiles each anew."""
+        given = {name for names in self.repeat.parameters for name in names}
+        passed = [name for names in self.repeat.results for name in names[:-1] if name in given]
+        return not passed or (len(self.repeat.results) == 1 and shapes.keys() >= {*passed})
 
     @property
     def _arguments(self) -> list[_Parameter]:

@@ -22,7 +22,7 @@ from onnx_systemds.dml.scopes import (
     read_in,
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, statements_with_sizes
-from onnx_systemds.operators.support.products import is_looped_product
+from onnx_systemds.operators.support.products import pairs_of
 
 _BATCHED = "batch_matmul"  # whose rows are those of its first operand
 
@@ -113,7 +113,8 @@ def _is_batched(function: tree.Function | None) -> bool:
     if function is None or len(function.parameters) != 2:
         return False
     if len(function.body) != 1:
-        return is_looped_product(function)
+        found = pairs_of(function)
+        return found is not None and not found.transposed
     (statement,), (first, second) = function.body, (parameter.name for parameter in function.parameters)
     joined = statement.value if isinstance(statement, tree.Assign) else None
     if not is_call(joined, "rbind"):

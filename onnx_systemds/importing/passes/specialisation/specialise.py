@@ -11,6 +11,7 @@ from onnx_systemds.dml.rewrite import rewritten, without_threads
 from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
+from onnx_systemds.importing.passes.attention import attention_called
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation import plain_sums
@@ -229,6 +230,12 @@ def _without_static_checks(work: Work) -> Work:
     return _with_body(work, without_static_checks(work.main.body))
 
 
+def _with_attention(work: Work) -> Work:
+    """Attention of several samples as calls of functions with a loop over them."""
+    main, functions = attention_called(work.main, work.functions, work.sizes, is_sized=True)
+    return replace(work, main=main, functions={**work.functions, **functions})
+
+
 def _with_products(work: Work) -> Work:
     """Depthwise convolutions as products, and images in columns if that helps them."""
     if not work.hoists:
@@ -318,6 +325,7 @@ def _with_body(work: Work, body: tree.Block) -> Work:
 PASSES: tuple[Callable[[Work], Work], ...] = (
     _with_numbers,
     _without_static_checks,
+    _with_attention,
     _with_products,
     _with_strips,
     _with_sunk_divisions,
