@@ -30,6 +30,7 @@ from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
 from onnx_systemds.importing.passes.counted_rows import with_counted_rows
 from onnx_systemds.importing.passes.declared_sizes import with_declared_sizes
 from onnx_systemds.importing.passes.defined_variables import check_defined
+from onnx_systemds.importing.passes.equal_counts import with_equal_counts
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
 from onnx_systemds.importing.passes.loop_functions import with_loop_functions
@@ -258,7 +259,7 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     script = with_checked_sizes(with_call_cuts(with_binary_products(script)))
     if writing.specialised:
         script = with_plain_expressions(with_single_uses(without_zero_biases(script)))
-    script = with_lone_cuts(with_kept_sizes(without_probed_sizes(with_declared_sizes(script))))
+    script = with_lone_cuts(with_equal_counts(with_kept_sizes(without_probed_sizes(with_declared_sizes(script)))))
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))

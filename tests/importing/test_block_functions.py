@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -152,6 +153,51 @@ def test_what_two_places_of_a_program_call_is_compiled_once(tmp_path: Path) -> N
     output = run_dml(f"{program}{call}for (i in 1:5) {{ {call} }}\n", tmp_path, options=["-stats"])
     compiled = re.search(r"Functions recompiled:\s*(\d+)", output)
     assert compiled is None or int(compiled[1]) < 6, "6 calls"
+
+
+def residual_layers(count: int) -> onnx.ModelProto:
+    """Layers that read what the model is given, without anything before."""
+    nodes, weights = [], []
+    for number in range(count):
+        given, wide = f"x{number}", f"wide{number}"
+        for name, shape in ((f"first{number}", (8, 12)), (f"bias{number}", (12,)), (f"second{number}", (12, 8)),
+                            (f"scale{number}", (8,))):
+            weights.append(numpy_helper.from_array(random(*shape), name))
+        nodes += [
+            helper.make_node("LayerNormalization", [given, f"scale{number}"], [f"{wide}_normal"]),
+            helper.make_node("MatMul", [f"{wide}_normal", f"first{number}"], [f"{wide}_product"]),
+            helper.make_node("Add", [f"{wide}_product", f"bias{number}"], [wide]),
+            helper.make_node("Tanh", [wide], [f"{wide}_active"]),
+            helper.make_node("MatMul", [f"{wide}_active", f"second{number}"], [f"{wide}_result"]),
+            helper.make_node("Softmax", [f"{wide}_result"], [f"{wide}_shares"]),
+            helper.make_node("Add", [given, f"{wide}_shares"], [f"x{number + 1}"]),
+        ]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in ("x0", f"x{count}")]
+    graph = helper.make_graph(nodes, "layers", infos[:1], infos[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("dims", [{}, {"n": 4}], ids=["open", "known"])
+@pytest.mark.parametrize("count", [3, 6])
+def test_layers_of_what_is_read_from_a_file_are_compiled_once(
+    count: int, dims: dict[str, int], tmp_path: Path
+) -> None:
+    """The engine knows how many zeros a file has; at each call it compiles the block that takes the weights."""
+    script = import_model(residual_layers(count), functions="blocks", dims=dims)
+    assert len(script.functions) == 2
+    script.save(tmp_path / "layers.dml")
+    run_dml('X = rand(rows=4, cols=8, min=1, max=2, seed=1)\nwrite(X, "X", format="binary")', tmp_path)
+    begin = 'source("layers.dml") as layers\nX = read("X")\nweights = layers::gen_layers_init()\n'
+    numbers = []
+    for calls in (1, 11):
+        loop = f"for (i in 1:{calls}) {{ Y = layers::gen_layers(X, weights)\nprint(sum(Y)) }}\n"
+        output = run_dml(begin + loop, tmp_path, options=["-stats"])
+        compiled = re.search(r"HOP DAGs recompiled \(PRED, SB\):\s*\d+/(\d+)", output)
+        functions = re.search(r"Functions recompiled:\s*(\d+)", output)
+        assert functions is None or int(functions[1]) <= 1
+        numbers.append(int(compiled[1]) if compiled else 0)
+    assert numbers[1] - numbers[0] <= 10
 
 
 def test_an_error_in_a_call_is_of_the_node_that_the_call_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:

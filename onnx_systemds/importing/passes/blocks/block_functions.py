@@ -103,7 +103,7 @@ def _with_blocks(script: Script, *, always: bool) -> Script | None:
     # a script for known sizes is to be as fast as it can be: all weights are taken out in one block
     is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
     if not is_open:
-        shapes = _known_shapes(script, functions, body) | shapes
+        shapes |= _known_shapes(script, functions, body)
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
     blocks: list[_Block] = []
