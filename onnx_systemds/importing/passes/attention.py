@@ -347,9 +347,11 @@ def _origin(node: tree.Expression, known: Variables) -> tuple[tree.Expression, t
 
 
 def _base(node: tree.Expression, known: Variables) -> tree.Expression:
-    """The first variable that has the cells of a value, maybe in another shape."""
+    """The first variable that has the cells of a value, maybe in another shape; the value itself without one."""
     value, names = _origin(node, known)
-    return tree.Name(names[0]) if names and not isinstance(value, tree.Name) else value
+    if isinstance(value, tree.Name):
+        return value
+    return tree.Name(names[0]) if names else node
 
 
 def _unshaped(value: tree.Expression | None) -> tree.Expression | None:

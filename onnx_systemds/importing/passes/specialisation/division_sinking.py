@@ -17,6 +17,7 @@ from onnx_systemds.dml.scopes import (
     assigns_variable,
     is_call,
     is_operation,
+    is_reshape,
     name_counts,
     operand_of,
     read_in,
@@ -51,22 +52,28 @@ def with_sunk_divisions(
     changed: list[tree.Statement | None] = []
     for statement, size_of in statements_with_sizes(body, functions, given):
 
-        def change(node: tree.Node) -> tree.Node:
-            if not isinstance(node, (tree.Binary, tree.Call)):
-                return node
-            found = quotients.get(_first_operand(node))
-            if found is None or not _is_product(node, functions):
-                return node
+        def sunk(node: tree.Node) -> tree.Expression | None:
+            """The quotient of a product, which may have been given its size."""
+            product = node.arguments[0].value if is_reshape(node) else node
+            if not isinstance(node, (tree.Binary, tree.Call)) or not isinstance(product, (tree.Binary, tree.Call)):
+                return None
+            found = quotients.get(_first_operand(product))
+            if found is None or not _is_product(product, functions):
+                return None
             place, quotient = found
             size = size_of(node)  # noqa: B023 - called in this turn
             if not isinstance(size, tuple) or size[0] != quotient.size[0] or size[1] >= quotient.size[1]:
-                return node
+                return None
             changed[place] = None
-            return tree.Binary("/", _with_first_factor(node, quotient.exponential), quotient.sums)
+            dividend: tree.Expression = _with_first_factor(product, quotient.exponential)
+            if is_reshape(node):
+                first, *sizes = node.arguments
+                dividend = replace(node, arguments=(replace(first, value=dividend), *sizes))
+            return tree.Binary("/", dividend, quotient.sums)
 
         if assigns_variable(statement):
             name, value = statement.target.name, statement.value
-            statement = rewritten(statement, change)
+            statement = rewritten(statement, lambda node: node, sunk)
             if counts[name] == 1 and _is_one_at_most(value):
                 exponentials.add(name)
             # a name counts twice: where it is assigned and where it is read
