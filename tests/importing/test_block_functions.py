@@ -177,6 +177,29 @@ def residual_layers(count: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def two_results(count: int) -> onnx.ModelProto:
+    """Layers each of which gives two values to the next one."""
+    operators = ("Sin", "Cos", "Tanh", "Sqrt", "Abs", "Sigmoid", "Softsign", "Exp", "Floor", "Ceil")
+    nodes, left, right = [], "x", "g"
+    for number in range(count):
+        names = [f"{op_type}{number}".lower() for op_type in operators]
+        for given, op_type, name in zip((left, right, *names), operators, names):
+            nodes.append(helper.make_node(op_type, [given], [name]))
+        nodes.append(helper.make_node("Add", [names[-1], left], [f"left{number}"]))
+        nodes.append(helper.make_node("Mul", [names[-2], right], [f"right{number}"]))
+        left, right = f"left{number}", f"right{number}"
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in ("x", "g", left, right)]
+    graph = helper.make_graph(nodes, "layers", infos[:2], infos[2:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_layers_that_give_two_values_to_the_next_are_a_function_only_if_asked_for() -> None:
+    """A call gives a size to one result alone: the engine would compile each layer at each call."""
+    model = two_results(8)
+    assert [len(import_model(model, functions=mode).functions) for mode in ("flat", None, "blocks")] == [1, 1, 2]
+    assert len(import_model(residual_layers(8)).functions) == 2
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("dims", [{}, {"n": 4}], ids=["open", "known"])
 @pytest.mark.parametrize("count", [3, 6])
