@@ -294,6 +294,11 @@ def test_a_known_sample_is_written_out(dims: dict[str, int]) -> None:
     assert not calls_attention(import_model(model(), dims=dims))
 
 
+def test_many_scores_of_known_samples_are_those_of_all_at_once() -> None:
+    assert calls_attention(import_model(model(), dims={"b": 3, "s": 128}))
+    assert not calls_attention(import_model(model(), dims={"b": 3, "s": 256}))
+
+
 KNOWN = ("one product", "a mask for each sample", "a mask for each head", "masked keys", "a mask for all", "hidden keys",
          "many heads, masked keys", "keys of another input, masked", "kept for all", "as PyTorch exports it, masked keys")
 

@@ -44,6 +44,9 @@ from onnx_systemds.operators.support.products import LIBRARY, Pairs, pairs_of
 
 _MOST_HEADS = 32
 """With more of them the function, in which their products are written out, gets long."""
+_MOST_SCORES = 2**16
+"""Of a sample, where sizes are known: the engine's threads share those of all samples at once (12,000 scores of each
+are faster in a loop, 131,000 slower)."""
 _REPEATED = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))")
 """Rows of X, each so often below itself."""
 _REPEATED_NUMBERS = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% X")
@@ -193,7 +196,7 @@ def _attention(
         and size_of(softmax.scores) == (count * heads * m, n)
     )
     mask = _mask(scores, (count, heads, m, n), known, size_of)
-    if not are_of_one or mask is None:
+    if not are_of_one or mask is None or (is_sized and heads * m * n > _MOST_SCORES):
         return None
     guard = () if softmax.guard is None else _guard(softmax.guard, mask, (count, heads, m, n), known, size_of)
     if guard is None or (guard and scores.hides[0]):
