@@ -34,6 +34,7 @@ from onnx_systemds.importing.passes.attention_heads import (
     arguments_of,
     join_of,
     split_of,
+    unshaped,
     variables,
 )
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
@@ -225,7 +226,7 @@ def _attention(
 
 def _softmax(shares: tree.Expression, known: Variables) -> _Softmax | None:
     """``E / rowSums(E)``, where E is ``exp(S - rowMaxs(S))``; with 0 for NaN, or for what a guard says."""
-    value = _unshaped(known.value(shares, 1))
+    value = unshaped(known.value(shares, 1))
     filled: dict[str, Any] = {}
     is_filled = fits(_FILLED, value, filled)
     if is_filled or (fits(_CHOSEN[True], value, filled) and number_of(filled["c"]) == 0):
@@ -313,16 +314,16 @@ def _guard(
     (kind, added), (count, heads, queries, keys) = mask, sizes
     rows = {"keys": count, "sample": count * queries, "head": count * heads * queries, "heads": heads * queries,
             "all": queries}.get(kind)
-    repeated, found = _unshaped(guard), dict[str, Any]()
+    repeated, found = unshaped(guard), dict[str, Any]()
     if kind == "sample":
         is_repeated = fits(_REPEATED, repeated, found) or fits(_REPEATED_NUMBERS, repeated, found := {})
         if not is_repeated or (size_of(found["b"]), size_of(found["a"])) != (heads, count * heads - 1):
             return None
-        repeated = _unshaped(found["X"])
+        repeated = unshaped(found["X"])
     elif kind in ("heads", "all"):
         if not fits(_REPEATED_ROW, repeated, found):
             return None
-        repeated = _unshaped(found["X"])
+        repeated = unshaped(found["X"])
     whole = (rows, heads * queries * keys if kind == "keys" else keys)
     if repeated is None or size_of(repeated) != whole or not fits(_REPEATED_COLUMN, repeated, found := {}):
         return None
@@ -357,18 +358,11 @@ def _base(node: tree.Expression, known: Variables) -> tree.Expression:
     return tree.Name(names[0]) if names else node
 
 
-def _unshaped(value: tree.Expression | None) -> tree.Expression | None:
-    """What a value is before it gets another shape."""
-    while is_reshape(value):
-        value = value.arguments[0].value
-    return value
-
-
 def _products(
     value: tree.Expression | None, size_of: SizeOf, pairs: Mapping[str, Pairs], *, transposed: bool
 ) -> _Products | None:
     """The products of pairs that a value is in another shape."""
-    product = _unshaped(value)
+    product = unshaped(value)
     if not isinstance(product, tree.Call):
         return None
     factors, number = [argument.value for argument in product.arguments], None

@@ -212,9 +212,7 @@ def _split_of_few(reshaped: tree.Call, known: Variables, size_of: SizeOf) -> Spl
     reshaped: the variable, with a row for each head of each sample.
     """
     node, samples, _ = (argument.value for argument in reshaped.arguments)
-    value = known.value(node)
-    while is_reshape(value):
-        value = value.arguments[0].value
+    value = unshaped(known.value(node))
     if value is None or not isinstance(node, tree.Name):
         return None
     found = _split_by_columns(value, size_of)
@@ -292,6 +290,13 @@ def _parts(value: tree.Expression) -> tuple[_Part, ...]:
             return ()
         found.append(_Part(inner, node.arguments[1].value, node))
     return tuple(found) if len({part.of.name for part in found}) == 1 < len(found) else ()
+
+
+def unshaped(value: tree.Expression | None) -> tree.Expression | None:
+    """What a value is before it gets another shape."""
+    while is_reshape(value):
+        value = value.arguments[0].value
+    return value
 
 
 def arguments_of(value: tree.Expression | None, function: str) -> list[tree.Expression]:
