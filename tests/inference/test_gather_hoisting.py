@@ -52,7 +52,7 @@ def test_a_layer_is_computed_for_one_token(inputs: str, place: str, heads: str) 
     mask = "given" if "given" in inputs else "mask" if place == "last" else "one"
     model = model_of(LAYER.format(heads=heads, mask=mask, place=place), inputs)
     (words,) = hoisted(model)
-    assert words.startswith("before 14 nodes")  # all but the first normalization and what is made of that
+    assert words.startswith("before 15 nodes")  # all but the first normalization and what is made of that
     assert verify_model(model).passed
 
 

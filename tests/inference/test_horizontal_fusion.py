@@ -20,7 +20,8 @@ CONSTANTS = {
     "factors": NUMBERS.normal(size=4), "gamma": NUMBERS.normal(size=5), "beta": NUMBERS.normal(size=5),
 }
 FLAT = node("Reshape", "X", "shape flat", to="x")
-SHAPES = {"shape flat": np.array([-1, 24, 5]), "shape of two": np.array([0, 24, 2, -1]), "shape of one": np.array([0, 24, 1, -1])}
+SHAPES = {"shape flat": np.array([-1, 24, 5]), "shape of two": np.array([0, 24, 2, -1]), "shape of one": np.array([0, 24, 1, -1]),
+          "shape of no axes": np.array(1)}
 HEADS = (0, 2, 1, 3)
 
 
@@ -74,6 +75,15 @@ def test_a_normalization_goes_into_it() -> None:
 def test_what_stays(nodes: list[Any], outputs: tuple[str, ...]) -> None:
     nodes = [node("Abs", "x", to="t"), *nodes] if any("t" in it.input for it in nodes) else nodes
     assert "fused" not in text_of(nodes, outputs)
+
+
+@pytest.mark.parametrize("is_single", [True, False])
+def test_queries_stay_apart_of_which_one_place_is_read(is_single: bool) -> None:
+    nodes = [product("A", "m"), *heads("m", "q"), product("B", "o"), *heads("o", "k", perm=(0, 2, 3, 1)),
+             product("C", "p"), *heads("p", "v"), node("MatMul", "q", "k", to="s"), node("Tanh", "s", to="t"),
+             node("MatMul", "t", "v", to="y all"), node("Gather", "y all", "shape of no axes", to="y", axis=2)]
+    text = text_of(nodes, ("y",)) if is_single else text_of([*nodes, node("Abs", "y all", to="z")])
+    assert ("%*% A_fused" in text, "%*% B_fused" in text) == (not is_single, is_single)
 
 
 @pytest.mark.parametrize("other", [np.ones((6, 4), np.float32), np.ones((5, 4))])

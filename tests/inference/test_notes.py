@@ -63,6 +63,14 @@ MODELS = {
         <int64 first = {0}, float[2, 2] W = {1, 2, 3, 4}> { a = MatMul(X, W) b = Relu(a) Y = Gather <axis = 1> (b, first) }""",
     "horizontal-fusion": HEADS % "[0, 2, 1, 3]",
     "horizontal-fusion, not read as heads": HEADS % "[2, 0, 1, 3]",
+    "horizontal-fusion, one place": """g (float[1, 3, 2] X) => (float[1, 1, 2] Y)
+        <int64[4] s = {1, 3, 2, -1}, int64[3] r = {1, 3, 2}, float[2, 2] U = {1, 2, 3, 4}, float[2, 2] V = {5, 6, 7, 8},
+         float[2, 2] W = {9, 10, 11, 12}, int64 first = {0}>
+        { a = MatMul(X, U) b = Reshape(a, s) q = Transpose <perm = [0, 2, 1, 3]> (b)
+          c = MatMul(X, V) d = Reshape(c, s) k = Transpose <perm = [0, 2, 3, 1]> (d)
+          e = MatMul(X, W) f = Reshape(e, s) v = Transpose <perm = [0, 2, 1, 3]> (f)
+          g = MatMul(q, k) h = Softmax(g) i = MatMul(h, v) j = Transpose <perm = [0, 2, 1, 3]> (i)
+          l = Reshape(j, r) Y = Gather <axis = 1> (l, first) }""",
     "gelu": """g (float[2] X) => (float[2] Y) <float root = {1.41421354}, float one = {1}, float half = {0.5}>
         { d = Div(X, root) e = Erf(d) a = Add(e, one) m = Mul(X, a) Y = Mul(m, half) }""",
     "gelu, other nodes also read": """g (float[2] X) => (float[2] Y, float[2] e)

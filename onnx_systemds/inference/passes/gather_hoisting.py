@@ -82,9 +82,9 @@ class _Region:
         """Find the nodes. rest: the nodes after the Gather. outputs: of the graph."""
         makers = self.facts.makers
         source, index = self.facts.node.inputs
-        readers = _readers((*dict.fromkeys(makers.values()), *rest))
-        self.axes[source] = self.axis
         whole = {*outputs, index}  # of which all places are needed
+        readers = _readers((*dict.fromkeys(makers.values()), *rest), (*whole, source))
+        self.axes[source] = self.axis
         waiting = [(-makers[source].index, source)]
         while waiting:
             made = makers[name := heapq.heappop(waiting)[1]]
@@ -148,12 +148,16 @@ class _Region:
         return f"{name}/{self.facts.node.outputs[0]}"
 
 
-def _readers(nodes: Iterable[Node]) -> dict[str, set[Node]]:
-    """The nodes that read elements of each value."""
-    found: dict[str, set[Node]] = {}
-    for node in nodes:
-        for name in () if node.identity in _SIZES else names_read(node):
-            found.setdefault(name, set()).add(node)
+def _readers(nodes: Sequence[Node], outputs: Iterable[str]) -> dict[str, set[Node]]:
+    """The nodes that read elements of each value, but for those of which nothing of these outputs comes."""
+    found: dict[str, set[Node]] = {name: set() for name in outputs}
+    for node in reversed(nodes):
+        if found.keys().isdisjoint(node.outputs):
+            continue
+        for name in names_read(node):
+            readers = found.setdefault(name, set())
+            if node.identity not in _SIZES:
+                readers.add(node)
     return found
 
 

@@ -3,30 +3,37 @@
 ``(MatMul(X, Wq) + bq) * s``, ``MatMul(X, Wk) + bk`` and ``MatMul(X, Wv) + bv`` become a Split of ``MatMul(X, W) + b``,
 with the weights side by side; those of a product that is scaled are scaled.
 Condition: weights of one type that nothing else reads, 4 million numbers at most in all, and each result is read by a
-Reshape and a Transpose alone that move heads before tokens.
+Reshape and a Transpose alone that move heads before tokens. Queries stay apart of which a Gather takes one place in the
+end: only these are multiplied then (see `gather_hoisting`).
 Reason: heads are taken from columns in any case, so that nothing more is copied. A script has a third of the statements
 and weights, and the engine is faster with a product of more columns.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from onnx_systemds.correspondence import ACTIVATIONS, ELEMENTWISE
 from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.graph_editor import narrowed, readers_of
 from onnx_systemds.model.ir import Array, Graph, Node
 
 NEEDS = ("MatMul",)
 _MOST_NUMBERS = 1 << 22
+_OF_ALL = frozenset((*ELEMENTWISE, *ACTIVATIONS))
+_OF_FIRST = frozenset(("MatMul", "Softmax", "LayerNormalization", "RMSNormalization", "Reshape", "Transpose"))
+"""Operators that need one place of all their inputs, or of the first one, where one place of the result is read."""
 _HEADS_FIRST = (0, 2)
 """The first two axes that such a Transpose moves to the front: samples, and heads."""
 _SPLIT_VERSION = 13
 _OTHERS = "other products of its input are not read as heads, or their weights are read elsewhere, too"
 _UNLIKE = "the weights have other types or rows than each other, and the model is not valid"
+_ONE_PLACE = "one place alone is read of what comes of it"
 _TOO_MANY = "the weights have more than 4 million numbers"
 
 
@@ -62,6 +69,10 @@ class _Reading:
         """The content of a constant of floats of this rank."""
         content = self.graph.initializers.get(name)
         return content if content is not None and content.ndim == rank and content.dtype.kind == "f" else None
+
+    def is_number(self, name: str) -> bool:
+        content = self.graph.initializers.get(name)
+        return content is not None and not content.ndim
 
     def product(self, position: int) -> _Product | None:
         """The product that a node is, if heads are taken from it."""
@@ -111,6 +122,7 @@ def fuse_products(graph: Graph, notes: PassNotes) -> Graph:
     """Fuse the products that make heads of one input."""
     reading = _Reading(graph, readers_of(graph))
     alike: dict[str, list[int]] = {}
+    single = _read_for_one_place(reading)
     for position, node in enumerate(graph.nodes):
         if node.identity == ("", "MatMul"):
             alike.setdefault(node.inputs[0], []).append(position)
@@ -120,6 +132,12 @@ def fuse_products(graph: Graph, notes: PassNotes) -> Graph:
         products = [found for position in positions if (found := reading.product(position)) is not None]
         if not products or len(positions) < 2:
             continue
+        fused = [product for product in products if product.result not in single]
+        if fused:
+            for product in products:
+                if product not in fused:
+                    notes.left(graph.nodes[product.positions[0]], _ONE_PLACE)
+            products = fused
         first = graph.nodes[products[0].positions[0]]
         refusal = _refusal(products)
         if refusal is not None:
@@ -134,6 +152,19 @@ def fuse_products(graph: Graph, notes: PassNotes) -> Graph:
         return graph
     nodes = tuple(made for position, node in enumerate(graph.nodes) for made in put.get(position, (node,)))
     return replace(graph, nodes=nodes, initializers={**graph.initializers, **initializers})
+
+
+def _read_for_one_place(reading: _Reading) -> set[str]:
+    """The values of which a Gather of one place is all that is read in the end, whatever is computed in between."""
+    graph, found = reading.graph, set[str]()
+    approved: Counter[str] = Counter()  # readers of a value that need one place of it
+    for node in reversed(graph.nodes):
+        found.update(name for name in node.outputs if 0 < len(reading.readers.get(name, ())) == approved[name])
+        if node.identity == ("", "Gather"):
+            approved.update(node.inputs[:1] if reading.is_number(node.inputs[1]) else ())
+        elif found.issuperset(node.outputs) and not node.domain:
+            approved.update(node.inputs if node.op_type in _OF_ALL else node.inputs[: int(node.op_type in _OF_FIRST)])
+    return found
 
 
 def _refusal(products: Sequence[_Product]) -> str | None:
