@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
-from onnx_systemds.importing.passes.attention_heads import join_of, split_of, variables
+from onnx_systemds.importing.passes.attention_heads import join_of, split_of_columns, variables
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import statements_with_sizes
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, attention_function
@@ -27,7 +27,7 @@ def model(
     mask: str = "none", *, heads: int = 2, depth: int = 4, own_keys: bool = False, scale: str = "Mul",
     value_depth: int | None = None, scores: bool = False, scaled_last: bool = False, fused: bool = False,
     hides: float | None = None, keeps: bool = False, apart: bool = False, divided: bool = False,
-    guard: str = "",
+    guard: str = "", turned: Sequence[str] = (), cap: float | None = None, more: str = "none", place: int | None = None,
 ) -> ModelProto:
     """A layer of attention of samples of any number, with tokens of any number.
 
@@ -35,14 +35,17 @@ def model(
     fused: as PyTorch's exporter writes scaled_dot_product_attention. hides: a number in place of scores that a mask of
     booleans hides. keeps: that mask says which are kept. apart: queries, keys and values are of three matrices.
     divided: queries are, before. guard: what is 0 of the shares, "rows" for rows of the mask that are -inf as a whole.
+    turned: of queries, keys and values those that are changed head by head. cap: of the scores, by Tanh. more: a second
+    mask, which is added. place: the only token of which the result is read.
     """
     random = np.random.default_rng(7)
     value_depth = value_depth or depth
     keys = "k" if own_keys else "s"
     source = "z" if own_keys else "x"
     inputs = {"x": ["b", "s", 6], **({"z": ["b", "k", 6]} if own_keys else {})}
-    if MASKS[mask] is not None:
-        inputs["mask"] = [{"H": heads, "k": keys}.get(size, size) for size in MASKS[mask] or ()]
+    for name, kind in (("mask", mask), ("more", more)):
+        if MASKS[kind] is not None:
+            inputs[name] = [{"H": heads, "k": keys}.get(size, size) for size in MASKS[kind] or ()]
     nodes, initializers = [], []
 
     def constant(name: str, value: Array) -> str:
@@ -54,8 +57,9 @@ def model(
         nodes.append(helper.make_node(operator, given, [result], name=f"node_{result}", **attributes))
         return result
 
+    key_order = (0, 2, 1, 3) if "k" in turned else (0, 2, 3, 1)
     for name, taken, width, order in (
-        ("q", "x", depth, (0, 2, 1, 3)), ("k", source, depth, (0, 2, 3, 1)), ("v", source, value_depth, (0, 2, 1, 3))
+        ("q", "x", depth, (0, 2, 1, 3)), ("k", source, depth, key_order), ("v", source, value_depth, (0, 2, 1, 3))
     ):
         weight = constant(f"{name}_weight", random.normal(size=(6, heads * width)).astype(np.float32))
         split = constant(f"{name}_shape", np.array([0, 0, heads, width]))
@@ -71,18 +75,29 @@ def model(
         restored = node("Concat", [*size[:2], size[3], size[2]], "k_final_shape", axis=0)
         node("Mul", [node("Reshape", [swapped, restored], "k_final"), root], "k_scaled")
         node("Mul", ["q", root], "q_scaled")
+    for name in turned:
+        turns = random.normal(size=(heads, 1, value_depth if name == "v" else depth)).astype(np.float32)
+        turned_name = node("Mul", [name, constant(f"{name}_turns", turns)], f"{name}_{'kept' if name == 'k' else 'turned'}")
+        if name == "k":
+            node("Transpose", [turned_name], "k_turned", perm=(0, 1, 3, 2))
     if divided:
         node("Div", ["q", constant("depth", np.array(1.7, np.float32))], "q_divided")
-    value = node("MatMul", ["q_scaled", "k_scaled"] if fused else ["q_divided" if divided else "q", "k"], "scores")
+    q, k, v = (f"{name}_turned" if name in turned else name for name in "qkv")
+    value = node("MatMul", ["q_scaled", "k_scaled"] if fused else ["q_divided" if divided else q, k], "scores")
     number = constant("number", np.array(0.3 if scale == "Mul" else 2.5, np.float32))
     if scale and not scaled_last:
         value = node(scale, [value, number], "scaled")
+    if cap is not None:
+        most = constant("most", np.array(cap, np.float32))
+        value = node("Mul", [node("Tanh", [node("Div", [value, most], "of_most")], "flat"), most], "capped")
     if hides is not None:
         flags = node("GreaterOrEqual" if keeps else "Less", ["mask", constant("least", np.array(-9, np.float32))], "flags")
         choices = [constant("hidden", np.array(hides, np.float32)), value]
         value = node("Where", [flags, *(reversed(choices) if keeps else choices)], "masked")
     elif mask != "none":
         value = node("Add", [value, "mask"], "masked")
+    if more != "none":
+        value = node("Add", [value, "more"], "masked_again")
     if scaled_last:
         value = node(scale, [value, number], "scaled")
     value = node("Softmax", [value], "shares", axis=-1)
@@ -94,8 +109,10 @@ def model(
         least = constant("hiding", np.array(-1 if guard == "rows of another number" else -np.inf, np.float32))
         nothing = constant("nothing", np.array(1 if guard == "rows of ones" else 0, np.float32))
         value = node("Where", [node("Equal", [most, least], "nothing_left"), nothing, value], "guarded")
-    value = node("Transpose", [node("MatMul", [value, "v"], "attended")], "together", perm=(0, 2, 1, 3))
+    value = node("Transpose", [node("MatMul", [value, v], "attended")], "together", perm=(0, 2, 1, 3))
     value = node("Reshape", [value, constant("y_shape", np.array([0, 0, heads * value_depth]))], "joined")
+    if place is not None:
+        value = node("Gather", [value, constant("place", np.array(place))], "placed", axis=1)
     node("MatMul", [value, constant("w", random.normal(size=(heads * value_depth, 3)).astype(np.float32))], "y")
     outputs = ["y", *(["scores"] if scores else []), *(["k_product", "v_product"] if apart else [])]
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()]
@@ -148,7 +165,7 @@ def feeds_of(found: ModelProto, sizes: dict[str, int], seed: int = 3) -> dict[st
     for given in found.graph.input:
         dims = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in given.type.tensor_type.shape.dim]
         value = random.normal(size=dims).astype(np.float32)
-        if given.name == "mask":
+        if given.name in ("mask", "more"):
             value = np.where(random.random(value.shape) < 0.3, -np.inf, value)
             value[..., 0] = 0.5
             value.reshape(-1, dims[-1])[0] = -np.inf  # its softmax is NaN
@@ -193,6 +210,23 @@ CASES = {
     "as PyTorch exports it": {"fused": True},
     "as PyTorch exports it, a mask for all": {"fused": True, "mask": "all"},
     "as PyTorch exports it, masked keys": {"fused": True, "mask": "keys", "heads": 12, "depth": 2},
+    "scaled after a mask": {"mask": "all", "scaled_last": True},
+    "scaled after a mask for each sample": {"mask": "sample", "scaled_last": True, "scale": "Div"},
+    "capped": {"cap": 1.5},
+    "capped, masked keys": {"cap": 1.5, "mask": "keys"},
+    "two masks": {"mask": "sample", "more": "head"},
+    "two masks of many heads": {"mask": "keys", "more": "all", "heads": 12, "depth": 2},
+    "hidden, and a mask for each sample": {"mask": "all", "hides": -100, "more": "sample", "scale": ""},
+    "hidden keys, and a mask for each head": {"mask": "keys", "hides": -np.inf, "keeps": True, "more": "head"},
+    "turned": {"turned": "qk", "heads": 3},
+    "turned, of many heads": {"turned": "qk", "heads": 12, "depth": 2, "mask": "keys"},
+    "turned values": {"turned": "v", "mask": "sample", "value_depth": 5},
+    "turned keys of another input": {"turned": "k", "own_keys": True, "value_depth": 16, "mask": "head"},
+    "all are turned": {"turned": "qkv", "mask": "all", "hides": -np.inf, "cap": 2.0},
+    "the first token": {"place": 0, "heads": 3},
+    "the last token, masked keys": {"place": -1, "mask": "keys"},
+    "the second token, turned": {"place": 1, "turned": "k", "scale": "Div"},
+    "the first token of many heads": {"place": 0, "heads": 12, "depth": 2},
 }
 
 
@@ -205,7 +239,8 @@ def test_numbers(case: str, open_sizes: bool) -> None:
     script = import_model(found)
     assert calls_attention(script)
     assert not any(function.name.startswith("batch_matmul") for function in script.library)
-    sizes = [{"b": 3, "s": 5, "k": 4}, {"b": 1, "s": 1, "k": 2}, {"b": 8, "s": 2, "k": 1}]
+    least = 2 if CASES[case].get("place") == 1 else 1
+    sizes = [{"b": 3, "s": 5, "k": 4}, {"b": 1, "s": least, "k": 2}, {"b": 8, "s": 2, "k": 1}]
     feeds = [feeds_of(found, each) for each in (sizes[:2] if open_sizes else sizes)]
     oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
     for given, results in zip(feeds, calls_plainly(script, feeds, open_sizes=open_sizes), strict=True):
@@ -279,7 +314,6 @@ def test_many_are_shared_by_threads() -> None:
     "options",
     [
         {"scores": True},  # they are read elsewhere
-        {"mask": "all", "scaled_last": True},
         {"heads": 1},
         {"heads": 33, "depth": 2},  # the function would be long
         {"own_keys": True},  # the engine ends products of such sizes in an error, unless rows are added
@@ -300,7 +334,8 @@ def test_many_scores_of_known_samples_are_those_of_all_at_once() -> None:
 
 
 KNOWN = ("one product", "a mask for each sample", "a mask for each head", "masked keys", "a mask for all", "hidden keys",
-         "many heads, masked keys", "keys of another input, masked", "kept for all", "as PyTorch exports it, masked keys")
+         "many heads, masked keys", "keys of another input, masked", "kept for all", "as PyTorch exports it, masked keys",
+         "two masks", "capped, masked keys", "turned", "all are turned", "the first token")
 
 
 @pytest.mark.engine
@@ -362,24 +397,25 @@ def test_heads_of_no_samples(samples: int) -> None:
     """Sizes that are numbers may be 0."""
     body = """
       A = matrix(cbind(matrix(X[, 1:2], rows=n, cols=2), matrix(X[, 3:4], rows=n, cols=2)), rows=2 * n, cols=2)
+      Z = matrix(W, rows=n, cols=4)
       Y = cbind(matrix(Z[, 1:2], rows=n, cols=2), matrix(Z[, 3:4], rows=n, cols=2)) + sum(A)"""
-    head = "f = function(matrix[double] X, matrix[double] Z, integer n) return (matrix[double] Y)"
+    head = "f = function(matrix[double] X, matrix[double] W, integer n) return (matrix[double] Y)"
     function = function_of(f"{head} {{{body}\n}}")
-    known, given = variables(function), {"X": (samples, 4), "Z": (samples, 4), "n": samples}
+    known, given = variables(function), {"X": (samples, 4), "W": (samples, 4), "n": samples}
     *_, (last, size_of) = statements_with_sizes(function.body, {}, given)
     assert isinstance(last, tree.Assign) and isinstance(last.value, tree.Binary)
-    found = split_of(tree.Name("A"), known, size_of), join_of(last.value.left, known, size_of)
-    assert [it is not None for it in found] == [samples > 0] * 2
+    assert (split_of_columns(tree.Name("A"), known, size_of) is not None) == (samples > 0)
+    assert (join_of(last.value.left, known, size_of) is not None) == (samples > 0)
 
 
 def test_the_function() -> None:
     """Queries and values are columns of one matrix, keys of another."""
     heads = (Heads("F", ((1, 2), (3, 4))), Heads("G", ((3, 4), (5, 6))), Heads("F", ((5, 7), (8, 10))))
-    text = attention_function("attend", heads, scale="* 0.5", mask=Mask("head"))
+    text = attention_function("attend", heads, ["* 0.5", Mask("head")])
     assert "attend = function(matrix[double] QV, matrix[double] K, matrix[double] M, integer count)" in text
     assert "S = rbind(F[, 1:2] %*% t(G[, 3:4]), F[, 3:4] %*% t(G[, 5:6])) * 0.5 + N" in text
     assert "Z = cbind(W[1:m, ] %*% F[, 5:7], W[(m + 1):(2*m), ] %*% F[, 8:10])" in text
-    text = attention_function("attend", heads, mask=Mask("head"), sizes=Sizes(4096, 256, 256, (10, 6)))
+    text = attention_function("attend", heads, [Mask("head")], sizes=Sizes(4096, 256, 256, (10, 6)))
     assert "attend = function(matrix[double] QV, matrix[double] K, matrix[double] M) return" in text
     assert "A = matrix(QV, rows=4096, cols=2560)" in text and "B = matrix(K, rows=4096, cols=1536)" in text
     assert "Z = cbind(W[1:256, ] %*% F[, 5:7], W[257:512, ] %*% F[, 8:10])" in text

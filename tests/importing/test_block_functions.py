@@ -71,11 +71,11 @@ def test_layers_are_one_function(batch: int | str) -> None:
 
 
 def test_a_few_layers_are_a_function_if_that_is_shorter() -> None:
-    scripts = {mode: import_model(encoder(2, batch="batch"), functions=mode)
+    scripts = {mode: import_model(encoder(3, batch="batch"), functions=mode)
                for mode in (None, "keep", "flat", "blocks")}
     assert scripts[None].text == scripts["blocks"].text
     assert scripts["keep"].text == scripts["flat"].text
-    assert len(calls_of(scripts["blocks"], "encoder_layer")) == 2 and not calls_of(scripts["flat"], "encoder_layer")
+    assert len(calls_of(scripts["blocks"], "encoder_layer")) == 3 and not calls_of(scripts["flat"], "encoder_layer")
     assert lines_of(scripts["blocks"]) < 0.95 * lines_of(scripts["flat"])  # of which half are of the library
     assert 'stop("X has no rows")' in scripts["blocks"].text  # a row is added to X in the function
     with pytest.raises(ValueError, match="functions is one of flat, blocks, keep, not 'all'"):

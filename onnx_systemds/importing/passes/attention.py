@@ -31,16 +31,17 @@ from onnx_systemds.importing.origins import JoinedOrigin
 from onnx_systemds.importing.passes.attention_heads import (
     SizeOf,
     Variables,
-    arguments_of,
     join_of,
+    join_of_one_token,
     split_of,
     unshaped,
     variables,
 )
+from onnx_systemds.importing.passes.attention_masks import base_of, guard_of, mask_of, origin_of
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices_in
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
-from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, attention_function, sources
+from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, Step, attention_function, sources
 from onnx_systemds.operators.support.products import LIBRARY, Pairs, pairs_of
 
 _MOST_HEADS = 32
@@ -48,18 +49,12 @@ _MOST_HEADS = 32
 _MOST_SCORES = 2**16
 """Of a sample, where sizes are known: the engine's threads share those of all samples at once (12,000 scores of each
 are faster in a loop, 131,000 slower)."""
-_REPEATED = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))")
-"""Rows of X, each so often below itself."""
-_REPEATED_NUMBERS = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% X")
-_REPEATED_ROW = expression_of("abs(matrix(1, rows=n, cols=1)) %*% X")
 _CHOSEN = {
     True: expression_of("max(ifelse(M > 0, matrix(c, rows=a, cols=b), X), -Inf)"),
     False: expression_of("max(ifelse(M > 0, X, matrix(c, rows=a, cols=b)), -Inf)"),
 }
 """A number where a mask is not 0, and where it is."""
 _FILLED = expression_of("replace(target=X, pattern=NaN, replacement=0.0)")
-_REPEATED_COLUMN = expression_of("C %*% abs(matrix(1, rows=1, cols=n))")
-_HIDDEN = expression_of("C == (-Inf)")
 
 
 def attention_called(
@@ -108,15 +103,15 @@ def _without_unread(block: list[tree.Statement], names: set[str]) -> tree.Block:
 class _Attention(NamedTuple):
     """What a call of a function gives to a variable. replaced: the statements whose place it takes, but for the last.
 
-    heads, scale, mask, fills, sizes: see `attention_function`. added: the mask, if there is any. rows, cols: of the
+    heads, steps, fills, guards, sizes: see `attention_function`. added: the masks, if there are any. rows, cols: of the
     result.
     """
 
     result: tree.Assign
     heads: tuple[Heads, Heads, Heads]
-    scale: str
-    mask: Mask
+    steps: tuple[Step, ...]
     fills: bool
+    guards: bool
     sizes: Sizes | None
     added: tuple[tree.Expression, ...]
     samples: tree.Expression
@@ -127,13 +122,14 @@ class _Attention(NamedTuple):
     def function(self, name: str) -> str:
         """The text of the function."""
         return attention_function(
-            name, self.heads, scale=self.scale, mask=self.mask, fills=self.fills, sizes=self.sizes
+            name, self.heads, self.steps, fills=self.fills, guards=self.guards, sizes=self.sizes
         )
 
     def statement(self, function: str) -> tree.Assign:
         """The call, whose result gets its size: of that of a call the engine knows none."""
         count = () if self.sizes else (self.samples,)
-        value = call(function, *map(expression_of, sources(self.heads)), *self.added, *count)
+        matrices = [expression_of(source) for source, _ in sources(self.heads)]
+        value = call(function, *matrices, *self.added, *count)
         origin = JoinedOrigin((*self.replaced, self.result), may_split=False)
         return replace(self.result, value=reshaped(value, self.rows, self.cols), origin=origin)
 
@@ -157,34 +153,44 @@ class _Products(NamedTuple):
     number: int
 
 
-class _Scores(NamedTuple):
-    """Products of queries and keys. mask: what is added to them after the scale. size: of both there.
+class _Choice(NamedTuple):
+    """What is added to scores of this shape, or chooses among them. hides: as in `Mask`."""
 
-    names: of the variables on the way. hides: see `_Attention`; the number is "" where the mask is added.
-    """
+    value: tree.Expression
+    shape: Known | None
+    hides: tuple[str, bool] = ("", True)
+
+
+class _Scores(NamedTuple):
+    """Products of queries and keys, and what happens to them. names: of the variables on the way."""
 
     products: _Products
     names: tuple[str, ...] = ()
-    scale: str = ""
-    mask: tree.Expression | None = None
-    size: Known | None = None
-    hides: tuple[str, bool] = ("", True)
+    steps: tuple[_Choice | str, ...] = ()
+
+    def then(self, step: _Choice | str) -> _Scores:
+        return self._replace(steps=(*self.steps, step))
 
 
 def _attention(
     statement: tree.Statement, known: Variables, size_of: SizeOf, pairs: Mapping[str, Pairs], *, is_sized: bool
 ) -> _Attention | None:
     """The attention whose heads a statement puts side by side; None for other statements."""
-    join = join_of(statement.value, known, size_of) if assigns_variable(statement) else None
-    if not assigns_variable(statement) or join is None or (is_sized and join.many == 1):
+    if not assigns_variable(statement):
         return None
-    values = _products(known.value(join.whole, join.reads), size_of, pairs, transposed=False)
-    softmax = None if values is None else _softmax(values.factors[0], known)
+    values, join = _products(statement.value, size_of, pairs, transposed=False), None
+    if values is not None:
+        join = join_of_one_token(statement.value, values.number, size_of)
+    elif (join := join_of(statement.value, known, size_of)) is not None:
+        values = _products(join.whole, size_of, pairs, transposed=False)
+    if values is None or join is None or (is_sized and join.many == 1):
+        return None
+    softmax = _softmax(values.factors[0], known)
     scores = None if softmax is None else _scores(softmax.scores, known, size_of, pairs, reads=2)
-    if values is None or softmax is None or scores is None:
+    if softmax is None or scores is None:
         return None
     factors = (*scores.products.factors, values.factors[1])
-    splits = [split for node in factors if (split := split_of(node, known, size_of)) is not None]
+    splits = [split for node in factors if (split := split_of(node, join, known, size_of)) is not None]
     if len(splits) < len(factors):
         return None
     q, k, v = splits
@@ -196,32 +202,57 @@ def _attention(
         and values.number == scores.products.number == count * heads
         and size_of(softmax.scores) == (count * heads * m, n)
     )
-    mask = _mask(scores, (count, heads, m, n), known, size_of)
-    if not are_of_one or mask is None or (is_sized and heads * m * n > _MOST_SCORES):
+    if not are_of_one or (is_sized and heads * m * n > _MOST_SCORES):
         return None
-    guard = () if softmax.guard is None else _guard(softmax.guard, mask, (count, heads, m, n), known, size_of)
-    if guard is None or (guard and scores.hides[0]):
+    if v.heads.below and join.cols != tree.IntLiteral(heads * join.width):
+        return None  # how wide values are may depend on the run
+    masks = _masks(scores, softmax, (count, heads, m, n), known, size_of)
+    matrices = [expression_of(source) for source, _ in sources((q.heads, k.heads, v.heads))]
+    columns = [size[1] for it in matrices if isinstance(size := size_of(it), tuple)]
+    if masks is None or len(columns) < len(matrices):
         return None
-    kind, added = mask[0], tuple(_base(it, known) for it in mask[1])
-    if kind == "keys" and size_of(added[0]) != (count, n):  # the function gives any other mask its shape itself
-        added = mask[1]
-    shaped = [name for it in mask[1] for name in _origin(it, known)[1] if tree.Name(name) not in added]
-    given = (*(expression_of(it.heads.source) for it in splits), q.samples, join.rows, join.cols, *added)
+    given = (*matrices, q.samples, join.rows, join.cols, *masks.added)
     if not known.stable >= set[str]().union(*map(read_in, given)):
         return None
-    masks = (scores.mask.name,) if isinstance(scores.mask, tree.Name) else ()
-    between = (*shaped, *masks, *scores.names, *softmax.names, *guard, join.whole.name)
-    names = dict.fromkeys((*q.names, *k.names, *v.names, *between, *join.names))
+    names = dict.fromkeys((*q.names, *k.names, *v.names, *masks.names, *scores.names, *softmax.names, *join.names))
     replaced = tuple(known.assigned[name] for name in names if name in known.assigned)
-    columns = [size[1] for it in splits if isinstance(size := size_of(expression_of(it.heads.source)), tuple)]
-    if len(columns) < len(splits):
-        return None
-    of_sources = dict(zip((it.heads.source for it in splits), columns))  # those that several share once
-    sizes = Sizes(count, m, n, tuple(of_sources.values())) if is_sized else None
+    sizes = Sizes(count, m, n, tuple(columns)) if is_sized else None
     return _Attention(
-        statement, (q.heads, k.heads, v.heads), scores.scale, Mask(kind, scores.hides, bool(guard)), softmax.fills,
-        sizes, added, q.samples, join.rows, join.cols, replaced,
+        statement, (q.heads, k.heads, v.heads), masks.steps, softmax.fills, softmax.guard is not None, sizes,
+        masks.added, q.samples, join.rows, join.cols, replaced,
     )
+
+
+class _Masks(NamedTuple):
+    """What happens to scores. added: what a call passes for the masks. names: of variables that are read for them."""
+
+    steps: tuple[Step, ...]
+    added: tuple[tree.Expression, ...]
+    names: tuple[str, ...]
+
+
+def _masks(
+    scores: _Scores, softmax: _Softmax, sizes: tuple[int, int, int, int], known: Variables, size_of: SizeOf
+) -> _Masks | None:
+    """The masks of scores; None if one is of another shape, or a guard asks anything but a single mask."""
+    choices = [it for it in scores.steps if isinstance(it, _Choice)]
+    found = [it for choice in choices if (it := mask_of(choice.value, choice.shape, sizes, known, size_of)) is not None]
+    if len(found) < len(choices):
+        return None
+    guard: tuple[str, ...] | None = ()
+    if softmax.guard is not None:
+        is_alone = len(choices) == 1 and not choices[0].hides[0]
+        guard = guard_of(softmax.guard, found[0], sizes, known, size_of) if is_alone else None
+    if guard is None:
+        return None
+    keys = (sizes[0], sizes[-1])  # the function gives any other mask its shape itself
+    bases = [base_of(it.value, known) for it in found]
+    added = tuple(it.value if it.kind == "keys" and size_of(base) != keys else base for it, base in zip(found, bases))
+    shaped = [name for it in found for name in origin_of(it.value, known)[1] if tree.Name(name) not in added]
+    chosen = [it.value.name for it in choices if isinstance(it.value, tree.Name)]
+    kinds = iter(found)
+    steps = tuple(it if isinstance(it, str) else Mask(next(kinds).kind, it.hides) for it in scores.steps)
+    return _Masks(steps, added, (*shaped, *chosen, *guard))
 
 
 def _softmax(shares: tree.Expression, known: Variables) -> _Softmax | None:
@@ -260,102 +291,23 @@ def _scores(
         chosen: dict[str, Any] = {}
         if fits(form, node, chosen) and number_of(chosen["c"]) is not None:
             found = _scores(chosen["X"], known, size_of, pairs)
-            if found is None or found.mask is not None:
-                return None
             hides = (print_expression(chosen["c"]), where)
-            return found._replace(mask=chosen["M"], size=size_of(chosen["X"]), hides=hides)
+            return None if found is None else found.then(_Choice(chosen["M"], size_of(chosen["X"]), hides))
+    inner = operand_of(node, "tanh")
+    if inner is not None:
+        found = _scores(inner, known, size_of, pairs)
+        return None if found is None else found.then("tanh")
     if is_operation(node, "+"):
         for side, mask in ((node.left, node.right), (node.right, node.left)):
             found = _scores(side, known, size_of, pairs)
             if found is not None:
-                return None if found.mask is not None else found._replace(mask=mask, size=size_of(side))
+                return found.then(_Choice(mask, size_of(side)))
     if is_operation(node, "*", "/"):
         is_first = node.operator == "*" and number_of(node.left) is not None
         scores, number = (node.right, node.left) if is_first else (node.left, node.right)
         found = None if number_of(number) is None else _scores(scores, known, size_of, pairs)
-        if found is not None and not found.scale and found.mask is None:
-            return found._replace(scale=f"{node.operator} {print_expression(number)}")
+        return None if found is None else found.then(f"{node.operator} {print_expression(number)}")
     return None
-
-
-def _mask(
-    scores: _Scores, sizes: tuple[int, int, int, int], known: Variables, size_of: SizeOf
-) -> tuple[str, tuple[tree.Expression, ...]] | None:
-    """The kind of the mask, see `attention_function`, and the mask if there is any; None for other ones."""
-    given, (count, heads, queries, keys) = scores.mask, sizes
-    cells = queries * keys
-    if given is None:
-        return "", ()
-    mask = known.value(given) or given
-    repeated = arguments_of(operand_of(mask, "matrix"), "cbind") if is_reshape(mask) else []
-    row = repeated[0] if repeated else mask
-    found: dict[str, Any] = {}
-    if fits(_REPEATED_ROW, mask, found) and (size_of(found["X"]), scores.size) == ((1, cells), (count * heads, cells)):
-        return "all", (found["X"],)
-    if size_of(mask) == scores.size:
-        is_repeated = fits(_REPEATED, mask, found := {}) or fits(_REPEATED_NUMBERS, mask, found := {})
-        if is_repeated and size_of(found["X"]) == (count, keys):
-            times, last = size_of(found["b"]), size_of(found["a"])
-            if (times, last) == (heads * queries, count * heads * queries - 1):
-                return "keys", (found["X"],)
-        if is_reshape(row) and repeated == [row] * heads and size_of(row) == (count, cells):
-            return "sample", (row.arguments[0].value,)
-        return "head", (given,)
-    if (size_of(mask), scores.size) == ((1, heads * cells), (count, heads * cells)):
-        return "heads", (given,)
-    return ("all", (given,)) if (size_of(mask), scores.size) == ((1, cells), (count * heads, cells)) else None
-
-
-def _guard(
-    guard: tree.Expression, mask: tuple[str, tuple[tree.Expression, ...]], sizes: tuple[int, int, int, int],
-    known: Variables, size_of: SizeOf,
-) -> tuple[str, ...] | None:
-    """The variables between a mask and a guard that says which of its rows are -inf as a whole; None for others."""
-    (kind, added), (count, heads, queries, keys) = mask, sizes
-    rows = {"keys": count, "sample": count * queries, "head": count * heads * queries, "heads": heads * queries,
-            "all": queries}.get(kind)
-    repeated, found = unshaped(guard), dict[str, Any]()
-    if kind == "sample":
-        is_repeated = fits(_REPEATED, repeated, found) or fits(_REPEATED_NUMBERS, repeated, found := {})
-        if not is_repeated or (size_of(found["b"]), size_of(found["a"])) != (heads, count * heads - 1):
-            return None
-        repeated = unshaped(found["X"])
-    elif kind in ("heads", "all"):
-        if not fits(_REPEATED_ROW, repeated, found):
-            return None
-        repeated = unshaped(found["X"])
-    whole = (rows, heads * queries * keys if kind == "keys" else keys)
-    if repeated is None or size_of(repeated) != whole or not fits(_REPEATED_COLUMN, repeated, found := {}):
-        return None
-    hidden, first = _origin(found["C"], known)
-    if not fits(_HIDDEN, hidden, found := {}):
-        return None
-    maxima, second = _origin(found["C"], known)
-    given = operand_of(maxima, "rowMaxs")
-    if given is None or size_of(given) != (rows, keys) or _base(given, known) != _base(added[0], known):
-        return None
-    return *second, *first
-
-
-def _origin(node: tree.Expression, known: Variables) -> tuple[tree.Expression, tuple[str, ...]]:
-    """What a value is calculated by, whatever its shape, and the variables on the way, the first one first."""
-    names: list[str] = []
-    while True:
-        if is_reshape(node):
-            node = node.arguments[0].value
-        elif isinstance(node, tree.Name) and (value := known.value(node)) is not None:
-            names.append(node.name)
-            node = value
-        else:
-            return node, tuple(names[::-1])
-
-
-def _base(node: tree.Expression, known: Variables) -> tree.Expression:
-    """The first variable that has the cells of a value, maybe in another shape; the value itself without one."""
-    value, names = _origin(node, known)
-    if isinstance(value, tree.Name):
-        return value
-    return tree.Name(names[0]) if names else node
 
 
 def _products(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.passes.attention import attention_called
+from onnx_systemds.importing.passes.call_guards import is_guard, with_guards
 from onnx_systemds.importing.passes.specialisation.specialise import example_sizes
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
 from onnx_systemds.importing.script import Script, with_main
@@ -18,6 +20,12 @@ def with_attention(script: Script) -> Script:
     if not functions:
         return script
     library = {it.name: it for it in script.library} | functions
-    changed = with_main(script, main)
-    called = {it.name for it in called_functions(tree.Script((*library.values(), *changed.functions)), [main])}
+    called = _called(script, library, replace(main, body=tuple(it for it in main.body if not is_guard(it))))
+    changed = with_main(script, with_guards(main, called))
     return replace(changed, library=tuple(library[name] for name in sorted(library.keys() & called)))
+
+
+def _called(script: Script, library: Mapping[str, tree.Function], main: tree.Function) -> dict[str, tree.Function]:
+    """The functions that the main one calls, directly or not, by name."""
+    others = (it for it in script.functions if it is not script.main)
+    return {it.name: it for it in called_functions(tree.Script((*library.values(), *others)), [main])}

@@ -74,16 +74,16 @@ class _Part(NamedTuple):
 class Join(NamedTuple):
     """Heads that are put side by side: those of how many tokens of how many samples, and of how many columns.
 
-    whole: the variable of the heads one below the other, which is read so often. rows, cols: of the result. names: of
-    variables that are read for it.
+    whole: the heads one below the other. samples: how many there are, ``many`` in figures. rows, cols: of the result.
+    names: of variables that are read for it.
     """
 
-    whole: tree.Name
-    reads: int
+    whole: tree.Expression
     many: int
     heads: int
     tokens: int
     width: int
+    samples: tree.Expression | None
     rows: tree.Expression
     cols: tree.Expression
     names: tuple[str, ...] = ()
@@ -125,18 +125,21 @@ def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join |
     gather = _gather(inner, known, size_of)
     if gather is not None:
         matrix, heads, size = gather.matrix, _literal(gather.sizes[1]), size_of(gather.matrix)
-        if not isinstance(matrix, tree.Name) or heads is None or not isinstance(size, tuple):
+        whole = known.value(matrix, 1)
+        if not isinstance(matrix, tree.Name) or whole is None or heads is None or not isinstance(size, tuple):
             return None
         if size[0] != gather.many * heads * gather.inner:
             return None
         shape = _shape(value) or (gather.rows, tree.IntLiteral(size[1]))
-        return Join(matrix, 1, gather.many, heads, gather.inner, size[1], *shape, gather.names)
+        samples = _size(gather.sizes[0])
+        names = (*gather.names, matrix.name)
+        return Join(whole, gather.many, heads, gather.inner, size[1], samples, *shape, names)
     parts = _parts(inner)
     if not parts:
         return None
-    whole = tree.Name(parts[0].of.name)
-    size, part_size = size_of(whole), size_of(parts[0].whole)
-    if not isinstance(size, tuple) or not isinstance(part_size, tuple) or not size[0]:
+    name = tree.Name(parts[0].of.name)
+    whole, size, part_size = known.value(name, len(parts)), size_of(name), size_of(parts[0].whole)
+    if whole is None or not isinstance(size, tuple) or not isinstance(part_size, tuple) or not size[0]:
         return None
     count, width = size[0], part_size[1]
     heads, tokens = len(parts), part_size[0] // count
@@ -147,7 +150,17 @@ def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join |
         and [_span(part.of, size_of) for part in parts] == [(at * cells + 1, (at + 1) * cells) for at in range(heads)]
     )
     shape = _shape(value) or (parts[0].rows, tree.IntLiteral(heads * width))
-    return Join(whole, heads, count, heads, tokens, width, *shape) if is_whole else None
+    samples = whole.arguments[1].value if is_reshape(whole) else None
+    return Join(whole, count, heads, tokens, width, samples, *shape, (name.name,)) if is_whole else None
+
+
+def join_of_one_token(value: tree.Expression, number: int, size_of: SizeOf) -> Join | None:
+    """The heads of one token of each sample, so many in all, which another shape puts side by side."""
+    size = size_of(value)
+    if not is_reshape(value) or not isinstance(size, tuple) or not size[0] or number % size[0]:
+        return None
+    heads, (samples, rows, cols) = number // size[0], (value.arguments[at].value for at in (1, 1, 2))
+    return Join(value, size[0], heads, 1, size[1] // heads, samples, rows, cols) if heads > 1 else None
 
 
 def _shape(value: tree.Expression) -> tuple[tree.Expression, tree.Expression] | None:
@@ -186,8 +199,22 @@ def _literal(last: tree.Expression) -> int | None:
     return last.value + 1 if isinstance(last, tree.IntLiteral) else None
 
 
-def split_of(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split | None:
-    """The heads that are put one below the other in a variable; None if it is anything else."""
+def split_of(node: tree.Expression, join: Join, known: Variables, size_of: SizeOf) -> Split | None:
+    """The heads that are one below the other in a matrix; None where they are not as many as those of the result."""
+    return split_of_columns(node, known, size_of) or _stacked(node, join, size_of)
+
+
+def _stacked(node: tree.Expression, join: Join, size_of: SizeOf) -> Split | None:
+    """Heads of any origin, which are one below the other in a matrix."""
+    size = size_of(node)
+    if join.samples is None or not isinstance(size, tuple) or size[0] % join.heads:
+        return None
+    heads = Heads(print_expression(node), ((1, size[1]),) * join.heads, tuple(range(join.heads)))
+    return Split((), heads, size[1], join.samples, join.many, size[0] // join.heads)
+
+
+def split_of_columns(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split | None:
+    """The heads that are columns side by side, and are put one below the other in a variable; None for others."""
     value = known.value(node)
     if not isinstance(node, tree.Name) or value is None:
         return None

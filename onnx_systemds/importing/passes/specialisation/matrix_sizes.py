@@ -20,8 +20,9 @@ Known: TypeAlias = int | float | Shape
 """An integer, NaN for any other number, or rows and columns of a matrix."""
 _NUMBER = math.nan
 
-_BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "cumsum", "exp", "floor", "log", "replace",
-               "round", "rev", "sign", "sqrt"}
+_BY_ELEMENT = {"abs", "acos", "asin", "atan", "bias_add", "bias_multiply", "ceil", "ceiling", "cos", "cosh", "cumsum",
+               "exp", "floor", "log", "replace", "round", "rev", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
+               "tanh"}
 
 
 def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
