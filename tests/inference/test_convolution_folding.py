@@ -209,6 +209,9 @@ GELUS_BY_TANH = {
     "products": [node("Mul", "X", "X", to="s"), node("Mul", "s", "X", to="p"), *BENT, node("Mul", "a", "X", to="h"),
                  node("Mul", "half", "h", to="y")],
     "quotient": [node("Pow", "X", "three", to="p"), *BENT, node("Div", "a", "double", to="h"), node("Mul", "h", "X", to="y")],
+    "a factor": [node("Mul", "X", "bend", to="p"), node("Mul", "p", "X", to="q"), node("Add", "one", "q", to="u"),
+                 node("Mul", "X", "slope", to="s"), node("Mul", "s", "u", to="v"), *BENT[3:], node("Mul", "X", "half", to="h"),
+                 node("Mul", "h", "a", to="y")],
 }
 
 
@@ -219,12 +222,14 @@ def test_gelu_by_tanh(name: str) -> None:
     assert len(text.splitlines()) == 3
 
 
-@pytest.mark.parametrize(("constant", "value"), [
-    ("half", 0.6), ("one", 1.1), ("bend", 0.05), ("slope", 0.75), ("three", 2.0), ("half", [0.5]),
+@pytest.mark.parametrize(("name", "constant", "value"), [
+    *(("power", *other) for other in (("half", 0.6), ("one", 1.1), ("bend", 0.05), ("slope", 0.75), ("three", 2.0),
+                                      ("half", [0.5]))),
+    *(("a factor", *other) for other in (("half", 0.6), ("one", 1.1), ("bend", 0.05), ("slope", 0.75))),
 ])
-def test_other_things_than_a_gelu_by_tanh(constant: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_things_than_a_gelu_by_tanh(name: str, constant: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONSTANTS, constant, value)
-    assert "tanh(" in check(GELUS_BY_TANH["power"])
+    assert "tanh(" in check(GELUS_BY_TANH[name])
 
 
 def test_a_gelu_by_tanh_of_which_others_read_a_part() -> None:

@@ -65,10 +65,15 @@ def _approximation(product: Product, x: str, other: str) -> str | None:
 
 
 def _is_bent(product: Product, name: str, x: str) -> bool:
-    """Whether a value is sqrt(2 / pi) (x + 0.044715 x^3)."""
+    """Whether a value is sqrt(2 / pi) (x + 0.044715 x^3), or that with x as a factor."""
     number, factors = product.scaled(name)
-    is_slope = len(factors) == 1 and product.is_close(number, math.sqrt(2 / math.pi))
-    total = product.step(factors[0], "Add") if is_slope else None
+    if not product.is_close(number, math.sqrt(2 / math.pi)):
+        return False
+    if len(factors) == 2 and x in factors:
+        total = product.step(factors[1 - factors.index(x)], "Add")
+        curves = [] if total is None else [added for added in total.inputs if product.editor.number(added) != 1]
+        return len(curves) == 1 and product.is_scaled(product.scaled(curves[0]), 0.044715, [x] * 2)
+    total = product.step(factors[0], "Add") if len(factors) == 1 else None
     others = [] if total is None else [added for added in total.inputs if added != x]
     if len(others) != 1:
         return False

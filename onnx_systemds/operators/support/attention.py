@@ -129,7 +129,8 @@ def _scores(products: str, steps: Sequence[Step], heads: int) -> list[str]:
             if is_sum:
                 found.append(value)
                 value, is_sum = "S", False
-            value = f"{value} {step}" if step[0] in "*/" else f"{step}({value})"
+            is_sum = step[0] not in "*/"
+            value = f"1 - 2 / (exp(2 * ({value})) + 1)" if is_sum else f"{value} {step}"
             continue
         number = next(numbers)
         mask = {"keys": f"M{number}[i, ]", "sample": _below([f"N{number}"] * heads)}.get(step.kind, f"N{number}")
