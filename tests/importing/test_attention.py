@@ -294,6 +294,31 @@ def test_queries_that_share_keys(shared: int, mask: str) -> None:
     check_operator(operator_model(mask, shared=shared))
 
 
+@pytest.mark.engine
+@pytest.mark.parametrize("turned", [0, 1])
+def test_grouped_queries(turned: int) -> None:
+    """onnxruntime's GroupQueryAttention multiplies the queries that share keys as those of one head."""
+    random = np.random.default_rng(5)
+    sizes = {"q": (8, 64), "k": (8, 32), "v": (8, 32), "cos": (9, 8), "sin": (9, 8)}
+    constants = [numpy_helper.from_array(random.normal(size=size).astype(np.float32), name) for name, size in sizes.items()]
+    nodes = [helper.make_node("MatMul", ["x", name], [f"of_{name}"]) for name in "qkv"]
+    given = ["of_q", "of_k", "of_v", "", "", "lengths", "length", *(["cos", "sin"] if turned else [])]
+    nodes.append(helper.make_node("GroupQueryAttention", given, ["y", "keys", "values"], domain="com.microsoft",
+                                  num_heads=4, kv_num_heads=2, do_rotary=turned))
+    ports = [("x", TensorProto.FLOAT, ["b", "s", 8]), ("lengths", TensorProto.INT32, ["b"]), ("length", TensorProto.INT32, [])]
+    inputs, outputs = ([helper.make_tensor_value_info(*port) for port in each] for each in (ports, [("y", TensorProto.FLOAT, None)]))
+    graph = helper.make_graph(nodes, "grouped", inputs, outputs, constants)
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    found = helper.make_model(graph, opset_imports=versions, ir_version=8)
+    script = import_model(found)
+    assert calls_attention(script) and not any(function.name.startswith("batch_matmul") for function in script.library)
+    feeds = [{"x": random.normal(size=(b, s, 8)).astype(np.float32), "lengths": np.full(b, s - 1, np.int32),
+              "length": np.array(s, np.int32)} for b, s in ((3, 5), (1, 1), (2, 9))]
+    oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
+    for each, results in zip(feeds, calls_plainly(script, feeds), strict=True):
+        np.testing.assert_allclose(results["y"], oracle.run(["y"], each)[0], rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("guard", ["rows", "columns", "rows of another mask", "rows of another number", "rows of ones"])
 @pytest.mark.parametrize("mask", ["keys", "sample", "head"])
 def test_guards(mask: str, guard: str) -> None:

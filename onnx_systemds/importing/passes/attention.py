@@ -189,8 +189,12 @@ def _attention(
     scores = None if softmax is None else _scores(softmax.scores, known, size_of, pairs, reads=2)
     if softmax is None or scores is None:
         return None
+    shared = values.number // (join.many or 1)  # heads of keys and values, each for one or more queries
     factors = (*scores.products.factors, values.factors[1])
-    splits = [split for node in factors if (split := split_of(node, join, known, size_of)) is not None]
+    splits = [
+        split for node, number in zip(factors, (join.heads, shared, shared))
+        if (split := split_of(node, number, join, known, size_of)) is not None
+    ]
     if len(splits) < len(factors):
         return None
     q, k, v = splits
@@ -198,8 +202,7 @@ def _attention(
     are_of_one = (
         heads <= _MOST_HEADS and q.rows == count * m and k.rows == v.rows
         and q.width == k.width and v.width == join.width
-        and all(it.many == count and len(it.heads.columns) == heads for it in splits)
-        and values.number == scores.products.number == count * heads
+        and all(it.many == count for it in splits) and values.number == scores.products.number == count * shared
         and size_of(softmax.scores) == (count * heads * m, n)
     )
     if not are_of_one or (is_sized and heads * m * n > _MOST_SCORES):

@@ -199,18 +199,29 @@ def _literal(last: tree.Expression) -> int | None:
     return last.value + 1 if isinstance(last, tree.IntLiteral) else None
 
 
-def split_of(node: tree.Expression, join: Join, known: Variables, size_of: SizeOf) -> Split | None:
-    """The heads that are one below the other in a matrix; None where they are not as many as those of the result."""
-    return split_of_columns(node, known, size_of) or _stacked(node, join, size_of)
+def split_of(
+    node: tree.Expression, heads: int, join: Join, known: Variables, size_of: SizeOf
+) -> Split | None:
+    """The heads that are one below the other in a matrix; None where they are not as many.
+
+    Each stands there once: of the heads of the result several may share one.
+    """
+    if not heads or join.heads % heads:
+        return None
+    found = split_of_columns(node, known, size_of) or _stacked(node, heads, join, size_of)
+    if found is None or len(found.heads.columns) != heads:
+        return None
+    times = join.heads // heads
+    return found if times == 1 else found._replace(heads=found.heads.shared(times))
 
 
-def _stacked(node: tree.Expression, join: Join, size_of: SizeOf) -> Split | None:
+def _stacked(node: tree.Expression, heads: int, join: Join, size_of: SizeOf) -> Split | None:
     """Heads of any origin, which are one below the other in a matrix."""
     size = size_of(node)
-    if join.samples is None or not isinstance(size, tuple) or size[0] % join.heads:
+    if join.samples is None or not isinstance(size, tuple) or size[0] % heads:
         return None
-    heads = Heads(print_expression(node), ((1, size[1]),) * join.heads, tuple(range(join.heads)))
-    return Split((), heads, size[1], join.samples, join.many, size[0] // join.heads)
+    found = Heads(print_expression(node), ((1, size[1]),) * heads, tuple(range(heads)))
+    return Split((), found, size[1], join.samples, join.many, size[0] // heads)
 
 
 def split_of_columns(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split | None:
@@ -258,8 +269,7 @@ def _repeated(
     whole, each = (times * heads * few.rows, few.width), (heads * few.many, few.rows // few.many * few.width)
     if tuple(map(size_of, shapes)) != (whole, each):
         return None
-    columns = tuple(column for column in few.heads.columns for _ in range(times))
-    return few._replace(names=(*few.names, name), heads=Heads(few.heads.source, columns))
+    return few._replace(names=(*few.names, name), heads=few.heads.shared(times))
 
 
 def _split_by_columns(value: tree.Expression, size_of: SizeOf) -> Split | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
@@ -32,6 +32,11 @@ class Heads:
     def key(self) -> tuple[str, int]:
         """The matrix, and how many heads are one below the other there."""
         return self.source, len(set(self.below)) or 1
+
+    def shared(self, times: int) -> Heads:
+        """The same heads, each for so many queries."""
+        columns = tuple(column for column in self.columns for _ in range(times))
+        return replace(self, columns=columns, below=tuple(place for place in self.below for _ in range(times)))
 
     def places(self, tokens: int | str) -> list[str]:
         """Where each head is in the matrix of a sample of so many tokens, as DML text."""
