@@ -48,6 +48,7 @@ from onnx_systemds.importing.passes.single_uses import with_single_uses
 from onnx_systemds.importing.passes.specialisation.specialise import (
     for_callers_of_known_sizes,
     specialise,
+    with_hoisted_constants,
     with_split_loads,
 )
 from onnx_systemds.importing.passes.zero_biases import without_zero_biases
@@ -245,7 +246,8 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     if writing.specialised:
         with stages.stage("specialise"):
             found = specialise(script, {})
-            script = for_callers_of_known_sizes(with_attention(found)) if found.general is None else found
+            is_open = found.general is None
+            script = for_callers_of_known_sizes(with_hoisted_constants(with_attention(found))) if is_open else found
     if writing.functions not in ("flat", "keep"):
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=writing.functions == "blocks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -117,6 +117,7 @@ class Script:
                 refusal="\n".join(wrapped(_refusal(argument), "  ", WIDTH)),
                 constants=self.constants,
                 computing="" if self.constants is None else print_block(self.constants.statements, "  "),
+                adding="" if self.constants is None else "\n".join(_additions(self.constants.names)),
             )
             functions.append(init.rstrip("\n"))
         library = self.library if self.constants is None else self.library + self.constants.library
@@ -180,6 +181,12 @@ class Script:
 
 def _text(item: tree.Item) -> str:
     return print_statement(item).rstrip("\n")
+
+
+def _additions(names: Iterable[str]) -> Iterator[str]:
+    """The lines that add variables to the list of weights, under their names."""
+    for name in names:
+        yield from wrapped(f"weights = rbind(weights, list({name}={name}))", "  ", WIDTH)
 
 
 def _refusal(argument: str) -> str:

@@ -83,7 +83,7 @@ def test_sparse_filters_are_kept_from_a_native_blas(monkeypatch: pytest.MonkeyPa
     prepare = Session.prepare
 
     def recorded(session: Session, text: str, *arguments: Any, **options: Any) -> Any:
-        asked["filters" if "depthwise_filters(" in text else "others"] = options.get("native_blas", True)
+        asked["filters" if "grouped_filters(" in text else "others"] = options.get("native_blas", True)
         return prepare(session, text, *arguments, **options)
 
     monkeypatch.setattr(products, "MOST_ENTRIES", entries)

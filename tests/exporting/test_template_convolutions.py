@@ -57,7 +57,7 @@ def test_strips(case: ExportCase) -> None:
     check_export(case)
 
 
-DEPTHWISE = library_text("depthwise_filters")
+DEPTHWISE = library_text("grouped_filters")
 BLOCKS = np.kron(np.eye(4), RNG.normal(size=(2, 2 * 9)))  # 4 groups of 2 filters of 2 channels
 ALONE = np.vstack([np.hstack([np.zeros((1, 9 * c)), RNG.normal(size=(1, 9)), np.zeros((1, 9 * (7 - c)))]) for c in range(8)])
 
@@ -72,9 +72,9 @@ def by_channels(name: str, made: str, filters: np.ndarray, count: int, **more) -
 
 
 @pytest.mark.parametrize(("case", "groups"), [
-    (by_channels("depthwise", "depthwise_filters(W, 8)", RNG.normal(size=(8, 9)), 8, bound=["W"]), 8),
-    (by_channels("two filters a channel", "depthwise_filters(W, 8)", RNG.normal(size=(16, 9)), 16, bound=["W"]), 8),
-    (by_channels("filters that are computed", "depthwise_filters(W, 8)", RNG.normal(size=(8, 9)), 8), None),
+    (by_channels("depthwise", "grouped_filters(W, 8)", RNG.normal(size=(8, 9)), 8, bound=["W"]), 8),
+    (by_channels("two filters a channel", "grouped_filters(W, 8)", RNG.normal(size=(16, 9)), 16, bound=["W"]), 8),
+    (by_channels("filters that are computed", "grouped_filters(W, 8)", RNG.normal(size=(8, 9)), 8), None),
     (by_channels("known zeros", "W", ALONE, 8, bound=["W"]), 8),
     (by_channels("blocks", "W", BLOCKS, 8, bound=["W"]), 4),
     (by_channels("channels in another order", "W", ALONE[::-1].copy(), 8, bound=["W"]), None),

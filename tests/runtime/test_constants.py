@@ -187,7 +187,7 @@ def test_no_more_constants_are_hoisted_than_pay_and_they_are_computed_in_short_b
     assert sum(line.startswith("if (never)") for line in computing(script)) >= 2
     assert sum("= W +" in line for line in lines_of(script)) == 50
     monkeypatch.setattr("onnx_systemds.importing.passes.specialisation.hoisting.MOST_HOISTED", 1)
-    convolved = "F = depthwise_filters(W, 8)\nV = t(W)\n" + (
+    convolved = "F = grouped_filters(W, 8)\nV = t(W)\n" + (
         "Y = conv2d(X, F, input_shape=[2, 8, 3, 3], filter_shape=[8, 8, 2, 2], stride=[1, 1], padding=[0, 0]) + sum(V)"
     )
     script = made(convolved)

@@ -87,7 +87,7 @@ def test_convolutions_that_have_no_matrix_stay(kernel: tuple[int, int], attribut
 def test_models_of_fixed_sizes_become_products_too() -> None:
     model = depthwise(8, 1, (3, 3), [2, 8, 6, 6])
     texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
-    assert len(texts) == 2 and all("conv2d" not in text and "depthwise_filters" not in text for text in texts)
+    assert len(texts) == 2 and all("conv2d" not in text and "grouped_filters" not in text for text in texts)
 
 
 def test_nan_and_infinity_stay_in_their_channel() -> None:
@@ -104,7 +104,7 @@ def test_matrices_that_would_be_too_large_are_not_made(monkeypatch: pytest.Monke
     monkeypatch.setattr(products, "MOST_ENTRIES", 100)
     model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
     texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
-    assert "conv2d" in texts[-1] and "depthwise_filters" in texts[-1]
+    assert "conv2d" in texts[-1] and "grouped_filters" in texts[-1]
 
 
 def test_matrices_of_convolutions_are_kept_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,17 +45,17 @@ def depthwise_matrix(
     return ctx.matrix(found)
 
 
-@template_function("depthwise_filters")
-def depthwise_filters(ctx: Context, W: Matrix, channels: int) -> Value | None:
-    """The filters of a depthwise convolution among zeros; `conv2d` by them is a Conv in groups."""
+@template_function("grouped_filters")
+def grouped_filters(ctx: Context, W: Matrix, groups: int) -> Value | None:
+    """The filters of a convolution in groups among zeros; `conv2d` by them is a Conv in groups."""
     known, sizes = W.tensor.constant, as_ints(W.dims)
-    if known is None or sizes is None or channels < 1 or sizes[0] % channels or known.size * channels > _MOST_FILTERS:
+    if known is None or sizes is None or groups < 1 or sizes[0] % groups or known.size * groups > _MOST_FILTERS:
         return None
     filters, taps = sizes
-    whole = np.zeros((filters, channels, taps))
+    whole = np.zeros((filters, groups, taps))
     own = np.arange(filters)
-    whole[own, own // (filters // channels)] = known.reshape(sizes)
-    return ctx.matrix(ctx.g.constant(whole.reshape(filters, channels * taps), hint=W.tensor.hint))
+    whole[own, own // (filters // groups)] = known.reshape(sizes)
+    return ctx.matrix(ctx.g.constant(whole.reshape(filters, groups * taps), hint=W.tensor.hint))
 
 
 @template_function("joined_strips")

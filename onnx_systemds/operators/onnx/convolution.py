@@ -33,8 +33,6 @@ from onnx_systemds.operators.support.windows import (
 
 batch_rule("Conv", "ConvInteger")(mixes_all_but_first)
 
-MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
-
 # --- shapes ----------------------------------------------------------------------------------------------------
 
 
@@ -184,7 +182,7 @@ def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tupl
     image = padded(node, Image(x(view), view, lead=layer.batch * layer.channels, sizes=window.sizes), left, right)
     weight = _weight(node, filters, layer)
     if layer.has_sparse_filters:
-        weight = node.named("filters", node.call("depthwise_filters", weight, node.dim(layer.channels)))
+        weight = node.named("filters", node.call("grouped_filters", weight, node.dim(layer.group)))
         layer = replace(layer, group=1)
     sizes: Dims = image.sizes
     view = View(layer.batch, layer.channels * product(sizes))
@@ -200,14 +198,6 @@ def _windowed(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tupl
     whole = image.text
     if image.view != view:
         whole = node.named("images", image.seen(node, view))
-    if layer.group > MOST_WRITTEN_GROUPS:
-        call = node.call(
-            "grouped_conv", whole, weight, *map(node.dim, (
-                layer.group, layer.batch, planes, *sizes, count, *window.extents, *window.strides, *padding,
-                product(window.outputs),
-            ))
-        )
-        return layer.biased(node.reshape(call, layer.output_view)), layer.output_view
     width = planes * product(sizes)
     parts = []
     for number in range(layer.group):

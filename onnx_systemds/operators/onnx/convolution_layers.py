@@ -16,6 +16,8 @@ from onnx_systemds.operators.support.windows import Windows
 
 MOST_TAPS = 25  # taps of a filter that are written out
 FEWEST_CHANNELS, FEWEST_FILTERS, FEWEST_PIXELS = 32, 16, 8192  # from which on stacked taps are faster for one image
+FEWEST_CHANNEL_GROUPS, FEWEST_GROUPS = 3, 9
+"""Groups of one and of several channels from which on one convolution of sparse filters is faster than one of each."""
 LARGEST_GROWTH = 4  # times the size of the filters
 SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 
@@ -91,12 +93,13 @@ class Layer:
 
     @property
     def has_sparse_filters(self) -> bool:
-        """Whether it is depthwise, and the engine stores its filters over all channels as a sparse matrix.
+        """Whether it has many groups, and the engine stores its filters over all channels as a sparse matrix.
 
-        In a dense matrix the zeros would carry NaN and Inf from one channel to the others.
+        In a dense matrix the zeros would carry NaN and Inf from one group to the others.
         """
-        taps = math.prod(self.window.extents)
-        return self.planes == 1 and self.group >= 3 and is_sparse(self.group * taps, taps)
+        entries = self.planes * math.prod(self.window.extents)
+        fewest = FEWEST_CHANNEL_GROUPS if self.planes == 1 else FEWEST_GROUPS
+        return self.group >= fewest and is_sparse(self.group * entries, entries)
 
     @property
     def output_view(self) -> View:

@@ -19,7 +19,7 @@ from onnx_systemds.importing.passes.specialisation.trees import known_sizes, who
 MOST_ENTRIES = 40_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
 
-FILTERS, MATRIX = "depthwise_filters", "depthwise_matrix"  # library functions
+FILTERS, MATRIX = "grouped_filters", "depthwise_matrix"  # library functions
 POOLINGS = ("avg_pool", "max_pool")
 
 
@@ -78,8 +78,8 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
     counts = assignment_counts(body)
     seen = name_counts(body)
     sizes = known_sizes(body)
-    filters = {
-        statement.target.name: number
+    filters = {  # the number of the statement, and of groups
+        statement.target.name: (number, whole_number(statement.value.arguments[1].value, sizes))
         for number, statement in enumerate(body)
         if number in constant
         and isinstance(statement, tree.Assign)
@@ -99,7 +99,8 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
         convolution = convolution_of(node, sizes)
         if not isinstance(weight, tree.Name) or weight.name not in filters or convolution is None:
             return node
-        if not convolution.has_matrix or convolution.entries > left:
+        is_depthwise = filters[weight.name][1] == convolution.images[1]
+        if not is_depthwise or not convolution.has_matrix or convolution.entries > left:
             return node
         left -= convolution.entries
         found[weight.name] = convolution
@@ -107,10 +108,10 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
 
     changed: list[Any] = list(rewritten(body, change))
     for name, convolution in found.items():
-        statement = changed[filters[name]]
+        statement = changed[filters[name][0]]
         numbers = [*convolution.images[1:], *convolution.filters[2:], *convolution.stride, *convolution.padding]
         made = call(MATRIX, statement.value.arguments[0].value, *map(tree.IntLiteral, numbers))
-        changed[filters[name]] = replace(statement, value=made)
+        changed[filters[name][0]] = replace(statement, value=made)
     return tuple(changed), found
 
 

@@ -78,6 +78,13 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
     return replace(result, inputs=inputs, outputs=outputs, general=script, notes=(*script.notes, *notes))
 
 
+def with_hoisted_constants(script: Script) -> Script:
+    """A script for open sizes whose init function computes what depends on its weights alone, if it has one."""
+    work = Work(script.main, _others(script), PLAIN, {}, tuple(weight.name for weight in script.weights))
+    work = _hoisted(work)
+    return script if work.hoisted is None else replace(_with_work(script, work), general=script.unspecialised)
+
+
 def for_callers_of_known_sizes(script: Script) -> Script:
     """A script for open sizes of which the engine compiles as much as it can once, for matrices that a caller knows.
 
@@ -272,7 +279,7 @@ def _hoisted(work: Work) -> Work:
         is_sized = form.is_prepared or (shape is not None and 0 not in shape)
         return is_sized and (form.hoisted is None or name in form.hoisted)
 
-    flow = work.flow(FILTERS)  # by a call that is left, no native BLAS is used
+    flow = work.flow(*([FILTERS] if form.is_prepared else []))  # by a call that is left, no native BLAS is used
     found = hoisted(work.main.body, flow, work.weights, work.functions, wanted)
     return replace(_with_body(work, found.body), hoisted=found if found.names else None)
 
