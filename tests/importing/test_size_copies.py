@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,11 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block
-from onnx_systemds.importing.passes.specialisation.size_copies import separately_compiled, with_copy_per_size
+from onnx_systemds.importing.passes.specialisation.size_copies import (
+    separately_compiled,
+    with_copy_per_size,
+    with_own_copies,
+)
 from tests.command_line import run_dml
 from tests.plain_engine import PlainCall, sourced
 
@@ -79,3 +84,15 @@ def test_images_of_two_sizes_are_resized_without_compiling_again(dims: Mapping[s
     output = run_dml("\n".join(program) + "\n", tmp_path, options=["-stats"])
     compiled = re.search(r"HOP DAGs recompiled \(PRED, SB\):\s*\d+/(\d+)", output)
     assert compiled is not None and int(compiled[1]) <= 2 and output.count("called\n") == 10
+
+
+def test_functions_do_not_share_what_has_a_loop() -> None:
+    """The engine would compile it anew at each call: those of two functions are never alike for it."""
+    functions = dict(parse_script(FUNCTIONS).functions)
+    block = parse_script("b = function(matrix[double] X) return (matrix[double] Y) { Y = inner(halves(X)) + straight(X) }")
+    blocks = {name: replace(block.functions["b"], name=name) for name in ("first", "second")}
+    body = parse_script("f = function(matrix[double] X) return (matrix[double] Y) { Y = first(inner(X)) + second(X) }")
+    made, copies = with_own_copies(blocks, functions, body.functions["f"].body, "f")
+    assert [print_block(function.body).strip() for function in made.values()] == [
+        "Y = inner_2(halves(X)) + straight(X)", "Y = inner_3(halves(X)) + straight(X)"]
+    assert [*copies] == ["inner_2", "inner_3"]

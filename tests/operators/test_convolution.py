@@ -42,6 +42,8 @@ CASES = [
     *[_conv(x, _weight(4, 1, 3, 2), B6[:4], group=4) for x in (ONE, X2)],
     _conv(X2, _weight(6, 2, 3, 3), B6, group=2, pads=[1, 1, 0, 1]),
     _conv(random(2, 18, 5, 4), _weight(9, 2, 3, 3), group=9, pads=[1, 1, 1, 1], strides=[2, 1]),
+    _conv(random(2, 20, 5, 4), _weight(30, 2, 3, 2), weight_known=False, group=10, dilations=[2, 1]),
+    _conv(random(2, 10, 3, 2), _weight(20, 1, 1, 1), group=10),  # too few zeros to be a sparse matrix
     _conv(random(2, 4, 9), _weight(6, 4, 3), B6, pads=[2, 1], strides=[2], dilations=[2]),
     _conv(random(1, 4, 9), _weight(6, 4, 1), B6),
     *[_conv(random(n, 3000, *sizes), _weight(6, 3000, 1, 1), B6) for n, sizes in ((1, (2, 2)), (7, (1, 1)))],  # few long rows
@@ -132,6 +134,13 @@ CASES += [_conv(change(x).astype(np.float32), _weight(*filters), bias, **attribu
 CASES += [at_sizes(_conv(x, _weight(*filters), B6, **attributes), {"x": ["batch", *x.shape[1:]]},
                    {"x": random(2, *x.shape[1:])}, {"x": random(5, *x.shape[1:])})
           for x, filters, attributes in WHOLE]
+
+# NaN and Inf stay in their groups
+CASES += [
+    _conv(_unusual(random(2, 18, 5, 4)).astype(np.float32), _weight(18, 18 // group, 3, 3), random(18, seed=5), weight_known=known, group=group,
+          pads=[1] * 4)
+    for group in (9, 18) for known in (True, False)
+]
 
 # nearly empty images, of which the engine makes a wrong sparse result
 NEARLY_EMPTY = np.zeros((1, 18, 60, 60), np.float32)

@@ -35,6 +35,7 @@ from onnx_systemds.importing.passes.shared_expressions import with_shared_expres
 from onnx_systemds.importing.passes.specialisation.hoisting import impure_functions
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import sizes_in
+from onnx_systemds.importing.passes.specialisation.size_copies import with_own_copies
 from onnx_systemds.importing.passes.specialisation.specialise import example_sizes
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
@@ -123,11 +124,13 @@ def _with_blocks(script: Script, *, always: bool) -> Script | None:
     new_names = {name: taken.fresh(hint) for block in blocks for name, hint in block.names_of_results()
                  if name not in kept}
     called = [renamed(statement, new_names) for statement in called] if new_names else called
+    made, copies = with_own_copies(made, functions, called, main.name)
     start = next((place + 1 for place, statement in enumerate(called) if is_loaded_cut(statement)), 0)
-    guards = guarding_calls([*functions.values(), *made.values()], called)
+    guards = guarding_calls([*functions.values(), *copies.values(), *made.values()], called)
     called = [*called[:start], *guard_statements(guards), *cut_blocks(called[start:], others, scalars)]
     new = replace(main, body=with_never(called))
-    return replace(script, functions=(*others.values(), *made.values(), new))
+    library = sorted((*script.library, *copies.values()), key=lambda function: function.name)
+    return replace(script, library=tuple(library), functions=(*others.values(), *made.values(), new))
 
 
 def _known_shapes(script: Script, functions: Mapping[str, tree.Function], body: tree.Block) -> dict[str, Shape]:
@@ -231,10 +234,13 @@ class _Block:
         return statement
 
     def is_sized(self, shapes: Mapping[str, Shape]) -> bool:
-        """Whether the engine knows the sizes of all that one call gives to the next: else it compiles each anew."""
+        """Whether the engine knows the sizes of all that one call gives to the next: else it compiles each anew.
+
+        Of one of several results of a call it knows none.
+        """
         given = {name for names in self.repeat.parameters for name in names}
-        passed = [name for names in self.repeat.results for name in names[:-1] if name in given]
-        return not passed or (len(self.repeat.results) == 1 and shapes.keys() >= {*passed})
+        passed = {name for names in self.repeat.results for name in names[:-1] if name in given}
+        return len(self.repeat.results) == 1 and shapes.keys() >= passed
 
     @property
     def _arguments(self) -> list[_Parameter]:

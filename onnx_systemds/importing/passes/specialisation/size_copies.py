@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -59,6 +59,27 @@ def with_copy_per_size(
     main = replace(main, body=tuple(body))
     # a function that several copies call has more calls than it had
     return main if len(copies.functions) == len(functions) else with_guards(main, copies.functions), copies.functions
+
+
+def with_own_copies(
+    blocks: Mapping[str, tree.Function], functions: Mapping[str, tree.Function], body: Iterable[tree.Statement],
+    main: str,
+) -> tuple[dict[str, tree.Function], dict[str, tree.Function]]:
+    """Functions that call copies of the functions with loops that others call, too; and the copies, by name.
+
+    body: the statements that call them all, of the function ``main``. Two calls in different functions are never alike
+    for the engine (see `call_guards`).
+    """
+    taken = {name for statement in body for name in called_in(statement)}
+    copies = _Copies({**functions, **blocks}, main)
+    found: dict[str, tree.Function] = {}
+    for name, function in blocks.items():
+        inner = [it for it in dict.fromkeys(called_in(function)) if it in functions and has_loop(functions[it])]
+        names = {it: copies.copy(it) for it in inner if it in taken}
+        found[name] = replace(function, body=_calling(names, function.body)) if names else function
+        taken.update(inner)
+    made = copies.functions.keys() - functions.keys() - blocks.keys()
+    return found, {name: copies.functions[name] for name in copies.functions if name in made}
 
 
 def compared_by_size(
