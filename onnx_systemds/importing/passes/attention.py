@@ -37,7 +37,7 @@ from onnx_systemds.importing.passes.attention_heads import (
     unshaped,
     variables,
 )
-from onnx_systemds.importing.passes.attention_masks import base_of, guard_of, mask_of, origin_of
+from onnx_systemds.importing.passes.attention_masks import ScoreSizes, base_of, guard_of, mask_of, origin_of
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices_in
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
@@ -235,7 +235,7 @@ class _Masks(NamedTuple):
 
 
 def _masks(
-    scores: _Scores, softmax: _Softmax, sizes: tuple[int, int, int, int], known: Variables, size_of: SizeOf
+    scores: _Scores, softmax: _Softmax, sizes: ScoreSizes, known: Variables, size_of: SizeOf
 ) -> _Masks | None:
     """The masks of scores; None if one is of another shape, or a guard asks anything but a single mask."""
     choices = [it for it in scores.steps if isinstance(it, _Choice)]

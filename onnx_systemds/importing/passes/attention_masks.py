@@ -10,7 +10,8 @@ from onnx_systemds.dml.scopes import is_reshape, operand_of
 from onnx_systemds.importing.passes.attention_heads import SizeOf, Variables, arguments_of, unshaped
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known
 
-Sizes: TypeAlias = tuple[int, int, int, int]
+ScoreSizes: TypeAlias = tuple[int, int, int, int]
+"""Samples, heads, queries and keys."""
 _REPEATED = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))")
 """Rows of X, each so often below itself."""
 _REPEATED_NUMBERS = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% X")
@@ -27,11 +28,11 @@ class Added(NamedTuple):
 
 
 def mask_of(
-    given: tree.Expression, shape: Known | None, sizes: Sizes, known: Variables, size_of: SizeOf
+    given: tree.Expression, shape: Known | None, sizes: ScoreSizes, known: Variables, size_of: SizeOf
 ) -> Added | None:
     """What a value is that is added to scores, or chooses among them; None for other values.
 
-    shape: of the scores there. sizes: samples, heads, queries and keys.
+    shape: of the scores there.
     """
     count, heads, queries, keys = sizes
     cells = queries * keys
@@ -56,7 +57,7 @@ def mask_of(
 
 
 def guard_of(
-    guard: tree.Expression, mask: Added, sizes: Sizes, known: Variables, size_of: SizeOf
+    guard: tree.Expression, mask: Added, sizes: ScoreSizes, known: Variables, size_of: SizeOf
 ) -> tuple[str, ...] | None:
     """The variables between a mask and a guard that says which of its rows are -inf as a whole; None for others."""
     kind, (count, heads, queries, keys) = mask.kind, sizes

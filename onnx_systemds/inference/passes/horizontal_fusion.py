@@ -135,7 +135,7 @@ def fuse_products(graph: Graph, notes: PassNotes) -> Graph:
         fused = [product for product in products if product.result not in single]
         if fused:
             for product in products:
-                if product not in fused:
+                if product.result in single:
                     notes.left(graph.nodes[product.positions[0]], _ONE_PLACE)
             products = fused
         first = graph.nodes[products[0].positions[0]]

@@ -143,7 +143,7 @@ def _scores(products: str, steps: Sequence[Step], heads: int) -> list[str]:
             found.append(value)
             mask = f"abs(matrix(1, rows=nrow(S), cols=1)) %*% {mask}" if step.kind == "keys" else mask
             choices = f"L{number}, S" if step.hides[1] else f"S, L{number}"
-            value = f"max(ifelse({mask} > 0, {choices}), -Inf)"
+            value, is_sum = f"max(ifelse({mask} > 0, {choices}), -Inf)", False
         else:
             value, is_sum = f"{value} + {mask}", True
     return [*found, value]

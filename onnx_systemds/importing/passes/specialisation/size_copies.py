@@ -78,8 +78,7 @@ def with_own_copies(
         names = {it: copies.copy(it) for it in inner if it in taken}
         found[name] = replace(function, body=_calling(names, function.body)) if names else function
         taken.update(inner)
-    made = copies.functions.keys() - functions.keys() - blocks.keys()
-    return found, {name: copies.functions[name] for name in copies.functions if name in made}
+    return found, {name: it for name, it in copies.functions.items() if name not in functions and name not in blocks}
 
 
 def compared_by_size(
