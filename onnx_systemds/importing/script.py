@@ -145,6 +145,11 @@ class Script:
         """The functions of the library and of the script, by name."""
         return {function.name: function for function in (*self.library, *self.functions)}
 
+    @property
+    def callees(self) -> dict[str, tree.Function]:
+        """All functions that a function of the script can call, by name: nobody calls the main one."""
+        return {name: function for name, function in self.callable_functions.items() if name != self.function}
+
     def body_text(self) -> str:
         """The text of the functions, without the one that reads the weights from disk."""
         items: tuple[tree.Item, ...] = (*self.sources, *self.library, *self.functions)

@@ -15,8 +15,7 @@ from onnx_systemds.importing.script import Script, with_main
 
 def with_attention(script: Script) -> Script:
     """The script whose main function calls functions for attention; the same object where there is none."""
-    others = {name: it for name, it in script.callable_functions.items() if name != script.function}
-    main, functions = attention_called(script.main, others, example_sizes(script), is_sized=False)
+    main, functions = attention_called(script.main, script.callees, example_sizes(script), is_sized=False)
     if not functions:
         return script
     library = {it.name: it for it in script.library} | functions

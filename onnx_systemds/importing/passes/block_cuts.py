@@ -144,9 +144,11 @@ class _Step:
     def __init__(self, statement: tree.Statement, functions: Mapping[str, tree.Function]) -> None:
         self.statement = statement
         self.is_plain = assigns_variable(statement)
-        parts = [mentioned(part) for part in _reading(statement)]
-        self.names = [name for part in parts for name in part.variables]
-        self.operations = [operation for part in parts for operation in part.operations]
+        first, *others = map(mentioned, _reading(statement))
+        self.names, self.operations = first.variables, first.operations
+        for part in others:
+            self.names += part.variables
+            self.operations += part.operations
         self.assigned = tuple(inlined(statement, functions))
 
 

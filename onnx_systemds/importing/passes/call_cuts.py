@@ -22,7 +22,9 @@ from onnx_systemds.importing.script import Script, with_main
 
 def with_call_cuts(script: Script) -> Script:
     """The script with cuts in its main function. A script whose sizes are all known stays the same object."""
-    compiled = {name for name, function in script.callable_functions.items() if not is_straight(function.body)}
+    compiled = {name for name, function in script.callees.items() if not is_straight(function.body)}
+    if not compiled:
+        return script
     body = _with_cuts(script.main.body, compiled)
     if len(body) == len(script.main.body):
         return script

@@ -25,7 +25,9 @@ _WHY = "# forgets its zeros: all calls are alike"
 def with_equal_counts(script: Script) -> Script:
     """The script whose main function forgets the zeros of inputs that one of several calls of a function takes."""
     main = script.main
-    compiled = {name for name, function in script.callable_functions.items() if not is_straight(function.body)}
+    compiled = {name for name, function in script.callees.items() if not is_straight(function.body)}
+    if not compiled:
+        return script
     inputs = _inputs(main)
     names = {inputs[name] for name in _telling(main, compiled) if name in inputs}
     places = {name: place for name in names if (place := _first_reader(main.body, name)) is not None}

@@ -43,7 +43,7 @@ Columns = tuple[int, float]
 
 def with_single_uses(script: Script) -> Script:
     """The script whose functions have no name for what is read once; specialised is the script as it was."""
-    others = script.callable_functions
+    others = script.callees
     impure = impure_functions(others)
     apart = frozenset(name for name, function in others.items() if not is_straight(function.body))
     return with_functions(script, tuple(_Joining(it, others, impure, apart).joined() for it in script.functions))

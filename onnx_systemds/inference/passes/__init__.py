@@ -156,9 +156,13 @@ def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph
     if any(node.identity == GRADIENT for node in all_nodes(graph.nodes)):
         return graph
     graph = rewritten_by_plugins(graph, notes, omitted)
+    operators = {node.identity for node in graph.nodes}
     for apply in GRAPH_PASSES:
-        if name_of(apply) not in omitted and _is_needed(apply, {node.identity for node in graph.nodes}):
-            graph = apply(graph, notes.of(name_of(apply)))
+        if name_of(apply) in omitted or not _is_needed(apply, operators):
+            continue
+        changed = apply(graph, notes.of(name_of(apply)))
+        if changed is not graph:
+            graph, operators = changed, {node.identity for node in changed.nodes}
     return graph
 
 

@@ -80,7 +80,7 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
 
 def with_hoisted_constants(script: Script) -> Script:
     """A script for open sizes whose init function computes what depends on its weights alone, if it has one."""
-    work = Work(script.main, _others(script), PLAIN, {}, tuple(weight.name for weight in script.weights))
+    work = Work(script.main, script.callees, PLAIN, {}, tuple(weight.name for weight in script.weights))
     work = _hoisted(work)
     return script if work.hoisted is None else replace(_with_work(script, work), general=script.unspecialised)
 
@@ -94,7 +94,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     """
     if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
         return script
-    body, others = with_loads_first(script.main.body), _others(script)
+    body, others = with_loads_first(script.main.body), script.callees
     shared = [function.name for function in script.library]
     main, sizes = replace(script.main, body=body), example_sizes(script)
     alike = compared_by_size(main, others, sizes)
@@ -131,7 +131,7 @@ def with_split_loads(script: Script) -> Script:
 
 def inlinable(script: Script) -> frozenset[str]:
     """The functions with loops that may be inlined into the main function."""
-    return called_with_loops(script.main, _others(script))
+    return called_with_loops(script.main, script.callees)
 
 
 def _refusal(script: Script, inputs: tuple[Port, ...]) -> str | None:
@@ -146,17 +146,12 @@ def _sized(port: Port, sizes: Mapping[str, int]) -> Port:
     return port if port.is_list else replace(port, dims=tuple(dim.substitute(size, sizes) for size in port.dims))
 
 
-def _others(script: Script) -> dict[str, tree.Function]:
-    """All functions but the main one, by name."""
-    return {name: function for name, function in script.callable_functions.items() if name != script.function}
-
-
 def _work(script: Script, inputs: tuple[Port, ...], sizes: Mapping[str, int], form: Form) -> Work:
     main, given = script.main, [*map(_shape, inputs), *(sizes[symbol] for symbol in script.sizes)]
     known = {parameter.name: size for parameter, size in zip(main.parameters, given) if size is not None}
     library = {function.name: function for function in library_functions(_LIBRARY)}
     names = tuple(weight.name for weight in script.weights)
-    return Work(main, library | _others(script), form, known, names)
+    return Work(main, library | script.callees, form, known, names)
 
 
 def _with_work(script: Script, work: Work) -> Script:
