@@ -202,7 +202,8 @@ def program_of(
     lines += [NEVER] if any(port.dims == () and port.dtype == "string" for port in ports) else []
     for position, (port, result) in enumerate(zip(ports, results)):
         lines += _writing(port, result, f"out{position}")
-    native_blas = all(function.name != FILTERS for function in functions.functions)
+    once = script.constants.library if script.constants is not None else ()  # filters that are computed once, too
+    native_blas = all(function.name != FILTERS for function in (*functions.functions, *once))
     return Program("\n".join(lines) + "\n", native_blas, functions.functions)
 
 
