@@ -11,7 +11,7 @@ import numpy as np
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_integers import InexactInteger
-from onnx_systemds.runtime.boundary_tensors import bind_sizes
+from onnx_systemds.runtime.boundary_tensors import bind_sizes, tensor_of
 from onnx_systemds.runtime.scoring import InvalidInput
 from tests.command_line import run_dml
 from tests.fuzz.finding import Finding
@@ -54,6 +54,11 @@ def _converted(case: ModelCase) -> tuple[ModelCase, Script] | None:
         return None
     ports = [*script.inputs, *script.outputs]
     if any(port.kind != "tensor" or port.dtype == "string" for port in ports):
+        return None
+    try:
+        for feeds in calls:
+            _ = [tensor_of(port, feeds) for port in script.inputs]
+    except InexactInteger:
         return None
     return (case, script) if all(Verdict(case.model, feeds).runs() for feeds in calls) else None
 

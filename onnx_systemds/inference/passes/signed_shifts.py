@@ -63,7 +63,9 @@ def _cast_back(facts: InferenceFacts, node: Node, direction: str) -> _Shift | st
 
 def _arithmetic(facts: InferenceFacts) -> _Shift | str | None:
     """The shift to the right of which a Where takes the masked result for negative numbers, else the plain one."""
-    less, masked, plain = (facts.makers.get(name) for name in facts.node.inputs)
+    if len(facts.node.inputs) != 3:
+        return None
+    less, masked, plain = map(facts.makers.get, facts.node.inputs)
     if less is None or masked is None or plain is None or not masked.op_type == plain.op_type == "Cast":
         return None
     if facts.values[masked.outputs[0]].dtype != "int64" or facts.values[plain.outputs[0]].dtype != "int64":
