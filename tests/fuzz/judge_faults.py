@@ -25,6 +25,7 @@ class JudgeFault:
 
 _ONNXRUNTIME = ("onnxruntime", "optimised", "exact", "wide")
 _REFERENCE = ("reference", "double")
+_FEW_BITS = (TensorProto.UINT4, TensorProto.INT4, TensorProto.UINT2, TensorProto.INT2)
 
 
 def _has_nan(node: NodeProto, feeds: Feeds) -> bool:
@@ -132,6 +133,10 @@ def _norm_overflows(node: NodeProto, feeds: Feeds) -> bool:
 
 def _is_to_integer(node: NodeProto) -> bool:
     return any(attribute.name == "to" and helper.tensor_dtype_to_np_dtype(attribute.i).kind in "iu" for attribute in node.attribute)
+
+
+def _is_to_few_bits(node: NodeProto, feeds: Feeds) -> bool:
+    return any(attribute.name == "to" and attribute.i in _FEW_BITS for attribute in node.attribute)
 
 
 def _ends_before_start(node: NodeProto, feeds: Feeds) -> bool:
@@ -294,6 +299,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"Normalizer"}), "of integers it gives doubles", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Cast"}), "an integer of NaN is not defined",
                lambda node, feeds: _is_to_integer(node) and _has_no_number(node, feeds), lambda model: len(model.graph.node) > 1),
+    JudgeFault(_REFERENCE, frozenset({"Cast"}), "to 4 and 2 bits it cuts fractions off, ONNX's page rounds them", _is_to_few_bits),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Pow"}), "an integer of NaN, or of what passes its type, is not defined",
                _power_is_none),
     JudgeFault(_ONNXRUNTIME, frozenset({"Normalizer"}), "its norms of integers overflow", _norm_overflows),
@@ -313,7 +319,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Sin", "Cos", "Tan"}),
                "in FP32 sums of wide integers are rounded, in FP64 they are not, as the README says: other angles",
                _has_wide_integers, lambda model: len(model.graph.node) > 1),
-    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal", "BitCast"}), "zeros have no sign, as the README says",
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal", "BitCast", "Pow"}), "zeros have no sign, as the README says",
                _has_minus_zero),
     JudgeFault(_REFERENCE, frozenset({"LpPool"}), "its means pass over NaN", _has_nan),
     JudgeFault(_ONNXRUNTIME, frozenset({"Unique"}), "NaN has no place in its order, other numbers are lost in it", _has_nan),

@@ -157,6 +157,9 @@ write(y, "y.csv", format="csv", sep=";")
      [{"x": np.array(["A", "b", "cd"], dtype=object)}, {"x": np.array(["a", "b"], dtype=object)}]),
     ("g (string[1,N] x) => (string[1,M] y) { y = StringNormalizer <locale = \"C\", case_change_action = \"NONE\", is_case_sensitive = 1, stopwords = [\"a\"]> (x) }",
      [{"x": np.array([["A", "a", "cd"]], dtype=object)}, {"x": np.array([["x"]], dtype=object)}]),
+    ("""g (string[1,N] x) => (string[1,M] y) { z = StringNormalizer <locale = "C", case_change_action = "UPPER", stopwords = ["a"]> (x)
+        y = StringNormalizer <locale = "C", case_change_action = "NONE", stopwords = ["cd"]> (z) }""",
+     [{"x": np.array([["A", "b", "cd", "e"]], dtype=object)}, {"x": np.array([["a", "cd"]], dtype=object)}]),
     ("""g (string[N,C] x) => (float[N,3] y) { y = TfIdfVectorizer <mode = "TFIDF", min_gram_length = 1, max_gram_length = 2,
         max_skip_count = 1, ngram_counts = [0, 2], ngram_indexes = [0, 2, 1], weights = [0.5, 2.0, 3.0],
         pool_strings = ["red", "blue", "red", "blue"]> (x) }""",

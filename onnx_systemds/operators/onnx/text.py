@@ -125,7 +125,12 @@ def string_normalizer_10(node: NodeView) -> Fragment:
         codes = kept
     if action != "NONE":
         codes = _cased(node, codes, action, locale, "changed")
-    return node.result(codes if len(node.output_dims()) == 1 else f"t({codes})", split_view(node.output_dims(), 1))
+    dims = node.output_dims()
+    if len(dims) == 1:
+        return node.result(codes, split_view(dims, 1))
+    if not isinstance(dims[-1], int):  # a reader of a column asks for it before the row has it
+        node.write(f"{node.dim(dims[-1])} = nrow({codes})")
+    return node.result(f"t({codes})", split_view(dims, 1))
 
 
 def _cased(node: NodeView, codes: str, action: str, locale: str, hint: str) -> str:
