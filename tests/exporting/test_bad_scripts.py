@@ -87,6 +87,10 @@ LINES = [
      "6 elements do not fill 3 x 1 x 4 x 4"),
     ("Y = max_pool(X, input_shape=[3,1,2,1], pool_size=[1,1], stride=[1,1], padding=[1,0])", "2:5",
      "a window of 1 x 1 with a padding of 1 x 0, in which nothing else may lie"),
+    ("Y = max_pool(X, input_shape=[3,1,2,1], pool_size=[1,1], stride=[0,1], padding=[0,0])", "2:5",
+     "a stride of 0 x 1, at least 1 is possible"),
+    ("Y = conv2d(X, X, input_shape=[3,1,2,1], filter_shape=[3,1,2,1], stride=[1,1], padding=[-1,0])", "2:5",
+     "a padding of -1 x 0, at least 0 is possible"),
     ("Y = X * as.scalar(X)", "2:9", "is no matrix of 1 x 1"),
     # ranges
     ("Y = X[, 5]", "2:5", "the range 5:5 ends after the last of 2"),

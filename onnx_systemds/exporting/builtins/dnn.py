@@ -84,8 +84,13 @@ class _Windows(NamedTuple):
 
     @classmethod
     def of(cls, size: Dims, stride: Dims, padding: Dims) -> _Windows:
-        """Raises UnsupportedCase where they are not known."""
-        return cls(_known(size, "window of a filter"), _known(stride, "stride"), _known(padding, "padding"))
+        """Raises UnsupportedCase where they are not known, or there are no such windows."""
+        window, strides, pads = found = cls(
+            _known(size, "window of a filter"), _known(stride, "stride"), _known(padding, "padding"))
+        for name, numbers, least in (("window", window, 1), ("stride", strides, 1), ("padding", pads, 0)):
+            if min(numbers, default=least) < least:
+                raise UnsupportedCase(f"a {name} of {' x '.join(map(str, numbers))}, at least {least} is possible")
+        return found
 
     @classmethod
     def of_pooling(cls, size: Dims, stride: Dims, padding: Dims) -> _Windows:
