@@ -25,7 +25,7 @@ class JudgeFault:
 
 _ONNXRUNTIME = ("onnxruntime", "optimised", "exact", "wide")
 _REFERENCE = ("reference", "double")
-_FEW_BITS = (TensorProto.UINT4, TensorProto.INT4, TensorProto.UINT2, TensorProto.INT2)
+_FEW_BITS = ("uint4", "int4", "uint2", "int2")
 
 
 def _has_nan(node: NodeProto, feeds: Feeds) -> bool:
@@ -136,7 +136,10 @@ def _is_to_integer(node: NodeProto) -> bool:
 
 
 def _is_to_few_bits(node: NodeProto, feeds: Feeds) -> bool:
-    return any(attribute.name == "to" and attribute.i in _FEW_BITS for attribute in node.attribute)
+    if node.op_type == "CastLike":
+        return np.asarray(feeds.get(node.input[1])).dtype.name in _FEW_BITS
+    return any(attribute.name == "to" and attribute.i in map(TensorProto.DataType.Value, map(str.upper, _FEW_BITS))
+               for attribute in node.attribute)
 
 
 def _ends_before_start(node: NodeProto, feeds: Feeds) -> bool:
@@ -299,7 +302,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"Normalizer"}), "of integers it gives doubles", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Cast"}), "an integer of NaN is not defined",
                lambda node, feeds: _is_to_integer(node) and _has_no_number(node, feeds), lambda model: len(model.graph.node) > 1),
-    JudgeFault(_REFERENCE, frozenset({"Cast"}), "to 4 and 2 bits it cuts fractions off, ONNX's page rounds them", _is_to_few_bits),
+    JudgeFault(_REFERENCE, frozenset({"Cast", "CastLike"}), "to 4 and 2 bits it cuts fractions off, ONNX's page rounds them", _is_to_few_bits),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Pow"}), "an integer of NaN, or of what passes its type, is not defined",
                _power_is_none),
     JudgeFault(_ONNXRUNTIME, frozenset({"Normalizer"}), "its norms of integers overflow", _norm_overflows),
