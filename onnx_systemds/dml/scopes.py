@@ -121,6 +121,14 @@ def reads_of(statement: tree.Statement) -> tuple[str, ...]:
     return mentioned(_without_target(statement)).variables
 
 
+def reads_more_than(node: tree.Node, name: str, is_counted: Callable[[tree.Call], bool]) -> bool:
+    """Return whether more is read of a variable than by calls like ``nrow(name)``, which `is_counted` recognises."""
+    variable, nodes = tree.Name(name), tuple(tree.walk(node))
+    counted = (it for it in nodes if isinstance(it, tree.Call) and it.arguments and it.arguments[0].value == variable)
+    reads = sum(isinstance(it, (tree.Name, tree.Indexed)) and it.name == name for it in nodes)
+    return reads > sum(map(is_counted, counted))
+
+
 def called_in(node: tree.Node) -> tuple[str, ...]:
     """Return the functions called in a function, a statement or an expression, each as often as it is called there."""
     if isinstance(node, tree.Function):  # its statements are remembered, and most of them outlive a change of it

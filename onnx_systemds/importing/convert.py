@@ -22,36 +22,10 @@ from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.interface import Port
-from onnx_systemds.importing.passes.aliases import without_aliases
-from onnx_systemds.importing.passes.attention_calls import with_attention
-from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
-from onnx_systemds.importing.passes.call_cuts import with_call_cuts
-from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
 from onnx_systemds.importing.passes.counted_rows import with_counted_rows
-from onnx_systemds.importing.passes.declared_sizes import with_declared_sizes
 from onnx_systemds.importing.passes.defined_variables import check_defined
-from onnx_systemds.importing.passes.equal_counts import with_equal_counts
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
-from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
-from onnx_systemds.importing.passes.loop_functions import with_loop_functions
-from onnx_systemds.importing.passes.loop_sizes import with_kept_sizes
-from onnx_systemds.importing.passes.merged_slices import with_merged_slices
-from onnx_systemds.importing.passes.named_products import with_named_products
-from onnx_systemds.importing.passes.named_sizes import with_named_sizes
-from onnx_systemds.importing.passes.plain_expressions import with_plain_expressions
-from onnx_systemds.importing.passes.probed_sizes import without_probed_sizes
-from onnx_systemds.importing.passes.products_of_sizes import with_binary_products
-from onnx_systemds.importing.passes.scope_comments import with_scope_comments
-from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions
-from onnx_systemds.importing.passes.single_shapes import with_single_shapes
-from onnx_systemds.importing.passes.single_uses import with_single_uses
-from onnx_systemds.importing.passes.specialisation.specialise import (
-    for_callers_of_known_sizes,
-    specialise,
-    with_hoisted_constants,
-    with_split_loads,
-)
-from onnx_systemds.importing.passes.zero_biases import without_zero_biases
+from onnx_systemds.importing.passes.pass_list import with_passes
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
 from onnx_systemds.inference.context import Context
@@ -201,7 +175,8 @@ def script_of(
     source.context.errors.raise_any("the model cannot be converted")
     source.context.check_fixed_dims()
     function = function_name or generate_function_name(source.model.graph.name)
-    script = _with_passes(_written(source, function, writing, progress, stages), writing, stages)
+    written = _written(source, function, writing, progress, stages)
+    script = with_passes(written, stages, writing.functions, specialised=writing.specialised)
     check_defined(script)
     stages.remarks += note_lines(script.notes)
     return script
@@ -239,32 +214,6 @@ def _written(source: TypedModel, function: str, writing: Writing, progress: Prog
         texts=tuple(parts.vocabulary.numbers),
         sources=tuple(tree.Source(f"nn/layers/{name}.dml", name) for name in sorted(parts.layers)),
     )
-
-
-def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
-    """The script after the passes over all of its functions."""
-    if writing.specialised:
-        with stages.stage("specialise"):
-            found = specialise(script, {})
-            is_open = found.general is None
-            script = for_callers_of_known_sizes(with_hoisted_constants(with_attention(found))) if is_open else found
-    if writing.functions not in ("flat", "keep"):
-        with stages.stage("find blocks") as words:
-            script = with_blocks(script, always=writing.functions == "blocks")
-            words.append(f"{len(script.functions)} functions")
-    if writing.specialised:
-        script = with_loop_functions(with_split_loads(script))
-    script = without_aliases(with_single_shapes(with_shared_expressions(script)))
-    if writing.specialised:
-        script = with_merged_slices(script)
-    script = with_named_sizes(with_named_products(script))
-    script = with_checked_sizes(with_call_cuts(with_binary_products(script)))
-    if writing.specialised:
-        script = with_plain_expressions(with_single_uses(without_zero_biases(script)))
-    script = with_lone_cuts(with_equal_counts(with_kept_sizes(without_probed_sizes(with_declared_sizes(script)))))
-    main = script.main
-    commented = replace(main, body=with_scope_comments(main.body))
-    return replace(script, functions=tuple(commented if it is main else it for it in script.functions))
 
 
 def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:

@@ -22,6 +22,7 @@ from onnx_systemds.dml.scopes import (
     matrix_parameters,
     mentioned,
     read_in,
+    reads_more_than,
     reads_of,
 )
 from onnx_systemds.importing.body import parsed
@@ -200,9 +201,7 @@ def _readers(body: tree.Block, names: Mapping[str, int]) -> dict[str, int]:
 
 def _reads_cells(statement: tree.Statement, name: str) -> bool:
     """Whether more is read of a matrix than how many rows it has."""
-    rows = call("nrow", tree.Name(name))
-    read = [node for node in tree.walk(statement) if isinstance(node, (tree.Name, tree.Indexed)) and node.name == name]
-    return len(read) > sum(node == rows for node in tree.walk(statement))
+    return reads_more_than(statement, name, lambda call: call.function == "nrow")
 
 
 def _shown_columns(main: tree.Function, shape_of: ShapeOf, names: Iterable[str]) -> set[tree.Expression]:

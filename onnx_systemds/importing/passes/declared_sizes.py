@@ -12,7 +12,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH
-from onnx_systemds.dml.scopes import called_in, is_call, is_reshape, matrix_parameters
+from onnx_systemds.dml.scopes import called_in, is_call, is_reshape, matrix_parameters, reads_more_than
 from onnx_systemds.importing.passes.block_cuts import cut
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
 from onnx_systemds.importing.script import Script, with_main
@@ -49,9 +49,4 @@ def _has_images(script: Script) -> bool:
 
 def _reads_as_it_is(statement: tree.Statement, name: str) -> bool:
     """Whether a statement reads cells of a matrix in the shape that it has."""
-    others = 0  # where only its sizes are read, or it gets another shape
-    for node in tree.walk(statement):
-        if is_call(node, "nrow", "ncol") or is_reshape(node):
-            others += node.arguments[0].value == tree.Name(name)
-    read = sum(isinstance(node, (tree.Name, tree.Indexed)) and node.name == name for node in tree.walk(statement))
-    return read > others
+    return reads_more_than(statement, name, lambda call: is_call(call, "nrow", "ncol") or is_reshape(call))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH
-from onnx_systemds.dml.scopes import assigns_variable, is_call, is_reshape, matrix_parameters
+from onnx_systemds.dml.scopes import assigns_variable, is_call, is_reshape, matrix_parameters, reads_more_than
 from onnx_systemds.importing.passes.block_cuts import cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.script import Script, with_main
@@ -73,13 +73,10 @@ def _telling(main: tree.Function, compiled: set[str]) -> Iterator[str]:
 
 def _first_reader(body: tree.Block, name: str) -> int | None:
     """The place of the first statement that takes more of a matrix than its size, and is no check."""
-    variable = tree.Name(name)
     for place, statement in enumerate(body):
-        if isinstance(statement, tree.If):
-            continue
-        nodes = tuple(tree.walk(statement))
-        sizes = sum(is_call(it, "nrow", "ncol") and it.arguments[0].value == variable for it in nodes)
-        if sum(isinstance(it, (tree.Name, tree.Indexed)) and it.name == name for it in nodes) > sizes:
+        if not isinstance(statement, tree.If) and reads_more_than(
+            statement, name, lambda call: is_call(call, "nrow", "ncol")
+        ):
             return place
     return None
 

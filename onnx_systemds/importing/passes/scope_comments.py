@@ -8,11 +8,19 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block
 from onnx_systemds.importing.origins import JoinedOrigin, Origin
+from onnx_systemds.importing.script import Script
 
 _DEPTH = 2
 
 
-def with_scope_comments(body: tree.Block) -> tree.Block:
+def with_scope_comments(script: Script) -> Script:
+    """The script with comments in its main function."""
+    main = script.main
+    commented = replace(main, body=_with_comments(main.body))
+    return replace(script, functions=tuple(commented if it is main else it for it in script.functions))
+
+
+def _with_comments(body: tree.Block) -> tree.Block:
     """The statements, with the module of their nodes before the first of each group: a layer, or a larger part.
 
     A group of one statement has it at the end of its line if there is room.
