@@ -14,6 +14,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block
+from onnx_systemds.importing.passes.specialisation import specialise
 from onnx_systemds.importing.passes.specialisation.size_copies import (
     separately_compiled,
     with_copy_per_size,
@@ -59,12 +60,29 @@ def test_calls_of_other_sizes(body: str, expected: str, copies: set[str]) -> Non
 def test_no_function_has_copies_without_end() -> None:
     body = "\n".join(f"A{n} = halves(X[1:{n}, ])" for n in (1, 2, 3))
     assert copied(body)[1] == {"halves_2", "halves_3"}
-    assert copied("\n".join(f"A{n} = halves(matrix(0, rows={n}, cols=2))" for n in range(1, 99)))[1] == set()
+    calls = [f"A{n} = halves(matrix(0, rows={n}, cols=2))" for n in range(1, 99)]
+    assert copied("\n".join(calls))[1] == set()
+    others = [f"B{n} = X + {n}" for n in range(1200)]
+    assert copied("\n".join(calls + others))[1] == {f"halves_{n}" for n in range(2, 99)}
 
 
 @pytest.mark.parametrize(("loops", "names"), [(True, {"inner", "halves", "outer"}), (False, {"halves"})])
 def test_functions_that_are_compiled_apart(loops: bool, names: set[str]) -> None:
     assert separately_compiled(parse_script(FUNCTIONS).functions, loops=loops) == names
+
+
+@pytest.mark.parametrize("most", [0, specialise.LARGEST_EARLY])
+def test_scripts_with_large_weights_have_copies_too(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their weights are not taken out of the list at once, but loads tell sizes wherever they are."""
+    monkeypatch.setattr(specialise, "LARGEST_EARLY", most)
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[n, 6] X) => (float[n, 2, 3, 3] Y)
+        <float[6, 32] W = {0.5}, float[4] a = {1, 1, 1.5, 1.5}, float[4] b = {1, 1, 0.5, 0.5}, int64[4] s = {0, 2, 4, 4}> {
+          wide = MatMul(X, W) images = Reshape(wide, s) larger = Resize<mode = "linear">(images, , a)
+          active = Relu(larger) Y = Resize<mode = "linear">(active, , b) }""".replace("{0.5}", f"{{{', '.join(['0.5'] * 192)}}}")
+    )
+    text = import_model(model, weights="files").text
+    assert re.findall(r"= matrix\((interpolated\w+)\(", text) == ["interpolated_planes", "interpolated_planes_2"]
 
 
 @pytest.mark.engine

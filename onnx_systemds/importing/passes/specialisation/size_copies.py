@@ -23,7 +23,7 @@ from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, st
 from onnx_systemds.importing.passes.specialisation.trees import callers
 
 LONGEST = 150
-"""Statements of all copies of a function; with more the script gets long."""
+"""Statements of all copies of a function; with more a script gets long that has not four times as many of its own."""
 _OF_ONE_SIZE = "# A copy for calls with other sizes: a function for all of them would be compiled anew at each call."
 Signature: TypeAlias = tuple[Hashable, ...]
 SizeOf: TypeAlias = Callable[[tree.Expression], Known | None]
@@ -48,10 +48,10 @@ def with_copy_per_size(
     for each in signatures:
         for call, signature in each.items():
             found.setdefault(call.function, {})[signature] = None
-    copies = _Copies(dict(functions), main.name)
+    copies, longest = _Copies(dict(functions), main.name), _longest(main)
     named = {
         (name, signature): name if number == 0 else copies.copy(name)
-        for name, sizes in found.items() if len(sizes) * _length(functions[name]) <= LONGEST
+        for name, sizes in found.items() if len(sizes) * _length(functions[name]) <= longest
         for number, signature in enumerate(sizes)
     }
     body = [_renamed(statement, {call: named.get((call.function, size), call.function) for call, size in each.items()})
@@ -98,8 +98,9 @@ def compared_by_size(
             known[call.function] += 1
             sizes.setdefault(call.function, set()).add(signature)
     calls = Counter(name for function in (main, *functions.values()) for name in called_in(function) if name in known)
+    longest = _longest(main)
     return frozenset(name for name, count in calls.items() if count == known[name]
-                     and len(sizes[name]) * _length(functions[name]) <= LONGEST)
+                     and len(sizes[name]) * _length(functions[name]) <= longest)
 
 
 def separately_compiled(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
@@ -161,6 +162,11 @@ def _calling(names: Mapping[str, str], part: Part) -> Part:
         return node
 
     return rewritten(part, change)
+
+
+def _longest(main: tree.Function) -> int:
+    """How many statements all copies of a function may have that ``main`` calls."""
+    return max(LONGEST, _length(main) // 4)
 
 
 def _length(function: tree.Function) -> int:

@@ -92,9 +92,8 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     that they are called with: recurrent layers, or those of them for each call whose sizes are not followed, and
     functions of the library. Of large ones see `with_split_loads`.
     """
-    if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
-        return script
-    body, others = with_loads_first(script.main.body), script.callees
+    is_small = sum(8 * weight.array.size for weight in script.weights) <= LARGEST_EARLY
+    body, others = with_loads_first(script.main.body) if is_small else script.main.body, script.callees
     shared = [function.name for function in script.library]
     main, sizes = replace(script.main, body=body), example_sizes(script)
     alike = compared_by_size(main, others, sizes)
