@@ -125,6 +125,7 @@ class Interface:
         self._met: dict[str, None] = {}  # of what is wanted
         self._left_out: dict[str, None] = {}
         self._read: dict[str, str] = {}  # what inputs and variables are read from
+        self._read_as: dict[tuple[str, str, str], str] = {}  # the input of a file, as these types
 
     def dims_given(self) -> dict[str, tuple[Dim, Dim]]:
         """Rows and columns of inputs and bound values, by name."""
@@ -205,7 +206,10 @@ class Interface:
     def read(
         self, path: str, variable: str, dims: tuple[Dim | None, Dim | None], data_type: str, value_type: str
     ) -> Value:
-        """Return what ``variable = read(path)`` gives: a bound value, else an input called like the variable."""
+        """Return what ``variable = read(path)`` gives: a bound value, else an input called like the variable.
+
+        A file that is read again is the same input, called like the first variable.
+        """
         stem = PurePosixPath(path).stem
         if self._read.setdefault(variable, path) != path:
             variable = ""  # it has been read from another file, and means that one
@@ -215,6 +219,7 @@ class Interface:
                 self.files.read[path] = ReadFile(name, data_type, value_type)
                 return FrameValue((found.tensor,)) if isinstance(found, Matrix) and data_type == "frame" else found
         name = next((n for n in (variable, path, stem) if n in self.specs), variable or stem or "input")
+        name = self._read_as.setdefault((path, data_type, value_type), name)
         if self._read.setdefault(name, path) != path:
             raise UnsupportedCase(f"{quoted(path)} and {quoted(self._read[name])} would be one input, called {name}",
                                   hint="read them into variables of different names")

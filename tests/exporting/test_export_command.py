@@ -138,6 +138,16 @@ def test_whole_script_reads_and_writes() -> None:
     np.testing.assert_allclose(run_model(model, {"X": np.ones((1, 2))})["Y"], [[20, 30]])
 
 
+def test_a_file_that_is_read_twice_is_one_input() -> None:
+    text = 'X = read("in.csv")\nX = X * 3\nZ = read("in.csv")\nF = read("in.csv", data_type="frame")\nwrite(X + Z, "Y")\n'
+    model = export_script(f'{text}write(F, "F")\n', inputs={"X": "[N,2]", "F": "string[N,2]"})
+    assert [each.name for each in model.graph.input] == ["X", "F"]
+    numbers, texts = np.array([[1.0, 2.0]], np.float32), np.array([["1", "2"]], object)
+    np.testing.assert_array_equal(run_model(model, {"X": numbers, "F": texts})["Y"], 4 * numbers)
+    with pytest.raises(TranspileError, match='nothing in the script asks for "Z"'):
+        export_script(text, inputs={"Z": "[N,2]"})
+
+
 LOOP = ["ReduceSum", "Greater", "Loop"]
 
 
