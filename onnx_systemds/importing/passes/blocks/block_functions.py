@@ -6,7 +6,7 @@ has known sizes: then the engine compiles it once (docs/decisions/0028-repeated-
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -109,16 +109,18 @@ def _with_blocks(script: Script, *, always: bool) -> Script | None:
     made: dict[str, tree.Function] = {}
     blocks: list[_Block] = []
     owned = weight_parameters(body, repeats) if is_open else [()] * len(repeats)
+    passed = frozenset(name for repeat in repeats for names in repeat.parameters for name in names)
     for repeat, own in zip(repeats, owned):
         block = _Block(body, repeat, names, kinds, own, listed=len(repeat.instances) > MOST_WRITTEN_OUT)
         function = block.function(others)
-        if _is_shorter(block, function, shapes) and (always or block.is_sized(shapes)):
+        if _is_shorter(block, function, shapes) and (always or block.is_sized(shapes, passed)):
             blocks.append(block)
             made[block.name] = function
     if not blocks:
         return None
     scalars = [parameter.name for parameter in main.parameters if parameter.type.kind == "scalar"]
-    called = _with_calls(body, blocks, shapes)
+    last = {names[-1] for repeat in repeats for names in repeat.results}
+    called = _with_calls(body, blocks, {name: shapes[name] for name in shapes if name in passed or name not in last})
     taken = Names([*kinds, *(name for statement in body for name in assigned((statement,)))])
     kept = results(main)
     new_names = {name: taken.fresh(hint) for block in blocks for name, hint in block.names_of_results()
@@ -214,7 +216,7 @@ class _Block:
         return tree.Function(self.name, tuple(inputs), results, body, comments=tree.Comments(before=self._comment()))
 
     def call(self, number: int, shapes: Mapping[str, Shape]) -> tree.Statement:
-        """A call. Its result gets a size if a later call takes what is made of it: the engine knows none before."""
+        """A call. Its result gets its size from ``shapes``, if it is there: the engine knows none before."""
         arguments = [self._argument(it.given, number) for it in self._arguments]
         if self.own and self.listed:
             keys = (key_of(self.body[self._made_of[given[number]]]) for given in self.own)
@@ -227,20 +229,19 @@ class _Block:
             tree.keep_spelling(statement, f"[{', '.join(targets)}] = {print_expression(called)}")
             return statement
         value: tree.Expression = called
-        if targets[0] in shapes and number < len(self.repeat.instances) - 1:
+        if targets[0] in shapes:
             value = reshaped(called, *shapes[targets[0]])
         statement = tree.Assign(tree.Name(targets[0]), value, origin=origin)
         tree.keep_spelling(statement, f"{targets[0]} = {print_expression(value)}")
         return statement
 
-    def is_sized(self, shapes: Mapping[str, Shape]) -> bool:
-        """Whether the engine knows the sizes of all that one call gives to the next: else it compiles each anew.
+    def is_sized(self, shapes: Mapping[str, Shape], passed: Collection[str]) -> bool:
+        """Whether the engine knows the sizes of results that are ``passed`` to calls: else it compiles these anew.
 
         Of one of several results of a call it knows none.
         """
-        given = {name for names in self.repeat.parameters for name in names}
-        passed = {name for names in self.repeat.results for name in names[:-1] if name in given}
-        return len(self.repeat.results) == 1 and shapes.keys() >= passed
+        given = {name for names in self.repeat.results for name in names if name in passed}
+        return len(self.repeat.results) == 1 and shapes.keys() >= given
 
     @property
     def _arguments(self) -> list[_Parameter]:

@@ -7,12 +7,15 @@ the right operand.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
 from onnx_systemds.dml.scopes import assigned, assigns_variable, matrix_parameters
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
+from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
 Sized: TypeAlias = tree.Expression | Shape
@@ -117,9 +120,47 @@ class _Sizes(ForwardAnalysis[Sized]):
             return whole[node.function == "ncol"] if isinstance(whole, tuple) else None
         if node.function == "replace":
             return given.get("target")
+        if node.function == "conv2d" or node.function in POOLINGS:
+            return _windowed(node)
         operands = [self.of(argument.value) for argument in node.arguments if argument.name is None]
         rule = _RULES.get(node.function)
         return None if rule is None or given else rule(operands)
+
+
+def _windowed(node: tree.Call) -> Shape | None:
+    """The size of a convolution or pooling of images whose number alone may be open."""
+    lists = {it.name: it.value.items for it in node.arguments if isinstance(it.value, tree.ListExpression)}
+    images = lists.get("input_shape", ())
+    counted = replace(node, arguments=tuple(
+        replace(it, value=replace(it.value, items=(_ONE, *images[1:])))
+        if it.name == "input_shape" and isinstance(it.value, tree.ListExpression) else it for it in node.arguments))
+    found = convolution_of(counted, {})
+    return None if found is None else (images[0], tree.IntLiteral(found.columns))
+
+
+def _joined(axis: int) -> Callable[[Sequence[Sized | None]], Sized | None]:
+    """The rule of matrices one below the other (0), or side by side (1)."""
+
+    def rule(operands: Sequence[Sized | None]) -> Sized | None:
+        shapes = [it for it in operands if isinstance(it, tuple)]
+        if not shapes or len(shapes) < len(operands):
+            return None
+        count = reduce(_plus, (shape[axis] for shape in shapes))
+        return (shapes[0][0], count) if axis else (count, shapes[0][1])
+
+    return rule
+
+
+def _plus(one: tree.Expression, other: tree.Expression) -> tree.Expression:
+    if isinstance(one, tree.IntLiteral) and isinstance(other, tree.IntLiteral):
+        return tree.IntLiteral(one.value + other.value)
+    return tree.Binary("+", one, other)
+
+
+def _tabled(operands: Sequence[Sized | None]) -> Sized | None:
+    """Of a table whose rows and columns are given."""
+    rows, cols = operands[2:] if len(operands) == 4 else (None, None)
+    return None if rows is None or cols is None or isinstance(rows, tuple) or isinstance(cols, tuple) else (rows, cols)
 
 
 def _counted(span: tree.Span, size: tree.Expression | None) -> tree.Expression | None:
@@ -149,5 +190,8 @@ _RULES: dict[str, Callable[[Sequence[Sized | None]], Sized | None]] = {
     **dict.fromkeys(("max", "min"), lambda operands: _elementwise(operands) if len(operands) > 1 else None),
     **dict.fromkeys(("rowMaxs", "rowMeans", "rowMins", "rowSums"), _of_one(lambda shape: (shape[0], _ONE))),
     **dict.fromkeys(("colMaxs", "colMeans", "colMins", "colSums"), _of_one(lambda shape: (_ONE, shape[1]))),
+    "cbind": _joined(1),
+    "rbind": _joined(0),
+    "table": _tabled,
     "t": _of_one(lambda shape: (shape[1], shape[0])),
 }
