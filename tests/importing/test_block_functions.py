@@ -17,6 +17,7 @@ from onnx_systemds.cli.node_map import script_map
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block, print_expression
+from onnx_systemds.dml.scopes import called_in, is_call
 from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import NodePlace
 from onnx_systemds.importing.passes.blocks.block_names import block_name, common_name
@@ -102,6 +103,36 @@ def test_results_have_sizes_where_a_later_call_takes_them() -> None:
              if isinstance(statement, tree.Assign) and "encoder_layer(" in statement.spelling]
     endings = [statement.spelling.rpartition('Weight"])))')[2] for statement in calls]
     assert endings == [*[", rows=4 * batch, cols=8)"] * 3, ""]
+
+
+def blocks_of_two_kinds() -> onnx.ModelProto:
+    """One of each kind takes what one of the other gives."""
+    nodes, weights, last = [], [], "X"
+    one, other = ("Tanh", "Sigmoid", "Relu", "Softplus"), ("Exp", "Abs", "Sqrt", "Neg")
+    for number, kind in enumerate((one, other, other, one)):
+        for step, op_type in enumerate(kind):
+            weights += [numpy_helper.from_array(random(8, 8, seed=number), f"w{number}_{step}"),
+                        numpy_helper.from_array(random(8, seed=step), f"b{number}_{step}")]
+            nodes += [helper.make_node("MatMul", [last, weights[-2].name], [f"m{number}_{step}"]),
+                      helper.make_node("Add", [f"m{number}_{step}", weights[-1].name], [f"a{number}_{step}"]),
+                      helper.make_node(op_type, [f"a{number}_{step}"], [f"o{number}_{step}"])]
+            last = f"o{number}_{step}"
+        if number == 1:
+            nodes.append(helper.make_node("Cos", [last], ["between"]))
+            last = "between"
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in ("X", last)]
+    graph = helper.make_graph(nodes, "turns", infos[:1], infos[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_results_have_sizes_where_calls_of_other_functions_take_them() -> None:
+    """Also that of the last call of a function, which none of the same function takes."""
+    script = import_model(blocks_of_two_kinds(), functions="blocks", weights="files")
+    names = {function.name for function in script.functions if function is not script.main}
+    calls = [statement.value for statement in script.main.body
+             if isinstance(statement, tree.Assign) and not names.isdisjoint(called_in(statement))]
+    assert len(names) == 2
+    assert [is_call(value, "matrix") for value in calls] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("batch", ["batch", 2])
