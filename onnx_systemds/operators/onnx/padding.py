@@ -21,6 +21,7 @@ from onnx_systemds.inference.integer_spans import Moves
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api.layout import split_view
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.integer_rules import moved_beside_zeros
 from onnx_systemds.operators.support.movement import (
@@ -113,6 +114,9 @@ def padded(node: NodeView, amounts: Amounts) -> Fragment:
     """The first input with ``amounts`` added to, or taken from, the ends of its axes."""
     if _are_of_run(amounts):
         return _run_time_padded(node, amounts)
+    if (node.attribute("mode") or "constant") == "constant" and _leaves_nothing(node.dims(0), amounts):
+        view = split_view(node.output_dims(), 1)
+        return node.result(node.full(_fill(node), view), view)
     source = input_source(node, 0)
     moved, dims = cropped(node, source, node.dims(0), amounts)
     if moved is not None:
@@ -121,6 +125,12 @@ def padded(node: NodeView, amounts: Amounts) -> Fragment:
     if any(amount != (0, 0) for amount in added):
         moved = _padded(node, source, dims, added)
     return node.same_elements() if moved is None else node.result(moved.text, moved.view)
+
+
+def _leaves_nothing(dims: Dims, amounts: Amounts) -> bool:
+    """Whether an axis has no elements, or all of them are cropped: all of the result is padding."""
+    left = (dim + minimum(before, 0) + minimum(after, 0) for dim, (before, after) in zip(dims, amounts))
+    return any(isinstance(size, int) and size <= 0 for size in left)
 
 
 def _padded(node: NodeView, source: Source, dims: Dims, added: Amounts) -> Moved:
