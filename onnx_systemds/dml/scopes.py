@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple, TypeGuard, TypeVar
 
 from onnx_systemds.dml import syntax as tree
@@ -132,7 +133,7 @@ def reads_more_than(node: tree.Node, name: str, is_counted: Callable[[tree.Call]
 def called_in(node: tree.Node) -> tuple[str, ...]:
     """Return the functions called in a function, a statement or an expression, each as often as it is called there."""
     if isinstance(node, tree.Function):  # its statements are remembered, and most of them outlive a change of it
-        return tuple(name for part in tree.children(node) for name in called_in(part))
+        return tuple(chain.from_iterable(map(called_in, tree.children(node))))
     return mentioned(_without_target(node)).functions
 
 
@@ -178,7 +179,7 @@ def ends_run(node: tree.Node) -> TypeGuard[tree.CallStatement]:
 
 def _without_target(node: tree.Node) -> tree.Node:
     """What an assignment to a variable calculates, which others ask for, too; anything else as it is."""
-    return node.value if assigns_variable(node) else node
+    return node.value if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name) else node
 
 
 class Mentioned(NamedTuple):
