@@ -129,13 +129,13 @@ class _Sizes(ForwardAnalysis[Sized]):
 
 def _windowed(node: tree.Call) -> Shape | None:
     """The size of a convolution or pooling of images whose number alone may be open."""
-    lists = {it.name: it.value.items for it in node.arguments if isinstance(it.value, tree.ListExpression)}
-    images = lists.get("input_shape", ())
-    counted = replace(node, arguments=tuple(
-        replace(it, value=replace(it.value, items=(_ONE, *images[1:])))
-        if it.name == "input_shape" and isinstance(it.value, tree.ListExpression) else it for it in node.arguments))
-    found = convolution_of(counted, {})
-    return None if found is None else (images[0], tree.IntLiteral(found.columns))
+    shape = next((it for it in node.arguments if it.name == "input_shape"), None)
+    if shape is None or not isinstance(shape.value, tree.ListExpression):
+        return None
+    count, *others = shape.value.items
+    of_one = replace(shape, value=replace(shape.value, items=(_ONE, *others)))
+    found = convolution_of(replace(node, arguments=tuple(of_one if it is shape else it for it in node.arguments)), {})
+    return None if found is None else (count, tree.IntLiteral(found.columns))
 
 
 def _joined(axis: int) -> Callable[[Sequence[Sized | None]], Sized | None]:
