@@ -179,7 +179,7 @@ def ends_run(node: tree.Node) -> TypeGuard[tree.CallStatement]:
 
 def _without_target(node: tree.Node) -> tree.Node:
     """What an assignment to a variable calculates, which others ask for, too; anything else as it is."""
-    return node.value if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name) else node
+    return node.value if assigns_variable(node) else node
 
 
 class Mentioned(NamedTuple):

@@ -15,14 +15,14 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.importing.passes.block_cuts import CALLED_CUT, cut, is_never, with_never
-from onnx_systemds.importing.passes.inlined_calls import is_straight
+from onnx_systemds.importing.passes.inlined_calls import not_inlined
 from onnx_systemds.importing.passes.named_sizes import reads_size
 from onnx_systemds.importing.script import Script, with_main
 
 
 def with_call_cuts(script: Script) -> Script:
     """The script with cuts in its main function. A script whose sizes are all known stays the same object."""
-    compiled = {name for name, function in script.callees.items() if not is_straight(function.body)}
+    compiled = not_inlined(script.callees)
     if not compiled:
         return script
     body = _with_cuts(script.main.body, compiled)
@@ -31,7 +31,7 @@ def with_call_cuts(script: Script) -> Script:
     return with_main(script, replace(script.main, body=with_never(body)))
 
 
-def _with_cuts(body: tree.Block, compiled: set[str]) -> list[tree.Statement]:
+def _with_cuts(body: tree.Block, compiled: frozenset[str]) -> list[tree.Statement]:
     """The statements with cuts. compiled: names of the functions that the engine compiles instead of inlining them."""
     calls = list(map(called_in, body))
     counts = Counter(name for names in calls for name in names if name in compiled)

@@ -16,7 +16,7 @@ from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.scopes import assigns_variable, is_call, is_reshape, matrix_parameters, reads_more_than
 from onnx_systemds.importing.passes.block_cuts import cut, with_never
-from onnx_systemds.importing.passes.inlined_calls import is_straight
+from onnx_systemds.importing.passes.inlined_calls import not_inlined
 from onnx_systemds.importing.script import Script, with_main
 
 _WHY = "# forgets its zeros: all calls are alike"
@@ -25,7 +25,7 @@ _WHY = "# forgets its zeros: all calls are alike"
 def with_equal_counts(script: Script) -> Script:
     """The script whose main function forgets the zeros of inputs that one of several calls of a function takes."""
     main = script.main
-    compiled = {name for name, function in script.callees.items() if not is_straight(function.body)}
+    compiled = not_inlined(script.callees)
     if not compiled:
         return script
     inputs = _inputs(main)
@@ -58,7 +58,7 @@ def _unshaped(value: tree.Expression) -> tree.Expression:
     return value
 
 
-def _telling(main: tree.Function, compiled: set[str]) -> Iterator[str]:
+def _telling(main: tree.Function, compiled: frozenset[str]) -> Iterator[str]:
     """The variables that a call of one of these functions takes where another call takes something else."""
     calls: dict[str, list[tree.Call]] = defaultdict(list)
     for node in tree.walk(*main.body):

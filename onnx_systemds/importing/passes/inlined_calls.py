@@ -56,3 +56,8 @@ def has_loop(function: tree.Function) -> bool:
 def is_straight(statements: Iterable[tree.Statement]) -> bool:
     """Whether statements have no control flow: the engine inlines calls of such a function."""
     return not any(isinstance(statement, (tree.If, tree.For, tree.While)) for statement in statements)
+
+
+def not_inlined(functions: Mapping[str, tree.Function]) -> frozenset[str]:
+    """The names of the functions whose calls the engine does not inline, but compiles."""
+    return frozenset(name for name, function in functions.items() if not is_straight(function.body))

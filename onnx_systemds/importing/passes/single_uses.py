@@ -27,7 +27,7 @@ from onnx_systemds.dml.scopes import (
 from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
-from onnx_systemds.importing.passes.inlined_calls import is_straight
+from onnx_systemds.importing.passes.inlined_calls import not_inlined
 from onnx_systemds.importing.passes.scope_comments import module_of
 from onnx_systemds.importing.passes.specialisation.hoisting import impure_functions
 from onnx_systemds.importing.script import Script, with_functions
@@ -45,7 +45,7 @@ def with_single_uses(script: Script) -> Script:
     """The script whose functions have no name for what is read once; specialised is the script as it was."""
     others = script.callees
     impure = impure_functions(others)
-    apart = frozenset(name for name, function in others.items() if not is_straight(function.body))
+    apart = not_inlined(others)
     return with_functions(script, tuple(_Joining(it, others, impure, apart).joined() for it in script.functions))
 
 

@@ -18,7 +18,7 @@ from onnx_systemds.dml.rewrite import Part, rewritten
 from onnx_systemds.dml.scopes import called_in, is_call, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.call_guards import with_guards
-from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
+from onnx_systemds.importing.passes.inlined_calls import has_loop, not_inlined
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
 from onnx_systemds.importing.passes.specialisation.trees import callers
 
@@ -105,7 +105,7 @@ def compared_by_size(
 
 def separately_compiled(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
     """The functions that the engine does not inline. loops: also those with a loop, in them or in what they call."""
-    apart = {name for name, function in functions.items() if not is_straight(function.body)}
+    apart = not_inlined(functions)
     looping = callers(functions.values(), [name for name in apart if has_loop(functions[name])])
     return looping.union(apart) if loops else frozenset(apart - looping)
 
