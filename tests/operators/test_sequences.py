@@ -295,6 +295,27 @@ def test_loop_with_known_trips_is_written_out() -> None:
     assert "for (" not in import_model(model_of(text)).text
 
 
+def test_loop_that_goes_on_as_a_constant_around_it_says_is_written_out() -> None:
+    """PyTorch's tensor_split, as TorchScript writes it."""
+    text = """g (float[N,6] x) => (float[N,2] y, float[N,4] z) {
+        one = Constant <value = int64 {1}> ()
+        yes = Constant <value = bool {1}> ()
+        bounds = Constant <value = int64[3] {0, 2, 6}> ()
+        axis = Constant <value = int64[1] {1}> ()
+        two = Constant <value = int64 {2}> ()
+        zero = Constant <value = int64[1] {0}> ()
+        none = SequenceEmpty()
+        s = Loop (two, yes, none) <body = b (int64 i, bool c, seq(float[N,M]) s) => (bool d, seq(float[N,M]) t)
+            { from = Gather(bounds, i) f = Unsqueeze(from, zero) j = Add(i, one) to = Gather(bounds, j)
+              e = Unsqueeze(to, zero) r = Slice(x, f, e, axis) t = SequenceInsert(s, r) d = Identity(yes) }>
+        first = Constant <value = int64 {0}> ()
+        y = SequenceAt(s, first)
+        z = SequenceAt(s, one)
+    }"""
+    check(text, {"x": random(2, 6)}, {"x": random(5, 6)})
+    assert "for (" not in import_model(model_of(text)).text
+
+
 def test_list_interface_of_the_script() -> None:
     script = import_model(model_of("g (seq(float[N,3]) s) => (seq(float[N,3]) y) { y = SequenceErase(s) }"))
     assert "function(list[unknown] s) return (list[unknown] y)" in script.text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.list_node import ListNode
 from onnx_systemds.inference.registry import list_rule
+from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import handed_on
 
@@ -28,7 +29,7 @@ def written_out(node: ListNode) -> tuple[Node, ...] | str | None:
     body = facts.graph_attribute("body")
     if trips is None or trips > _MOST_TRIPS or (facts.has(1) and (start is None or not np.all(start))):
         return _TRIPS_UNKNOWN
-    if not _goes_on(body):
+    if not _goes_on(body, facts.values):
         return _TRIPS_UNKNOWN
     if trips < 1 and any(facts.node.outputs[facts.input_count - 2 :]):
         return "without trips it collects nothing that has dims"
@@ -53,14 +54,18 @@ def written_out(node: ListNode) -> tuple[Node, ...] | str | None:
     return tuple(written)
 
 
-def _goes_on(body: Graph) -> bool:
-    """Whether the loop's condition stays as it comes in."""
+def _goes_on(body: Graph, outer: Mapping[str, Value]) -> bool:
+    """Whether the loop's condition stays as it comes in. outer: the values around the loop."""
     name = handed_on(body.nodes, body.outputs[0].name)
+    if any(given.name == name for given in body.inputs):
+        return name == body.inputs[1].name
     content = body.initializers.get(name)
     made = next((node for node in body.nodes if name in node.outputs), None)
     if made is not None and made.op_type == "Constant":
         content = np.asarray(made.attributes.get("value", False))
-    return name == body.inputs[1].name or (content is not None and bool(np.all(content)))
+    elif made is None and content is None and name in outer:
+        content = outer[name].constant
+    return content is not None and bool(np.all(content))
 
 
 def _stacked(node: ListNode, rows: Sequence[str], output: str) -> tuple[Node, ...]:
