@@ -15,20 +15,26 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block
 from onnx_systemds.importing.passes.specialisation import specialise
+from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic
 from onnx_systemds.importing.passes.specialisation.size_copies import (
+    MOST_SIZES,
     separately_compiled,
     with_copy_per_size,
     with_own_copies,
 )
+from onnx_systemds.inference.dims import symbol
 from tests.command_line import run_dml
 from tests.plain_engine import PlainCall, sourced
 
+N, M = symbol("n"), symbol("m")
 FUNCTIONS = """
 inner = function(matrix[double] X) return (matrix[double] Y) { Y = X\n for (i in 1:2) { Y = Y + i } }
 halves = function(matrix[double] X) return (matrix[double] Y) { if (sum(X) > 0) { X = X / 2 }\n Y = X }
 outer = function(matrix[double] X, integer n) return (matrix[double] Y) { Y = inner(X) + n }
+long = function(matrix[double] X) return (matrix[double] Y) { for (i in 1:2) { X = X + i }\nLONG Y = X }
 straight = function(matrix[double] X) return (matrix[double] Y) { Y = X + 1 }
-"""
+""".replace("LONG", "X = X / 2\n" * 58)
 
 
 def copied(body: str, names: set[str] | None = None) -> tuple[list[str], set[str]]:
@@ -60,13 +66,42 @@ def test_calls_of_other_sizes(body: str, expected: str, copies: set[str]) -> Non
 def test_no_function_has_copies_without_end() -> None:
     body = "\n".join(f"A{n} = halves(X[1:{n}, ])" for n in (1, 2, 3))
     assert copied(body)[1] == {"halves_2", "halves_3"}
-    calls = [f"A{n} = halves(matrix(0, rows={n}, cols=2))" for n in range(1, 99)]
-    assert copied("\n".join(calls))[1] == set()
-    others = [f"B{n} = X + {n}" for n in range(1200)]
-    assert copied("\n".join(calls + others))[1] == {f"halves_{n}" for n in range(2, 99)}
+    calls = [f"A{n} = halves(matrix(0, rows={n}, cols=2))" for n in range(1, MOST_SIZES + 1)]
+    assert copied("\n".join(calls))[1] == {f"halves_{n}" for n in range(2, MOST_SIZES + 1)}
+    assert copied("\n".join([*calls, "B = halves(X)"]))[1] == set()
+    long = "\n".join(f"B{n} = long(matrix(0, rows={n}, cols=2))" for n in (1, 2, 3))
+    assert copied(long)[1] == set()
+    assert copied("\n".join([long, *(f"C{n} = X + {n}" for n in range(1200))]))[1] == {"long_2", "long_3"}
 
 
-@pytest.mark.parametrize(("loops", "names"), [(True, {"inner", "halves", "outer"}), (False, {"halves"})])
+@pytest.mark.parametrize(
+    ("body", "given", "expected"),
+    [
+        ("rows = nrow(X)\nn = rows * 2\nY = matrix(X, rows=n, cols=ncol(X) %/% 2)", {"X": (3, 4)}, "Y = matrix(X, rows=6, cols=2)"),
+        ("m = nrow(X) %/% n\nY = matrix(X, rows=n, cols=m * ncol(X))", {"X": (6 * N, 4), "n": N}, "Y = matrix(X, rows=n, cols=24)"),
+        ("m = nrow(X) %/% n\nY = matrix(X, rows=n, cols=m)", {"X": (M, 4), "n": N}, "m = nrow(X) %/% n\nY = matrix(X, rows=n, cols=m)"),
+        ("if (ncol(X) > 8) { Y = X } else if (ncol(X) > 2 & n > 1) { Y = X + n } else { Y = -X }", {"X": (N, 4), "n": N},
+         "if (n > 1) {\n  Y = X + n\n} else {\n  Y = -X\n}"),
+        ("Y = X\nif (n > 0 | ncol(X) == 4) { Y = X[, 1:ncol(X)] }", {"X": (N, 4), "n": N}, "Y = X[, 1:4]"),
+        ("Y = matrix(0, rows=nrow(X), cols=8)\nfor (i in 1:ncol(X)) { Y[, i] = X[, i] * ncol(Y) }", {"X": (2, 4)},
+         "Y = matrix(0, rows=2, cols=8)\nfor (i in 1:4) {\n  Y[, i] = X[, i] * 8\n}"),
+        ("Y = X\nm = ncol(X)\nfor (i in 1:2) { Y = cbind(Y, X); Y[, 1] = X[, m]; m = m - 1 }", {"X": (2, 4)},
+         "Y = X\nm = 4\nfor (i in 1:2) {\n  Y = cbind(Y, X)\n  Y[, 1] = X[, m]\n  m = m - 1\n}"),
+        ("m = 0\nwhile (m < ncol(X)) { m = m + 1 }\nY = X + m", {"X": (2, 4)}, "m = 0\nwhile (m < 4) {\n  m = m + 1\n}\nY = X + m"),
+        ("m = 1\nif (sum(X) > 0) { m = ncol(X) }\nY = X * m", {"X": (2, 4)}, "m = 1\nif (sum(X) > 0) {\n  m = 4\n}\nY = X * m"),
+        ("Y = X * 3 * nrow(X) * ncol(X)", {"X": (2, 4)}, "Y = X * 3 * 2 * 4"),
+        ("Y = matrix(X, rows=n * nrow(X) * 3, cols=1)", {"X": (2, 4), "n": N}, "Y = matrix(X, rows=n * 6, cols=1)"),
+        ("Y = X\nif (!(n * ncol(X) >= 16 / nrow(X))) { Y = X + 1 }", {"X": (2, 4), "n": 1}, "Y = X + 1"),
+        ("unused = sum(X)\nprinted = ncol(X)\nprint(printed)\nY = X", {"X": (2, 4)}, "unused = sum(X)\nprint(4)\nY = X"),
+        ("m = (n - 5) %/% 2\nY = X * m", {"X": (N, 4), "n": N}, "m = (n - 5) %/% 2\nY = X * m"),
+    ],
+)
+def test_functions_have_their_sizes_as_numbers(body: str, given: Mapping[str, Symbolic], expected: str) -> None:
+    function = parse_script(f"f = function(matrix[double] X, integer n) return (matrix[double] Y) {{\n{body}\n}}").functions["f"]
+    assert print_block(with_constant_sizes(function, {}, given).body).strip() == expected
+
+
+@pytest.mark.parametrize(("loops", "names"), [(True, {"inner", "halves", "outer", "long"}), (False, {"halves"})])
 def test_functions_that_are_compiled_apart(loops: bool, names: set[str]) -> None:
     assert separately_compiled(parse_script(FUNCTIONS).functions, loops=loops) == names
 

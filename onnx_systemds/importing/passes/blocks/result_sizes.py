@@ -7,7 +7,6 @@ the right operand.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -15,7 +14,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
 from onnx_systemds.dml.scopes import assigned, assigns_variable, matrix_parameters
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
-from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
+from onnx_systemds.importing.passes.specialisation.products import POOLINGS, images_of
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
 Sized: TypeAlias = tree.Expression | Shape
@@ -121,21 +120,11 @@ class _Sizes(ForwardAnalysis[Sized]):
         if node.function == "replace":
             return given.get("target")
         if node.function == "conv2d" or node.function in POOLINGS:
-            return _windowed(node)
+            found = images_of(node, {})
+            return None if found is None else (found[0], tree.IntLiteral(found[1]))
         operands = [self.of(argument.value) for argument in node.arguments if argument.name is None]
         rule = _RULES.get(node.function)
         return None if rule is None or given else rule(operands)
-
-
-def _windowed(node: tree.Call) -> Shape | None:
-    """The size of a convolution or pooling of images whose number alone may be open."""
-    shape = next((it for it in node.arguments if it.name == "input_shape"), None)
-    if shape is None or not isinstance(shape.value, tree.ListExpression):
-        return None
-    count, *others = shape.value.items
-    of_one = replace(shape, value=replace(shape.value, items=(_ONE, *others)))
-    found = convolution_of(replace(node, arguments=tuple(of_one if it is shape else it for it in node.arguments)), {})
-    return None if found is None else (count, tree.IntLiteral(found.columns))
 
 
 def _joined(axis: int) -> Callable[[Sequence[Sized | None]], Sized | None]:

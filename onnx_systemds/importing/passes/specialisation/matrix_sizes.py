@@ -1,23 +1,28 @@
 """Data-flow analysis of known rows and columns of matrices.
 
-An operation without a rule gives no size, and a pass leaves a matrix of unknown size where it is.
+An operation without a rule gives no size, and a pass leaves a matrix of unknown size where it is. Sizes are integers,
+or expressions over symbols where sizes are open.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in, read_in
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
-from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
-from onnx_systemds.importing.passes.specialisation.trees import whole_number
+from onnx_systemds.importing.passes.specialisation.products import POOLINGS, images_of
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim, Expression
+from onnx_systemds.limits import OverBudget
 
 Shape: TypeAlias = tuple[int, int]
 Known: TypeAlias = int | float | Shape
 """An integer, NaN for any other number, or rows and columns of a matrix."""
+Symbolic: TypeAlias = Dim | float | tuple[Dim, Dim]
+"""The same with symbols."""
 _NUMBER = math.nan
 
 _BY_ELEMENT = {"abs", "acos", "asin", "atan", "bias_add", "bias_multiply", "ceil", "ceiling", "cos", "cosh", "cumsum",
@@ -28,11 +33,13 @@ _BY_ELEMENT = {"abs", "acos", "asin", "atan", "bias_add", "bias_multiply", "ceil
 def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
     """The known rows and columns of the results of assignments, by the index of the statement."""
     found: dict[int, Shape] = {}
-    sizes = _Sizes(functions, dict(given))
+    sizes = SizeAnalysis(functions, dict(given))
     for place, statement in enumerate(block):
         sizes.run((statement,))
-        if isinstance(statement, tree.Assign) and isinstance(shape := sizes.known.get(statement.target.name), tuple):
-            found[place] = shape
+        if isinstance(statement, tree.Assign):
+            shape = _as_known(sizes.known.get(statement.target.name))
+            if isinstance(shape, tuple):
+                found[place] = shape
     return found
 
 
@@ -40,16 +47,45 @@ def statements_with_sizes(
     block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
 ) -> Iterator[tuple[tree.Statement, Callable[[tree.Expression], Known | None]]]:
     """The statements of a block, each with a function from expressions to their sizes before it."""
-    sizes = _Sizes(functions, dict(given))
+    for statement, size_of in statements_with_symbols(block, functions, given):
+        yield statement, lambda node, of=size_of: _as_known(of(node))  # type: ignore[misc]
+
+
+def statements_with_symbols(
+    block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Symbolic]
+) -> Iterator[tuple[tree.Statement, Callable[[tree.Expression], Symbolic | None]]]:
+    """As `statements_with_sizes`, of sizes with symbols."""
+    sizes = SizeAnalysis(functions, dict(given))
     for statement in block:
         yield statement, sizes.of
         sizes.run((statement,))
 
 
-class _Sizes(ForwardAnalysis[Known]):
+def is_dim(size: Symbolic | None) -> TypeGuard[Dim]:
+    """Whether it is a number that is known, or an expression over symbols."""
+    return isinstance(size, (int, Expression))
+
+
+def _as_known(size: Symbolic | None) -> Known | None:
+    """A size without symbols, None for any other."""
+    if isinstance(size, tuple):
+        rows, cols = size
+        return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+    return _NUMBER if isinstance(size, Expression) else size
+
+
+class SizeAnalysis(ForwardAnalysis[Symbolic]):
     """Rows and columns, and numbers."""
 
+    def of(self, node: tree.Expression) -> Symbolic | None:
+        """The size of an expression, or its number."""
+        try:
+            return super().of(node)
+        except OverBudget:
+            return None  # an expression of too many symbols
+
     def run(self, block: tree.Block) -> None:
+        """Update what is known by the statements of a block."""
         for statement in block:
             if assigns_variable(statement):
                 self.set(statement.target.name, None if statement.accumulate else self.of(statement.value))
@@ -73,7 +109,8 @@ class _Sizes(ForwardAnalysis[Known]):
             if changing.isdisjoint(before):
                 return
 
-    def of_operand(self, node: tree.Expression) -> Known | None:
+    def of_operand(self, node: tree.Expression) -> Symbolic | None:
+        """The size of an expression that is no binary operation."""
         if isinstance(node, tree.IntLiteral):
             return node.value
         if isinstance(node, (tree.DoubleLiteral, tree.Constant)):
@@ -82,23 +119,25 @@ class _Sizes(ForwardAnalysis[Known]):
             return self.known.get(node.name)
         if isinstance(node, tree.Unary):
             value = self.of(node.operand)
-            return value if isinstance(value, tuple) or value is None else -value if node.operator == "-" else _NUMBER
+            if isinstance(value, tuple) or value is None:
+                return value
+            return dim.multiply(-1, value) if node.operator == "-" and is_dim(value) else _NUMBER
         if isinstance(node, tree.Indexed):
             return self._indexed(node)
         return self._called(node) if isinstance(node, tree.Call) else None
 
-    def of_binary(self, node: tree.Binary, left: Known | None, right: Known | None) -> Known | None:
-        if isinstance(left, int) and isinstance(right, int):
-            operands = {"left": left, "right": right}
-            value = whole_number(tree.Binary(node.operator, tree.Name("left"), tree.Name("right")), operands)
+    def of_binary(self, node: tree.Binary, left: Symbolic | None, right: Symbolic | None) -> Symbolic | None:
+        """The size of a binary operation, from those of its operands."""
+        if is_dim(left) and is_dim(right):
+            value = _computed(node.operator, left, right)
             return _NUMBER if value is None else value
         if node.operator == "%*%":
             return (left[0], right[1]) if isinstance(left, tuple) and isinstance(right, tuple) else None
-        if isinstance(left, (int, float)) and isinstance(right, (int, float)):
-            return _NUMBER
-        return _common([left, right])
+        if left is None or right is None:
+            return None
+        return _common([left, right]) if isinstance(left, tuple) or isinstance(right, tuple) else _NUMBER
 
-    def _indexed(self, node: tree.Indexed) -> Known | None:
+    def _indexed(self, node: tree.Indexed) -> Symbolic | None:
         whole = self.known.get(node.name)
         if node.columns is None:
             return None
@@ -107,15 +146,16 @@ class _Sizes(ForwardAnalysis[Known]):
         rows, cols = counts
         return None if rows is None or cols is None else (rows, cols)
 
-    def _span(self, span: tree.Span, size: int | None) -> int | None:
+    def _span(self, span: tree.Span, size: Dim | None) -> Dim | None:
         if span.lower is None:
             return size
         if span.upper is None:
             return 1
         lower, upper = self.of(span.lower), self.of(span.upper)
-        return upper - lower + 1 if isinstance(lower, int) and isinstance(upper, int) and upper >= lower else None
+        count = upper - lower + 1 if is_dim(lower) and is_dim(upper) else None
+        return None if isinstance(count, int) and count < 1 else count
 
-    def _called(self, node: tree.Call) -> Known | None:
+    def _called(self, node: tree.Call) -> Symbolic | None:
         if node.function in self.functions:
             return self.of_function(node)
         positional = [self.of(argument.value) for argument in node.arguments if argument.name is None]
@@ -123,11 +163,12 @@ class _Sizes(ForwardAnalysis[Known]):
         first = positional[0] if positional else named.get("target")
         if node.function == "conv2d" or node.function in POOLINGS:
             read = {name: self.known.get(name) for name in read_in(node)}
-            convolution = convolution_of(node, {name: size for name, size in read.items() if isinstance(size, int)})
-            return None if convolution is None else (convolution.images[0], convolution.columns)
+            found = images_of(node, {name: size for name, size in read.items() if isinstance(size, int)})
+            count = None if found is None else self.of(found[0])
+            return (count, found[1]) if found is not None and is_dim(count) else None
         if node.function == "matrix":
             rows, cols = (named.get(name) for name in ("rows", "cols"))
-            return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+            return (rows, cols) if is_dim(rows) and is_dim(cols) else None
         if node.function in _BY_ELEMENT:
             return first if isinstance(first, tuple) else None
         if named:
@@ -137,44 +178,69 @@ class _Sizes(ForwardAnalysis[Known]):
             return (column[0], row[1]) if isinstance(column, tuple) and isinstance(row, tuple) else None
         if node.function == "table" and len(positional) in (4, 5):
             rows, cols = positional[-2:]
-            return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+            return (rows, cols) if is_dim(rows) and is_dim(cols) else None
         rule, values = _RULES.get(node.function), [value for value in positional if value is not None]
         return None if rule is None or len(values) < len(positional) else rule(values)
 
 
-def _common(values: Sequence[Known | None]) -> Shape | None:
+def _computed(operator: str, left: Dim, right: Dim) -> Dim | None:
+    """The result of an operation of two sizes, None where it is no size."""
+    if operator in ("%/%", "%%"):
+        if right == 0 or not (isinstance(left, int) or dim.is_non_negative(left)):
+            return None  # what is negative is cut off towards 0
+        return dim.floor_divide(left, right) if operator == "%/%" else dim.modulo(left, right)
+    rule = _ARITHMETIC.get(operator)
+    return None if rule is None else rule(left, right)
+
+
+def _common(values: Sequence[Symbolic | None]) -> tuple[Dim, Dim] | None:
     """The size of an elementwise operation; numbers broadcast."""
     shapes = [value for value in values if isinstance(value, tuple)]
     if not shapes or any(value is None for value in values) or any(0 in shape for shape in shapes):
         return None
-    return max(rows for rows, _ in shapes), max(cols for _, cols in shapes)
+    rows, cols = (_joint(sizes) for sizes in zip(*shapes))
+    return None if rows is None or cols is None else (rows, cols)
 
 
-def _bound(axis: int) -> Callable[[list[Known]], Shape | None]:
-    def rule(values: list[Known]) -> Shape | None:
+def _joint(sizes: Sequence[Dim]) -> Dim | None:
+    """The one size among them that is not 1; None where several may be."""
+    others = {size for size in sizes if size != 1}
+    return 1 if not others else others.pop() if len(others) == 1 else None
+
+
+def _bound(axis: int) -> Callable[[list[Symbolic]], Symbolic | None]:
+    def rule(values: list[Symbolic]) -> Symbolic | None:
         shapes = [value for value in values if isinstance(value, tuple)]
         if not shapes or len(shapes) < len(values):
             return None
-        total = sum(shape[axis] for shape in shapes)
+        total: Dim = 0
+        for shape in shapes:
+            total = dim.add(total, shape[axis])
         return (total, shapes[0][1]) if axis == 0 else (shapes[0][0], total)
 
     return rule
 
 
-def _sequence(values: list[Known]) -> Shape | None:
-    numbers = [value for value in values if isinstance(value, int)]
-    if len(numbers) < len(values) or len(numbers) not in (2, 3) or numbers[1] < numbers[0]:
+def _sequence(values: list[Symbolic]) -> Symbolic | None:
+    numbers = [value for value in values if is_dim(value)]
+    if len(numbers) < len(values) or len(numbers) not in (2, 3):
         return None
-    step = numbers[2] if len(numbers) == 3 else 1
-    return ((numbers[1] - numbers[0]) // step + 1, 1) if step > 0 else None
+    span, step = numbers[1] - numbers[0], numbers[2] if len(numbers) == 3 else 1
+    is_upwards = isinstance(step, int) and step > 0 and dim.is_non_negative_from_one(span)
+    return (dim.floor_divide(span, step) + 1, 1) if is_upwards else None
 
 
-def _of_first(shape: Callable[[Shape], Known]) -> Callable[[list[Known]], Known | None]:
+def _of_first(shape: Callable[[tuple[Dim, Dim]], Symbolic]) -> Callable[[list[Symbolic]], Symbolic | None]:
     return lambda values: shape(values[0]) if len(values) == 1 and isinstance(values[0], tuple) else None
 
 
-_RULES: dict[str, Callable[[list[Known]], Known | None]] = {
-    "as.integer": lambda values: values[0] if isinstance(values[0], int) else _NUMBER,
+_ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "+": dim.add,
+    "-": lambda left, right: dim.add(left, dim.multiply(-1, right)),
+    "*": dim.multiply,
+}
+_RULES: dict[str, Callable[[list[Symbolic]], Symbolic | None]] = {
+    "as.integer": lambda values: values[0] if is_dim(values[0]) else _NUMBER,
     "as.matrix": lambda values: values[0] if isinstance(values[0], tuple) else (1, 1),
     "as.scalar": lambda values: _NUMBER,
     "cbind": _bound(1),

@@ -131,6 +131,18 @@ def convolution_of(call: tree.Call, sizes: Mapping[str, int]) -> Convolution | N
     return Convolution(images, (images[1], 1, *window) if is_pooling else window, *others)
 
 
+def images_of(node: tree.Call, sizes: Mapping[str, int]) -> tuple[tree.Expression, int] | None:
+    """The size of a ``conv2d`` or a pooling of images, whose number alone may be open: that number, and the columns."""
+    shape = next((it for it in node.arguments if it.name == "input_shape"), None)
+    if shape is None or not isinstance(shape.value, tree.ListExpression):
+        return None
+    count, *others = shape.value.items
+    of_one = replace(shape, value=replace(shape.value, items=(tree.IntLiteral(1), *others)))
+    arguments = tuple(of_one if it is shape else it for it in node.arguments)
+    found = convolution_of(replace(node, arguments=arguments), sizes)
+    return None if found is None else (count, found.columns)
+
+
 def transposed(operand: tree.Expression) -> tree.Call:
     """``t(operand)``."""
     return call("t", operand)

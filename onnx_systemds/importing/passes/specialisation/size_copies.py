@@ -6,7 +6,6 @@ sizes they are need not be known: calls are compared by those of some inputs.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,42 +18,53 @@ from onnx_systemds.dml.scopes import called_in, is_call, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.inlined_calls import has_loop, not_inlined
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
+from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic, statements_with_symbols
 from onnx_systemds.importing.passes.specialisation.trees import callers
 
 LONGEST = 150
 """Statements of all copies of a function; with more a script gets long that has not four times as many of its own."""
-_OF_ONE_SIZE = "# A copy for calls with other sizes: a function for all of them would be compiled anew at each call."
+MOST_SIZES = 10
+"""Copies of a function: one of many is a short one, which is soon compiled."""
+_OF_ONE_SIZE = "# For calls of one size: a function for all of them would be compiled anew at each call."
+_OF_ONE_CALLER = "# A copy for one of its callers: called by several, it would be compiled anew each time."
 Signature: TypeAlias = tuple[Hashable, ...]
-SizeOf: TypeAlias = Callable[[tree.Expression], Known | None]
+SizeOf: TypeAlias = Callable[[tree.Expression], Symbolic | None]
+_Sizes: TypeAlias = Mapping[str, Symbolic]
 
 
 def with_copy_per_size(
     main: tree.Function,
     functions: Mapping[str, tree.Function],
-    given: Mapping[str, Known],
+    given: Mapping[str, Symbolic],
     names: Collection[str],
 ) -> tuple[tree.Function, dict[str, tree.Function]]:
     """``main`` with another function for each further size that it calls one of ``names`` with; all the others.
 
     given: sizes of the parameters. Calls whose sizes are not followed stay as they are, as do those in branches and
-    loops.
+    loops. A function for one size has it in numbers.
     """
     if not names:
         return main, dict(functions)
     signatures = [_signatures(statement, size_of, functions, names)
-                  for statement, size_of in statements_with_sizes(main.body, functions, given)]
-    found: dict[str, dict[Signature, None]] = {}
+                  for statement, size_of in statements_with_symbols(main.body, functions, given)]
+    found: dict[str, dict[Signature, _Sizes]] = {}
     for each in signatures:
-        for call, signature in each.items():
-            found.setdefault(call.function, {})[signature] = None
+        for call, (signature, sizes) in each.items():
+            found.setdefault(call.function, {})[signature] = sizes
     copies, longest = _Copies(dict(functions), main.name), _longest(main)
-    named = {
-        (name, signature): name if number == 0 else copies.copy(name)
-        for name, sizes in found.items() if len(sizes) * _length(functions[name]) <= longest
-        for number, signature in enumerate(sizes)
-    }
-    body = [_renamed(statement, {call: named.get((call.function, size), call.function) for call, size in each.items()})
+    known = Counter(call.function for each in signatures for call in each)
+    calls = _calls(main, functions, known)
+    named: dict[tuple[str, Signature], str] = {}
+    for name, by_size in found.items():
+        if not 1 < len(by_size) <= MOST_SIZES or len(by_size) * _length(functions[name]) > longest:
+            continue
+        for number, (signature, sizes) in enumerate(by_size.items()):
+            named[name, signature] = name if number == 0 else copies.copy(name, sizes)
+        if known[name] == calls[name]:
+            copies.specialise(name, next(iter(by_size.values())))
+    body = [_renamed(statement, {call: named.get((call.function, size), call.function)
+                                 for call, (size, _) in each.items()})
             for statement, each in zip(main.body, signatures)]
     main = replace(main, body=tuple(body))
     # a function that several copies call has more calls than it had
@@ -82,7 +92,7 @@ def with_own_copies(
 
 
 def compared_by_size(
-    main: tree.Function, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
+    main: tree.Function, functions: Mapping[str, tree.Function], given: Mapping[str, Symbolic]
 ) -> frozenset[str]:
     """The functions with loops that get matrices alone, and those of known sizes in each of their calls.
 
@@ -93,14 +103,13 @@ def compared_by_size(
              and all(parameter.type.kind == "matrix" for parameter in function.parameters)}
     known: Counter[str] = Counter()
     sizes: dict[str, set[Signature]] = {}
-    for statement, size_of in statements_with_sizes(main.body, functions, given) if names else ():
-        for call, signature in _signatures(statement, size_of, functions, names).items():
+    for statement, size_of in statements_with_symbols(main.body, functions, given) if names else ():
+        for call, (signature, _) in _signatures(statement, size_of, functions, names).items():
             known[call.function] += 1
             sizes.setdefault(call.function, set()).add(signature)
-    calls = Counter(name for function in (main, *functions.values()) for name in called_in(function) if name in known)
     longest = _longest(main)
-    return frozenset(name for name, count in calls.items() if count == known[name]
-                     and len(sizes[name]) * _length(functions[name]) <= longest)
+    return frozenset(name for name, count in _calls(main, functions, known).items() if count == known[name]
+                     and len(sizes[name]) <= MOST_SIZES and len(sizes[name]) * _length(functions[name]) <= longest)
 
 
 def separately_compiled(functions: Mapping[str, tree.Function], *, loops: bool) -> frozenset[str]:
@@ -110,13 +119,20 @@ def separately_compiled(functions: Mapping[str, tree.Function], *, loops: bool) 
     return looping.union(apart) if loops else frozenset(apart - looping)
 
 
+def _calls(
+    main: tree.Function, functions: Mapping[str, tree.Function], names: Collection[str]
+) -> Counter[str]:
+    """How often each of these is called, in all functions."""
+    return Counter(name for function in (main, *functions.values()) for name in called_in(function) if name in names)
+
+
 def _signatures(
     statement: tree.Statement, size_of: SizeOf, functions: Mapping[str, tree.Function], names: Collection[str]
-) -> dict[tree.Call, Signature]:
-    """What calls in a statement differ by, where it is known."""
+) -> dict[tree.Call, tuple[Signature, _Sizes]]:
+    """What calls in a statement differ by, where it is known, and the sizes of their arguments by parameter."""
     if is_never(statement) or not isinstance(statement, (tree.Assign, tree.MultiAssign)):
         return {}
-    found: dict[tree.Call, Signature] = {}
+    found: dict[tree.Call, tuple[Signature, _Sizes]] = {}
     for call in tree.walk(statement):
         if isinstance(call, tree.Call) and call.function in names:
             signature = _signature(call, functions[call.function], size_of)
@@ -125,17 +141,21 @@ def _signatures(
     return found
 
 
-def _signature(call: tree.Call, function: tree.Function, size_of: SizeOf) -> Signature | None:
+def _signature(call: tree.Call, function: tree.Function, size_of: SizeOf) -> tuple[Signature, _Sizes] | None:
     found: list[Hashable] = []
+    sizes: dict[str, Symbolic] = {}
     for argument, parameter in zip(call.arguments, function.parameters):
         size = size_of(argument.value)
         if argument.name is not None or (size is None and parameter.type.kind != "scalar"):
             return None
-        is_number = not isinstance(size, tuple) and (size is None or math.isnan(size))
-        found.append(argument.value if is_number else size)
+        if size is None or isinstance(size, float):
+            found.append(argument.value)
+        else:
+            found.append(size)
+            sizes[parameter.name] = size
         if is_call(argument.value, "matrix") and number_of(argument.value.arguments[0].value) is not None:
             found.append(argument.value.arguments[0].value)  # the compiler counts its zeros
-    return tuple(found)
+    return tuple(found), sizes
 
 
 def _renamed(statement: tree.Statement, names: Mapping[tree.Call, str]) -> tree.Statement:
@@ -181,17 +201,30 @@ class _Copies:
     main: str
     counts: Counter[str] = field(default_factory=Counter)
 
-    def copy(self, name: str) -> str:
-        """The name of a new copy; it calls copies of the functions with a loop that the function calls."""
+    def copy(self, name: str, sizes: _Sizes | None = None) -> str:
+        """The name of a new copy, for sizes of its parameters; it calls copies of the functions with a loop that the
+        function calls."""
         function = self.functions[name]
         new = self._name(name)
         self.functions[new] = function  # the name is taken
+        self.functions[new] = function = self._commented(function, new, sizes)
         inner = [called for called in dict.fromkeys(called_in(function))
                  if called in self.functions and called != name and has_loop(self.functions[called])]
         names = {called: self.copy(called) for called in inner}
-        comments = replace(function.comments, before=(*function.comments.before, _OF_ONE_SIZE))
-        self.functions[new] = replace(function, name=new, comments=comments, body=_calling(names, function.body))
+        self.functions[new] = replace(function, body=_calling(names, function.body))
         return new
+
+    def specialise(self, name: str, sizes: _Sizes) -> None:
+        """The function itself for the sizes of its parameters in all calls."""
+        self.functions[name] = self._commented(self.functions[name], name, sizes)
+
+    def _commented(self, function: tree.Function, name: str, sizes: _Sizes | None) -> tree.Function:
+        """A function by this name, with a comment that says what it is for."""
+        words = _OF_ONE_CALLER if sizes is None else _OF_ONE_SIZE
+        before = tuple(line for line in function.comments.before if line not in (_OF_ONE_CALLER, _OF_ONE_SIZE))
+        if sizes is not None:
+            function = with_constant_sizes(function, self.functions, sizes)
+        return replace(function, name=name, comments=replace(function.comments, before=(*before, words)))
 
     def _name(self, name: str) -> str:
         self.counts[name] += 1

@@ -33,7 +33,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     with_inlined_calls,
     with_unrolled_loops,
 )
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, Symbolic
 from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
 from onnx_systemds.importing.passes.specialisation.products import FILTERS, MATRIX, with_sparse_products
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
@@ -95,7 +95,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     is_small = sum(8 * weight.array.size for weight in script.weights) <= LARGEST_EARLY
     body, others = with_loads_first(script.main.body) if is_small else script.main.body, script.callees
     shared = [function.name for function in script.library]
-    main, sizes = replace(script.main, body=body), example_sizes(script)
+    main, sizes = replace(script.main, body=body), _symbolic_sizes(script)
     alike = compared_by_size(main, others, sizes)
     main, functions = with_copies(main, others, alike.union(shared))
     apart = separately_compiled(functions, loops=True).intersection(shared).union(alike)
@@ -113,6 +113,12 @@ def example_sizes(script: Script) -> dict[str, Known]:
     names = sorted({*symbols, *script.sizes})
     sizes = {name: _SOME_SIZE + 1998 * number + 37 * number**2 for number, name in enumerate(names)}
     given = [*(_shape(_sized(port, sizes)) for port in script.inputs), *(sizes[symbol] for symbol in script.sizes)]
+    return {parameter.name: size for parameter, size in zip(script.main.parameters, given) if size is not None}
+
+
+def _symbolic_sizes(script: Script) -> dict[str, Symbolic]:
+    """The sizes of the parameters, with the symbols in the dims of the inputs."""
+    given = [*map(_rows_and_columns, script.inputs), *map(dim.symbol, script.sizes)]
     return {parameter.name: size for parameter, size in zip(script.main.parameters, given) if size is not None}
 
 
@@ -201,12 +207,15 @@ def _before_lists(hoisted: Hoisted) -> list[tree.Statement]:
 
 
 def _shape(port: Port) -> Shape | None:
-    """Rows and columns of the matrix of an input."""
+    """Rows and columns of the matrix of an input, where they are known."""
+    rows, cols = _rows_and_columns(port) or (None, None)
+    return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+
+
+def _rows_and_columns(port: Port) -> tuple[Dim, Dim] | None:
     if port.kind != "tensor" or port.dtype == "string" or not port.dims:
         return None
-    sizes: list[Dim] = [port.dims[0], dim.product(port.dims[1:])]
-    rows, cols = sizes
-    return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+    return port.dims[0], dim.product(port.dims[1:])
 
 
 def _with_numbers(work: Work) -> Work:
