@@ -102,6 +102,9 @@ MODELS = {
     "known-lists": """g (float[2] X) => (float[2] Y) <int64 p = {0}> { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, position": """g (float[2] X, int64 p) => (float[2] Y) { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
     "known-lists, items": """g (seq(float[2]) S) => (float[2] Y) <int64 p = {0}> { Y = SequenceAt(S, p) }""",
+    "loop-states": """g (int64 n, float[2] X, float[2] W) => (float[2] Y, float[2] Z)
+        { Y, Z = Loop (n, , X, W) <body = b (int64 i, bool c, float[2] y, float[2] w) => (bool d, float[2] z, float[2] w)
+          { d = Identity(c) z = Mul(y, w) }> }""",
     "own-samples": """g (float[N, 5, 2] X, int64[N] last) => (float[N, 2] Y) <int64 zero = {0}, int64 one = {1}, int64[1] a = {1}>
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) i = Unsqueeze(r, a) j = Unsqueeze(last, a)
           k = Concat <axis = 1> (i, j) Y = GatherND(X, k) }""",
@@ -233,7 +236,7 @@ def test_a_pass_can_be_omitted(rule: str) -> None:
 
 
 def test_a_pass_that_is_needed_cannot_be_omitted() -> None:
-    with pytest.raises(ValueError, match='no pass "definitions" to omit; there are constants-to-initializers, cast-elimination, '):
+    with pytest.raises(ValueError, match='no pass "definitions" to omit; there are constants-to-initializers, loop-states, '):
         import_model(onnx.parser.parse_model(HEADER + MODELS["definitions"]), omitted=["definitions"])
 
 

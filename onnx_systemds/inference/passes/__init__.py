@@ -38,6 +38,7 @@ from onnx_systemds.inference.passes.identity_gathers import replace_identity_gat
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.layer_normalization import join_layer_normalization
+from onnx_systemds.inference.passes.loop_states import drop_loop_states
 from onnx_systemds.inference.passes.own_samples import take_from_own_samples
 from onnx_systemds.inference.passes.padded_slices import pad_before_slice
 from onnx_systemds.inference.passes.product_folding import fold_into_products
@@ -67,6 +68,7 @@ RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], Re
 
 GRAPH_PASSES: tuple[GraphPass, ...] = (
     constants_to_initializers,
+    drop_loop_states,
     eliminate_casts,
     sink_transposes,
     join_hard_swish,
