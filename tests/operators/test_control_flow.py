@@ -13,6 +13,7 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.engine.errors import ScriptRuntimeError
 from onnx_systemds.errors import InvalidModel, TranspileError
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
@@ -171,6 +172,15 @@ IFS = [
         }""", [{"c": YES.reshape(1), "x": X}, {"c": NO.reshape(1), "x": X}]),
 ]
 
+PLACE = """
+    g (int64 n, float limit, float[2,3] x) => (float[a,3] last, float[b] row, float total) {
+      one = Constant<value = float {1.0}>() none = Constant<value = float {0.0}>() yes = Constant<value = bool {1}>()
+      last, row, total = Loop (n, GO, none, none, none) <body = b (int64 k, bool c, float p, float q, float a) =>
+        (bool c2, float[2,3] p2, float[3] q2, float a2) {
+          p2 = Mul(x, a) q2 = Gather(p2, at) a2 = Add(a, one) c2 = CONDITION }>
+    }"""
+"""As PaddlePaddle writes a while loop: variables that the body sets have a number in their place before."""
+
 LOOPS = [
     Model("trip count", """
         g (int64 n, float[2,3] x) => (float[2,3] y, float[t,2,3] z, int64[t] i) {
@@ -206,6 +216,35 @@ LOOPS = [
             (bool c2, float[2,3] v2, float[2,3] s) {
               three = Constant<value = int64 {3}>() c2 = Less(k, three) v2 = Neg(v) s = Exp(v) }>
         }""", [{"n": np.array(n, np.int64), "go": go, "x": X} for n in (0, 2, 9) for go in (YES, NO)]),
+    Model("places before the loop, and a condition", PLACE.replace("GO", "yes").replace("CONDITION", "Less(a2, limit)"),
+          [{"n": np.array(9), "limit": np.array(limit, np.float32), "x": X} for limit in (0, 3.5, 99)],
+          {"at": np.array(1)}, contains="while (", lacks="_total, 1"),
+    Model("places before the loop, and a count", PLACE.replace("GO", "").replace("CONDITION", "Identity(c)"),
+          [{"n": np.array(n), "limit": np.array(0, np.float32), "x": X} for n in (1, 3)], {"at": np.array(1)}, contains="for ("),
+    Model("a number before the loop, a place that is a row", """
+        g (float[2,3] x) => (float s, int64 k) {
+          n = Constant<value = int64 {3}>() first = Constant<value = float[1,2] {1.0, 2.0}>() zero = Constant<value = int64 {0}>()
+          s, k = Loop (n, , first, zero) <body = b (int64 i, bool c, float[1,2] p, int64 j) => (bool c2, float s2, int64 j2) {
+            c2 = Identity(c) s2 = ReduceSum<keepdims = 0>(x) j2 = Add(j, i) }>
+        }""", [{"x": X}]),
+    Model("a number that is a vector of one after an iteration", """
+        g (bool go, float[2,3] x) => (bool[a] stopped, int64[b] count, float[2,3] y) {
+          yes = Constant<value = bool {1}>() no = Constant<value = bool {0}>() zero = Constant<value = int64 {0}>()
+          stopped, count, y = Loop (, yes, no, zero, x) <body = b (int64 i, bool c, bool ended, int64 j, float[2,3] v) =>
+            (bool[1] c2, bool[1] ended3, int64[1] j2, float[2,3] v2) {
+              one = Constant<value = int64[1] {1}>() three = Constant<value = int64 {3}>()
+              j2 = Add(j, one) v2 = Add(v, v) late = Less(three, j2) old = If (go) <
+                then_branch = t () => (bool[1] e) { e = Or(ended, late) },
+                else_branch = f () => (bool[1] o) { m = Not(ended) o = Or(m, late) }>
+              ended3 = Identity(old) c2 = Not(old) }>
+        }""", [{"go": go, "x": X} for go in (YES, NO)], contains="while ("),
+    Model("what stays as it is, and what nothing reads", """
+        g (int64 n, float[3] a, float[3] b) => (float[3] y, float[3] a3, float[3] b3, float[3] d3) {
+          y, a3, b3, unused, d3, e3 = Loop (n, , a, a, b, b, a, b) <body = l
+            (int64 i, bool c, float[3] y1, float[3] a, float[3] w, float[3] u, float[3] d, float[3] e) =>
+            (bool c2, float[3] y2, float[3] a, float[3] w2, float[3] u2, float[3] e, float[3] d) {
+              c2 = Identity(c) s = Mul(y1, a) y2 = Add(s, w) w1 = Identity(w) w2 = Identity(w1) u2 = Exp(y2) }>
+        }""", [{"n": np.array(n), "a": random(3), "b": random(3, seed=8)} for n in (0, 1, 4)], lacks="exp("),
     Model("known count, only the last value", """
         g (float[2,3] x) => (float[2,3] y) {
           n = Constant<value = int64 {4}>()
@@ -445,6 +484,28 @@ def test_two_inner_axes_that_change_in_a_loop(result: str, message: str) -> None
                 d = Identity(c) t = Transpose<perm = [0, 2, 1]>(s) }>"""
     model = Model("changing", f"g (int64 n, float[2,k,3] x) => ({result.replace('{loop}', loop)}", [])
     with pytest.raises(TranspileError, match=message):
+        import_model(parsed(model, 13))
+
+
+def test_a_loop_without_iterations_has_no_value_of_a_rank_that_iterations_give() -> None:
+    """onnxruntime gives the number that stands in its place."""
+    model = Model("places", PLACE.replace("GO", "").replace("CONDITION", "Identity(c)"), [], {"at": np.array(1)})
+    with ScoringFunction(import_model(parsed(model, 13))) as score, pytest.raises(
+        ScriptRuntimeError, match='without an iteration "last", "row" would have the rank of the start'
+    ):
+        score({"n": np.array(0), "limit": np.array(0, np.float32), "x": X})
+
+
+@pytest.mark.parametrize("inner", ["Shape(p) p2 = Cast<to = 1>(q)", "ConstantOfShape(e) p2 = Unsqueeze(p, z)"])
+def test_a_rank_that_changes_in_a_loop(inner: str) -> None:
+    """The rank of the first iteration matters to what reads it."""
+    model = Model("rank", f"""
+        g (int64 n) => (float[1] y) {{
+          zero = Constant<value = float {{0.0}}>() z = Constant<value = int64[1] {{0}}>() e = Constant<value = int64[1] {{1}}>()
+          y = Loop (n, , zero) <body = b (int64 k, bool c, float[1] p) => (bool d, float[1] p3) {{
+            d = Identity(c) q = {inner} one = Constant<value = float[1] {{1.0}}>() p3 = Add(p2, one) }}>
+        }}""", [])
+    with pytest.raises(TranspileError, match='the rank of the carried value "p" changes or is unknown'):
         import_model(parsed(model, 13))
 
 

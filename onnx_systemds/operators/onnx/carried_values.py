@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from onnx_systemds.correspondence import ELEMENTWISE
 from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
 from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, Dim, Dims, may_be_zero, product, symbol, symbols
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, list_value, local_dims, outer_list, same_element
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.model.ir import OptionalType
+from onnx_systemds.model.ir import Graph, OptionalType
+from onnx_systemds.model.walk import names_read, sub_graphs
 from onnx_systemds.operators.api import SCALAR, NodeView, Value, View, unknown_size
 from onnx_systemds.operators.api.layout import LIST, boundary_form
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS, TEXTS
@@ -44,24 +46,27 @@ def joined_dims(facts: InferenceFacts, position: int, one: Dims, other: Dims) ->
 
 
 def type_body(
-    facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int
+    facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int,
+    unread: Collection[int] = (),
 ) -> TypedGraph:
     """Type a loop's body with the inputs ``first``, ``carried`` and ``last``; ``conditions`` outputs come first.
 
     A dim of a carried value that changes from one iteration to the next becomes a symbol of the body. A list that is
     empty at the start may get its items in one branch of the body and be read in another one: what fails before
-    they are known counts for nothing. Raises ShapeUnknown when a rank changes.
+    they are known counts for nothing. Raises ShapeUnknown when a rank changes, but for carried values at the places
+    ``unread``, which the body does not read.
     """
     context, every = facts.context, facts.context.errors
     try:
-        return _settled_body(facts, first, carried, last, conditions)
+        return _settled_body(facts, first, carried, last, conditions, unread)
     finally:
         every.errors += context.errors.errors
         context.errors = every
 
 
 def _settled_body(
-    facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int
+    facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int,
+    unread: Collection[int],
 ) -> TypedGraph:
     """Type the body again until what is known of the carried values holds in every iteration."""
     current = [_start(value) for value in carried]
@@ -78,6 +83,12 @@ def _settled_body(
                 changed = changed or not same_element(element, before.element)
                 current[position] = replace(before, element=element)
                 continue
+            if has_other_rank(before, after):
+                if position in unread:
+                    continue
+                if product(before.dims or ()) == product(after.dims or ()) == 1 and _is_rank_free(facts, name):
+                    changed, current[position] = True, Value(before.dtype, after.dims)
+                    continue
             if before.dims is None or after.dims is None or len(before.dims) != len(after.dims):
                 raise ShapeUnknown(f"the rank of the carried value {quoted(name)} changes or is unknown")
             free = [axis for axis, (old, new) in enumerate(zip(before.dims, after.dims))
@@ -93,6 +104,31 @@ def _settled_body(
         if not changed:
             return typed
     raise ShapeUnknown("the dims of the carried values do not settle")
+
+
+def _is_rank_free(facts: InferenceFacts, name: str) -> bool:
+    """Whether the body gives the same numbers whatever the rank of a carried value of one element is.
+
+    Where only functions of single elements read it, and what they give, and the branches of an If with such functions.
+    """
+    reading = {name}
+
+    def follows(graph: Graph) -> bool:
+        for node in graph.nodes:
+            if reading.isdisjoint(names_read(node)):
+                continue
+            is_branching = node.identity == ("", "If") and all(map(follows, sub_graphs(node)))
+            if not is_branching and (node.domain or node.op_type not in ELEMENTWISE):
+                return False
+            reading.update(node.outputs)
+        return True
+
+    return follows(facts.graph_attribute("body"))
+
+
+def has_other_rank(start: Value, result: Value) -> bool:
+    """Whether a carried value is a tensor of another rank at the start than after an iteration."""
+    return start.dims is not None and result.dims is not None and len(start.dims) != len(result.dims)
 
 
 def _start(value: Value) -> Value:

@@ -7,7 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.dml.literals import message_literal
+from onnx_systemds.errors import UnsupportedCase, quoted_list
 from onnx_systemds.inference.dims import Dim, depends_on_run, maximum, product
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, outer_list
@@ -16,7 +17,8 @@ from onnx_systemds.inference.passes.continuations import BRANCHES, CONTINUED, im
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FAILED, is_parameter
-from onnx_systemds.model.walk import handed_on
+from onnx_systemds.model.ir import Graph
+from onnx_systemds.model.walk import handed_on, names_read
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, unknown_size
 from onnx_systemds.operators.api.layout import boundary_form
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS
@@ -28,6 +30,7 @@ from onnx_systemds.operators.onnx.carried_values import (
     changes_of,
     check_counts,
     grown,
+    has_other_rank,
     iteration,
     joined_dims,
     outer_dims,
@@ -153,12 +156,9 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
     check_counts(facts, "body", 2 + len(carried), 1 + max(len(carried), len(node.node.outputs)))
     declared = [getattr(given.type, "dims", ()) or () for given in graph.inputs[:2]]
     first = [Value("int64", (1,) * len(declared[0]), is_count=True), Value("bool", (1,) * len(declared[1]))]
-    typed = type_body(facts, first, carried, [], 1)
+    typed = type_body(facts, first, carried, [], 1, _unread(graph))
     results = output_values(typed)
-    outputs = [
-        carried_value(facts, position, value, typed, typed.inputs[2 + position])
-        for position, value in enumerate(carried)
-    ]
+    outputs = [_after(facts, position, value, typed) for position, value in enumerate(carried)]
     limit = None if may_stop(facts, typed) else _trips(facts)
     for position in range(len(carried), min(len(results) - 1, len(node.node.outputs))):
         value = results[1 + position]
@@ -169,6 +169,21 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
         trips = unknown_size(facts, position, 0, or_none=True) if limit is None else limit
         outputs.append(Value(value.dtype, (trips, *inner)))
     return tuple(outputs)
+
+
+def _unread(body: Graph) -> set[int]:
+    """The places of the carried values that the body does not read: it gives others in their place."""
+    read = {output.name for output in body.outputs}.union(*map(names_read, body.nodes))
+    return {place for place, given in enumerate(body.inputs[2:]) if given.name not in read}
+
+
+def _after(facts: InferenceFacts, position: int, start: Value, body: TypedGraph) -> Value:
+    """A carried value after the loop; of one that is no more than a place at the start, what the body gives."""
+    result = output_values(body)[1 + position]
+    if has_other_rank(start, result):
+        dims = result.dims or ()
+        return Value(result.dtype, outer_dims(facts, position, dims, range(len(dims)), body))
+    return carried_value(facts, position, start, body, body.inputs[2 + position])
 
 
 def _trips(facts: NodeFacts) -> Dim | None:
@@ -207,6 +222,11 @@ class _LoopText:
         self.carried_count = node.input_count - 2
         total = len(self.results) - 1
         self.collected = [position for position in range(self.carried_count, total) if node.wants(position)]
+        carried = [self.body.values[name] for name in self.body.inputs[2:]]
+        self.places = {position for position, value in enumerate(carried)
+                       if has_other_rank(value, self.results[1 + position])}
+        self.reshaped = {position for position, value in enumerate(carried)
+                         if has_other_rank(node.value(2 + position), value)}
         self.counter = node.temporary("trip")
         self.condition = node.temporary("goes_on")
         is_number = self.results[0].dims == ()
@@ -222,11 +242,13 @@ class _LoopText:
         limit, starts = self._limit()
         carried = self._carried(targets)
         starts = [line for position, target in enumerate(targets)
-                  for line in started(target, start_text(node, 2 + position), carried[target])] + starts
+                  for line in started(target, self._start(position), carried[target])] + starts
         counter = f"{self.counter} - 1" if not self.stops else self.counter
         given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
         returned = [*([self.returned_condition] if self.stops else []), *targets, *rows.values()]
-        called = iteration(node, function, [*given, *targets], returned, carried)
+        given += [start_text(node, 2 + position) if position in self.places else target
+                  for position, target in enumerate(targets)]
+        called = iteration(node, function, given, returned, carried)
         inner = [called.call] if returned else []
         if self.stops:
             form = boundary_form(self.results[0].dims or ())
@@ -239,14 +261,36 @@ class _LoopText:
         else:
             head = [f"for ({self.counter} in seq(1, {limit}, 1)) {{"]
         loop = [*head, *(f"  {line}" for line in [*inner, *each, *called.after]), "}"]
-        statements = [*starts, *before, "\n".join([*called.before, *loop]), *after]
+        statements = [*starts, *before, "\n".join([*called.before, *loop]), *self._checks(limit), *after]
         return node.results({**dict(enumerate(targets)), **lists}, statements)
 
     def _carried(self, targets: list[str]) -> dict[str, Changes]:
         """The carried values, and what of their sizes changes."""
         inner = [self.body.values[name] for name in self.body.inputs[2:]]
         given = [self.node.value(position) for position in range(2, self.node.input_count)]
-        return {target: changes_of(*values) for target, *values in zip(targets, given, inner)}
+        found = {target: changes_of(*values) for target, *values in zip(targets, given, inner)}
+        return found | {targets[place]: Changes(rows=True, cols=True) for place in self.places
+                        if self.results[1 + place].dims}
+
+    def _start(self, position: int) -> str:
+        """A carried value before the first iteration."""
+        if position in self.places:
+            return "matrix(0, rows=1, cols=1)" if self.results[1 + position].dims else "0"
+        text = start_text(self.node, 2 + position)
+        if position in self.reshaped:
+            before, after = self.node.dims(2 + position), self.results[1 + position].dims or ()
+            text = self.node.converted(text, boundary_form(before), boundary_form(after))
+        return text
+
+    def _checks(self, limit: str) -> list[str]:
+        """A statement that stops where there was no iteration, and a value still is what the start has in its place."""
+        wanted = [self.node.node.outputs[place] for place in sorted(self.places | self.reshaped)
+                  if self.node.wants(place)]
+        if not wanted or (not self.stops and limit.isdigit() and int(limit) > 0):
+            return []
+        text = f"{self.node.place}: without an iteration {quoted_list(wanted)} would have the rank of the start"
+        message = message_literal(f"{text}; the script takes it to be that of later ones")
+        return [f"if ({f'{self.counter} == 0' if self.stops else f'{limit} < 1'}) {{ stop({message}) }}"]
 
     def _limit(self) -> tuple[str, list[str]]:
         """The trip count as text ("" for none), and the statements before it and the condition can be used."""
