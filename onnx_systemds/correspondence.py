@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # ONNX operator -> DML builtin of one matrix or scalar
 UNARY_BUILTINS = {
     "Abs": "abs",
@@ -62,3 +64,19 @@ ACTIVATIONS = (
 )
 """The same of networks; some have attributes, or further inputs that are numbers."""
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+RECOGNISED = frozenset((
+    "added_rows_removed", "area_cosh", "area_sinh", "area_tanh", "col_log_sum_exp", "coupled_probabilities",
+    "cumulative_row_sum", "cumulative_sum", "depthwise_matrix", "erf", "gather_index", "gelu", "grouped_filters",
+    "gru_layer", "interpolated_columns", "interpolated_planes", "interpolated_rows", "joined_strips", "lstm_layer",
+    "nearest_float", "nearest_integer", "nearest_integer_plus", "pick_leaves", "product_of_few_rows", "rnn_layer",
+    "round_half_even", "round_to_float", "row_arg_max", "row_arg_max_last", "row_arg_min", "row_arg_min_last",
+    "row_log_sum_exp", "row_means", "row_sums", "rows_added", "scaled_rows", "single_precision", "softplus",
+    "test_all_branches", "text_codes", "top_class", "top_k_passes", "top_k_sorted", "walk_trees",
+))
+"""Functions of converted models that are operators of ONNX again where a model is made of them: as they stand."""
+_COPY = re.compile(r"_[0-9]+$")
+
+
+def name_without_number(function: str) -> str:
+    """The name of the function that one of this name is a copy of: copies have a number."""
+    return _COPY.sub("", function)

@@ -7,12 +7,12 @@ a user has a copy or a variant of it.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from onnx_systemds.correspondence import name_without_number
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.templates import library_text
@@ -26,7 +26,6 @@ LIBRARY: dict[tuple[str, str], Builtin] = {}
 """By the path of the script inside of SystemDS.jar and the name of the function."""
 TEMPLATES: dict[str, tuple[Builtin, Callable[[tree.Function], bool]]] = {}
 """By the name of the function, with whether one of this name, of which copies have a number too, is what is meant."""
-_COPY = re.compile(r"_[0-9]+$")
 
 
 def library_function(script: str, name: str) -> Callable[[Function], Function]:
@@ -72,7 +71,7 @@ def library_results(
     script: its path inside of SystemDS.jar, empty for others.
     """
     found = LIBRARY.get((script, function.name)) if script else None
-    name = _COPY.sub("", function.name)
+    name = name_without_number(function.name)
     if not script and name in TEMPLATES:
         template, is_meant = TEMPLATES[name]
         found = template if is_meant(replace(function, name=name)) else None

@@ -9,6 +9,7 @@ from onnx_systemds.importing.passes.attention_calls import with_attention
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.call_cuts import with_call_cuts
 from onnx_systemds.importing.passes.checked_sizes import with_checked_sizes
+from onnx_systemds.importing.passes.constant_arguments import with_constant_arguments
 from onnx_systemds.importing.passes.declared_sizes import with_declared_sizes
 from onnx_systemds.importing.passes.equal_counts import with_equal_counts
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
@@ -75,6 +76,7 @@ def with_passes(script: Script, stages: Stages, functions: str | None, *, specia
 
     functions: those of repeated blocks, see `import_model`. specialised: whether the script may be specialised.
     """
+    script = with_constant_arguments(script)
     if specialised:
         with stages.stage("specialise"):
             script = specialise(script, {})

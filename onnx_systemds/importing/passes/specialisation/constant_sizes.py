@@ -125,6 +125,8 @@ def _simplified(node: tree.Binary) -> tree.Expression:
         for side, other in ((left, right), (right, left)):
             if isinstance(side, tree.BooleanLiteral):
                 return other if side.value == (node.operator == "&") else side
+    if isinstance(left, tree.StringLiteral) and isinstance(right, tree.StringLiteral) and node.operator in ("==", "!="):
+        return tree.BooleanLiteral((left.value == right.value) == (node.operator == "=="))
     if not isinstance(right, tree.IntLiteral):
         return node
     if isinstance(left, tree.IntLiteral):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from onnx_systemds.correspondence import RECOGNISED, name_without_number
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.rewrite import Part, rewritten
@@ -222,7 +223,7 @@ class _Copies:
         """A function by this name, with a comment that says what it is for."""
         words = _OF_ONE_CALLER if sizes is None else _OF_ONE_SIZE
         before = tuple(line for line in function.comments.before if line not in (_OF_ONE_CALLER, _OF_ONE_SIZE))
-        if sizes is not None:
+        if sizes is not None and name_without_number(function.name) not in RECOGNISED:
             function = with_constant_sizes(function, self.functions, sizes)
         return replace(function, name=name, comments=replace(function.comments, before=(*before, words)))
 
