@@ -77,6 +77,17 @@ def test_functions_that_exports_recognise_are_listed() -> None:
     assert TEMPLATES.keys() == RECOGNISED
 
 
+def test_products_that_other_passes_look_for_stay() -> None:
+    """36 pairs are not eight in each turn: that would decide a branch."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[2, 18, t, 8] Q, float[2, 18, 8, s] K, float[2, 18, s, 4] V)
+        => (float[2, 18, t, 4] Y) { scores = MatMul(Q, K) weights = Softmax<axis = -1>(scores) Y = MatMul(weights, V) }"""
+    )
+    text = import_model(model).text
+    assert "batch_matmul = function(matrix[double] X, matrix[double] Y, integer count)" in text
+    assert "if (count * m >= 16777216 / (l * n)) {" in text
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
 def test_images_of_open_sizes_are_resized(mode: str, tmp_path: Path) -> None:

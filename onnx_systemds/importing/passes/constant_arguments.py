@@ -1,7 +1,7 @@
 """Functions of the library without the options that no call of a script takes.
 
 A parameter that is the same literal in all calls becomes that literal, if a branch is decided by it: what is never
-taken goes, and the parameter, too.
+taken goes, and the parameter, too. Functions stay as they are that other passes or exports know by their names.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
 from onnx_systemds.importing.script import Script, with_main
+from onnx_systemds.operators.support.products import LIBRARY as BATCHED
 
 
 def with_constant_arguments(script: Script) -> Script:
@@ -46,7 +47,7 @@ def with_constant_arguments(script: Script) -> Script:
 
 def _may_change(function: tree.Function) -> bool:
     """Whether literals may decide something in a function that need not stand as it does."""
-    is_known = name_without_number(function.name) in RECOGNISED
+    is_known = name_without_number(function.name) in RECOGNISED or function.name in BATCHED.values()
     return not is_known and any(isinstance(statement, tree.If) for statement in statements_in(function.body))
 
 
