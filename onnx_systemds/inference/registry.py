@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     ShapeRule = Callable[[NodeFacts], tuple[Value, ...]]
     Expander = Callable[[Expansion], None]
     Mixes = Callable[[NodeFacts, int, int], bool]
-    Compute = Callable[[NodeFacts, Sequence[Elements]], Elements | None]
+    Compute = Callable[[NodeFacts, Sequence[Elements]], Elements | tuple[Elements, ...] | None]
     FoldRule = Callable[[NodeFacts, tuple[Value, ...]], Sequence[Array | None] | None]
     IntegerRule = Callable[[NodeFacts], IntegerUse]
     ListRule = Callable[[ListNode], tuple[Node, ...] | str | None]
@@ -79,7 +79,8 @@ class BatchRule:
 class SizeRule:
     """How inference computes the elements of a small integer tensor as sizes.
 
-    compute: takes a node and the elements of all inputs; returns those of the first output, None if they are unknown.
+    compute: takes a node and the elements of all inputs; returns those of the first output, or a tuple of those of all,
+    None if they are unknown.
     of_dims: the rule reads the dims of the inputs only and gets no elements. moves: the rule only moves elements, so
     that a size stays a size.
     """

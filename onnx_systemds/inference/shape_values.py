@@ -14,26 +14,30 @@ from onnx_systemds.inference.values import INTEGER_DTYPES, Elements
 MOST_ELEMENTS = 4096  # elements of the tensors that are followed
 
 
-def evaluate(facts: NodeFacts) -> Elements | None:
-    """The content of a node's first output as dims, None where it is not known."""
+def evaluate(facts: NodeFacts) -> tuple[Elements, ...]:
+    """The contents of a node's outputs as dims; none where they are not known, or its rule tells fewer."""
     rule = find(size_rules, facts.node.identity, facts.version)
     if rule is None:
-        return None
+        return ()
     if rule.of_dims:
-        return rule.compute(facts, ())
+        return _several(rule.compute(facts, ()))
     inputs: list[Elements] = []
     for position in range(facts.input_count):
         if not facts.has(position):
-            return None
+            return ()
         value = facts.value(position)
         if value.elements is not None:
             inputs.append(value.elements)
         elif value.constant is not None and value.constant.size <= MOST_ELEMENTS and _holds_sizes(value.dtype):
             inputs.append(value.constant.astype(object))
         else:
-            return None
-    result = rule.compute(facts, inputs)
-    return result if result is not None and result.size <= MOST_ELEMENTS else None
+            return ()
+    results = _several(rule.compute(facts, inputs))
+    return results if all(result.size <= MOST_ELEMENTS for result in results) else ()
+
+
+def _several(found: Elements | tuple[Elements, ...] | None) -> tuple[Elements, ...]:
+    return () if found is None else found if isinstance(found, tuple) else (found,)
 
 
 def _holds_sizes(dtype: str) -> bool:

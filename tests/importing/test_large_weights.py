@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.plain_engine import score_plainly
 
 COLS = 4000
@@ -64,3 +65,18 @@ def test_large_weight_on_the_plain_command_line(megabytes: int, heap: str, mode:
         part = np.arange(start, min(start + 1000, rows))
         expected = expected + x[part] @ values(part)
     np.testing.assert_array_equal(actual[0], expected.astype(np.float32))
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("name", ["while", "TRUE", "source", "max"])
+def test_names_that_are_words_of_the_language(name: str) -> None:
+    """TensorFlow's loops have names that end so, and lists are given with the names of their items."""
+    x, weight = np.ones((2, 3), np.float32), np.arange(6, dtype=np.float32).reshape(3, 2)
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[n, 3] x) => (float[n, 2] y) { y = MatMul(x, w) }')
+    model.graph.node[0].input[1] = name
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    script = import_model(model, weights="files")
+    with ScoringFunction(script) as score:
+        np.testing.assert_array_equal(score({"x": x})["y"], x @ weight)
+    np.testing.assert_array_equal(score_plainly(script, {"x": x})["y"], x @ weight)

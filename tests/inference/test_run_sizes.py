@@ -367,3 +367,11 @@ def test_the_command_line_converts_them(text: str, tmp_path: Path) -> None:
     result = invoke(tmp_path / "model.onnx", "-o", tmp_path / "model.dml")
     assert result.exit_code == 0, result.output
     assert "gen_g = function(" in (tmp_path / "model.dml").read_text()
+
+
+def test_parts_of_a_shape_are_sizes() -> None:
+    text = """g (float[n,m] x) => (float[?,?] y) <int64[3] parts = {1, 1, 0}, int64[1] one = {1}> {
+      s = Shape (x)  a, b, none = Split (s, parts)  c = Sub (b, one)  d = Add (c, one)
+      turned = Concat <axis=0> (d, none, a)  y = Reshape (x, turned) }"""
+    script = import_model(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'))
+    assert [str(size) for size in script.outputs[0].dims] == ["m", "n"]

@@ -43,7 +43,7 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             BitwiseXor BlackmanWindow CenterCropPad Clip Col2Im CumProd CumSum DepthToSpace Einsum EyeLike Flatten
             GatherElements GatherND Gemm GridSample HammingWindow HannWindow MatMul MelWeightMatrix Neg OneHot PRelu Pad Pow
             ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Resize ReverseSequence Scatter
-            ScatterElements ScatterND Shrink Sign SpaceToDepth Split TensorScatter Tile Trilu Upsample""",
+            ScatterElements ScatterND Shrink Sign SpaceToDepth TensorScatter Tile Trilu Upsample""",
     },
     "gradient": {
         "sub-graphs, lists and loops are refused": "Loop OptionalGetElement Scan",

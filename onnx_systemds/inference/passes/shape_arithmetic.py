@@ -10,18 +10,20 @@ from dataclasses import replace
 
 from onnx_systemds.inference import shape_values
 from onnx_systemds.inference.inference_facts import Finding, InferenceFacts
-from onnx_systemds.inference.values import FINITE_DTYPES, Value, constant_value
+from onnx_systemds.inference.values import FINITE_DTYPES, Elements, Value, constant_value
 from onnx_systemds.model import protos
 
 
 def follow_sizes(facts: InferenceFacts, outputs: tuple[Value, ...]) -> Finding:
-    """The outputs, the first with the sizes that are its elements; None where these are not known."""
-    first = outputs[0]
-    elements = shape_values.evaluate(facts) if first.dtype in FINITE_DTYPES else None
-    if elements is None:
+    """The outputs with the sizes that are their elements; None where these are not known."""
+    found = shape_values.evaluate(facts) if outputs[0].dtype in FINITE_DTYPES else ()
+    if not found:
         return None
+    return (*map(_followed, outputs, found), *outputs[len(found) :]), "its elements are sizes"
+
+
+def _followed(output: Value, elements: Elements) -> Value:
+    """An output with its elements."""
     if all(isinstance(item, int) for item in elements.ravel()):
-        first = constant_value(elements.astype(protos.numpy_dtype(first.dtype)))
-    else:
-        first = replace(first, dims=elements.shape, elements=elements)
-    return (first, *outputs[1:]), "its elements are sizes"
+        return constant_value(elements.astype(protos.numpy_dtype(output.dtype)))
+    return replace(output, dims=elements.shape, elements=elements)

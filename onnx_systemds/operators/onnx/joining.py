@@ -13,6 +13,7 @@ from onnx_systemds.inference.broadcast_dims import broadcast_dims, of_rank
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves
+from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.inference.registry import (
     batch_rule,
     fold,
@@ -152,6 +153,14 @@ def split(node: NodeView) -> Fragment:
             fragment += node.result(text, along.view(size), output)
         start = start + size
     return fragment
+
+
+@size_rule("Split", moves=True)
+def _split_elements(node: NodeFacts, inputs: Sequence[Elements]) -> tuple[Elements, ...] | None:
+    axis, sizes = node.axis(default=0), as_ints(split_sizes(node))
+    if sizes is None or sum(sizes) != inputs[0].shape[axis]:
+        return None
+    return tuple(np.split(inputs[0], np.cumsum(sizes[:-1]), axis))
 
 
 @gradient("Split")

@@ -9,6 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_uniform
 from onnx_systemds.dml.module_paths import NUMBERED, shortened
 from onnx_systemds.dml.names import Names, legal_identifier
+from onnx_systemds.dml.words import RESERVED_WORDS
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import Reasons
 from onnx_systemds.inference.known_dims import as_int
@@ -98,6 +99,7 @@ class ScriptParts:
 
 
 def _camel_case(name: str) -> str:
-    """A list key: an identifier without underscores, at which the engine cuts the names of a list's files."""
+    """A list key: an identifier, as `list` takes, without underscores: there the engine cuts the names of its files."""
     first, *rest = legal_identifier(name, "w").split("_")
-    return first + "".join(part[:1].upper() + part[1:] for part in rest)
+    key = first + "".join(part[:1].upper() + part[1:] for part in rest)
+    return f"{key}0" if key in RESERVED_WORDS else key
