@@ -107,7 +107,7 @@ class RunSizes:
     def _followed(self, name: str, *, signed: bool) -> Elements | None:
         """The elements as computed by their node; None if its inputs cannot be followed."""
         producer = next((node for node in self._nodes if name in node.outputs), None)
-        if producer is None:
+        if producer is None or producer.outputs[0] != name:
             return None
         # what moves elements keeps their kind; a result of arithmetic says nothing of its operands' signs
         rule = find(size_rules, producer.identity, producer.version)
@@ -123,8 +123,8 @@ class RunSizes:
         if not known:
             return None
         values = ChainMap(known, cast("MutableMapping[str, Value]", self._values))
-        results = dict(zip(producer.outputs, shape_values.evaluate(NodeFacts(producer, values))))
-        return results[name] if name in results and results[name].shape == self._values[name].dims else None
+        results = shape_values.evaluate(NodeFacts(producer, values))
+        return results[0] if len(results) == 1 and results[0].shape == self._values[name].dims else None
 
     def _new_symbols(self, name: str, value: Value, *, signed: bool) -> Elements:
         elements = np.empty(cast("tuple[int, ...]", value.dims), dtype=object)
