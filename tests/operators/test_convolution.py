@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.operators.support.windows import Windows
 from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
@@ -212,3 +215,12 @@ def test_few_results_of_dilated_taps_are_summed_by_one_product(
 ) -> None:
     case = _conv(random(images, 2, 6, 6), _weight(filters, 2, 3, 3), pads=[dilation] * 4, dilations=[dilation] * 2)
     assert ("tap_shifts(" in import_model(case_model(case)).text) == is_summed
+
+
+def test_no_table_of_all_windows_of_a_long_signal() -> None:
+    """Of 30 s of sound it would have 11 GB."""
+    window = Windows((480400,), (400,), (160,), (1,), (0,), (0,), (0,), (3001,))
+    tracemalloc.start()
+    assert window.taps_of_whole_images() is None
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()

@@ -69,8 +69,11 @@ class Windows:
         for size, count, kernel, stride, step, before in zip(
             self.sizes, self.outputs, self.kernel, self.strides, self.dilations, self.before
         ):
+            least, most = before - (count - 1) * stride, before + size - 1  # of all shifts: no table of them yet
+            if 0 in (size, count) or least < 0 or most >= kernel * step:
+                return None
             shifts = np.subtract.outer(np.arange(size) + before, np.arange(count) * stride)
-            if shifts.size == 0 or (shifts % step).any() or shifts.min() < 0 or shifts.max() >= kernel * step:
+            if (shifts % step).any():
                 return None
             found.append(shifts // step)
         return tuple(found)
