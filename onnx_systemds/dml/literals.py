@@ -60,6 +60,11 @@ def number_of(expression: tree.Expression) -> float | None:
     return None
 
 
+def is_literal(expression: tree.Expression) -> bool:
+    """Whether an expression is a literal number, string or boolean."""
+    return isinstance(expression, (tree.BooleanLiteral, tree.StringLiteral)) or number_of(expression) is not None
+
+
 def matrix_literal(array: np.ndarray[Any, Any], rows: int, cols: int) -> str:
     """Return the row-major values of `array` (any real dtype and shape) as a `rows` x `cols` DML matrix.
 

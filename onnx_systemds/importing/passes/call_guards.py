@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import cast
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.literals import is_literal
 from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.block_cuts import GUARDED, is_loaded_cut, is_never, with_never
@@ -78,12 +78,8 @@ def _given(function: tree.Function, call: tree.Call, place: int) -> list[_Given]
         if parameter.type.kind != "scalar":
             given.append((_OTHERS[parameter.type.kind], _EVERYWHERE))
         else:
-            given.append((print_expression(argument.value), _EVERYWHERE if _is_literal(argument.value) else place))
+            given.append((print_expression(argument.value), _EVERYWHERE if is_literal(argument.value) else place))
     return given
-
-
-def _is_literal(value: tree.Expression) -> bool:
-    return isinstance(value, (tree.BooleanLiteral, tree.StringLiteral)) or number_of(value) is not None
 
 
 def _guard(function: tree.Function, columns: Sequence[Sequence[_Given]]) -> str:

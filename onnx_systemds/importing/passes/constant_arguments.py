@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from onnx_systemds.correspondence import RECOGNISED, name_without_number
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.literals import is_literal
 from onnx_systemds.dml.printer import print_expression
-from onnx_systemds.dml.rewrite import Part, rewritten, same_objects
-from onnx_systemds.dml.scopes import assigned, statements_in
+from onnx_systemds.dml.rewrite import rewritten, same_objects
+from onnx_systemds.dml.scopes import assigned, called_in, statements_in
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
@@ -53,18 +53,15 @@ def _may_change(function: tree.Function) -> bool:
 
 def _constants(function: tree.Function, callers: Iterable[tree.Function]) -> dict[str, tree.Expression]:
     """The literals that all calls give for parameters which the function does not assign."""
-    calls = [node for node in tree.walk(*callers) if isinstance(node, tree.Call) and node.function == function.name]
+    statements = (statement for caller in callers for statement in caller.body if function.name in called_in(statement))
+    calls = [node for node in tree.walk(*statements) if isinstance(node, tree.Call) and node.function == function.name]
     if not calls or any(argument.name is not None for call in calls for argument in call.arguments):
         return {}
     changed, found = assigned(function.body), {}
     for parameter, *values in zip(function.parameters, *([it.value for it in call.arguments] for call in calls)):
-        if _is_literal(values[0]) and parameter.name not in changed and all(value == values[0] for value in values):
+        if is_literal(values[0]) and parameter.name not in changed and all(value == values[0] for value in values):
             found[parameter.name] = values[0]
     return found
-
-
-def _is_literal(value: tree.Expression) -> bool:
-    return isinstance(value, (tree.BooleanLiteral, tree.StringLiteral)) or number_of(value) is not None
 
 
 def _without_options(
@@ -84,7 +81,7 @@ def _without_options(
     return replace(made, parameters=left, comments=comments)
 
 
-def _with_fewer_arguments(part: Part, function: str, places: Sequence[int]) -> Part:
+def _with_fewer_arguments(part: tree.Function, function: str, places: Sequence[int]) -> tree.Function:
     """Calls of a function without the arguments at these places."""
 
     def change(node: tree.Node) -> tree.Node:
@@ -92,4 +89,4 @@ def _with_fewer_arguments(part: Part, function: str, places: Sequence[int]) -> P
             return node
         return replace(node, arguments=tuple(it for place, it in enumerate(node.arguments) if place not in places))
 
-    return rewritten(part, change)
+    return rewritten(part, change) if function in called_in(part) else part
