@@ -100,12 +100,14 @@ def names_captured_by(node: Node) -> set[str]:
     return set[str]().union(*map(names_captured, sub_graphs(node)))
 
 
+def names_used(graph: Graph) -> set[str]:
+    """Names that the nodes of a graph read, and those of its outputs."""
+    return {output.name for output in graph.outputs}.union(*map(names_read, graph.nodes))
+
+
 def names_captured(graph: Graph) -> set[str]:
     """Names that a sub-graph takes from the graphs around it."""
     own = {given.name for given in graph.inputs} | set(graph.initializers)
     for node in graph.nodes:
         own.update(node.outputs)
-    read: set[str] = {output.name for output in graph.outputs}
-    for node in graph.nodes:
-        read |= names_read(node)
-    return read - own
+    return names_used(graph) - own

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from onnx_systemds.inference.notes import PassNotes
 from onnx_systemds.model.ir import Graph, Node
-from onnx_systemds.model.walk import handed_on, names_read
+from onnx_systemds.model.walk import handed_on, names_used
 
 NEEDS = ("Loop",)
 
 
 def drop_loop_states(graph: Graph, notes: PassNotes) -> Graph:
     """The graph with loops that carry less."""
-    used = {output.name for output in graph.outputs}.union(*map(names_read, graph.nodes))
+    used = names_used(graph)
     nodes: list[Node] = []
     changed = False
     for node in graph.nodes:
@@ -38,7 +38,7 @@ def _carrying_less(node: Node, body: Graph, used: Collection[str]) -> tuple[Node
         return None  # which the Loop refuses
     results = node.outputs + ("",) * (len(starts) - len(node.outputs))
     own = {given.name for given in body.inputs}.union(body.initializers, *(inner.outputs for inner in body.nodes))
-    read = {output.name for output in body.outputs}.union(*map(names_read, body.nodes))
+    read = names_used(body)
     kept: list[int] = []
     copies: list[Node] = []
     first: list[Node] = []

@@ -18,7 +18,7 @@ from onnx_systemds.inference.registry import generator, gives_boundary_form, sha
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FAILED, is_parameter
 from onnx_systemds.model.ir import Graph
-from onnx_systemds.model.walk import handed_on, names_read
+from onnx_systemds.model.walk import handed_on, names_used
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, unknown_size
 from onnx_systemds.operators.api.layout import boundary_form
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS
@@ -173,7 +173,7 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 def _unread(body: Graph) -> set[int]:
     """The places of the carried values that the body does not read: it gives others in their place."""
-    read = {output.name for output in body.outputs}.union(*map(names_read, body.nodes))
+    read = names_used(body)
     return {place for place, given in enumerate(body.inputs[2:]) if given.name not in read}
 
 
