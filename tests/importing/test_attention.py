@@ -14,7 +14,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.importing.passes.attention_heads import join_of, split_of_columns, variables
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import statements_with_sizes
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import statements_with_symbols
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, attention_function
 from tests.plain_engine import calls_plainly
@@ -427,7 +427,7 @@ def test_heads_of_no_samples(samples: int) -> None:
     head = "f = function(matrix[double] X, matrix[double] W, integer n) return (matrix[double] Y)"
     function = function_of(f"{head} {{{body}\n}}")
     known, given = variables(function), {"X": (samples, 4), "W": (samples, 4), "n": samples}
-    *_, (last, size_of) = statements_with_sizes(function.body, {}, given)
+    *_, (last, size_of) = statements_with_symbols(function.body, {}, given)
     assert isinstance(last, tree.Assign) and isinstance(last.value, tree.Binary)
     assert (split_of_columns(tree.Name("A"), known, size_of) is not None) == (samples > 0)
     assert (join_of(last.value.left, known, size_of) is not None) == (samples > 0)

@@ -94,6 +94,8 @@ def test_no_function_has_copies_without_end() -> None:
         ("Y = X\nif (!(n * ncol(X) >= 16 / nrow(X))) { Y = X + 1 }", {"X": (2, 4), "n": 1}, "Y = X + 1"),
         ("unused = sum(X)\nprinted = ncol(X)\nprint(printed)\nY = X", {"X": (2, 4)}, "unused = sum(X)\nprint(4)\nY = X"),
         ("m = (n - 5) %/% 2\nY = X * m", {"X": (N, 4), "n": N}, "m = (n - 5) %/% 2\nY = X * m"),
+        ("m = (n - 5) %/% 2\nY = matrix(X, rows=n, cols=m - (n - 5) %/% 2 + 4)", {"X": (N, 4), "n": N}, "Y = matrix(X, rows=n, cols=4)"),
+        ("m = (n - 5) %/% 2\nY = X * m", {"X": (2, 4), "n": 2}, "m = (2 - 5) %/% 2\nY = X * m"),
     ],
 )
 def test_functions_have_their_sizes_as_numbers(body: str, given: Mapping[str, Symbolic], expected: str) -> None:

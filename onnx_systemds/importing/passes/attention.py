@@ -40,7 +40,9 @@ from onnx_systemds.importing.passes.attention_heads import (
 from onnx_systemds.importing.passes.attention_masks import ScoreSizes, base_of, guard_of, mask_of, origin_of
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices_in
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic, is_dim, statements_with_symbols
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, Step, attention_function, sources
 from onnx_systemds.operators.support.products import LIBRARY, Pairs, pairs_of
 
@@ -58,12 +60,12 @@ _FILLED = expression_of("replace(target=X, pattern=NaN, replacement=0.0)")
 
 
 def attention_called(
-    function: tree.Function, others: Mapping[str, tree.Function], given: Mapping[str, Known], *, is_sized: bool
+    function: tree.Function, others: Mapping[str, tree.Function], given: Mapping[str, Symbolic], *, is_sized: bool
 ) -> tuple[tree.Function, dict[str, tree.Function]]:
     """A function that calls functions for attention, and these by name; the same object where it has none.
 
-    others: the functions of the script, by name. given: sizes of the parameters, or examples of them. is_sized: whether
-    these are all sizes that there are, so that the functions hold them as numbers. One sample stays as it is then.
+    others: the functions of the script, by name. given: sizes of the parameters. is_sized: whether these are numbers,
+    which the functions hold. One sample stays as it is then.
     """
     pairs: dict[str, Pairs] = {name: it for name, each in others.items() if (it := pairs_of(each)) is not None}
     if not pairs and not others.keys() >= set(LIBRARY.values()):
@@ -73,7 +75,7 @@ def attention_called(
     made: list[tree.Statement] = []
     replaced: set[str] = set()
     functions: dict[str, tree.Function] = {}  # by their texts with the same name for all
-    for statement, size_of in statements_with_sizes(merged.body, others, given):
+    for statement, size_of in statements_with_symbols(merged.body, others, given):
         found = _attention(statement, known, size_of, pairs, is_sized=is_sized)
         if found is not None:
             text = found.function("attention")
@@ -150,14 +152,14 @@ class _Products(NamedTuple):
     """So many products of pairs of matrices, those of one factor one below the other."""
 
     factors: tuple[tree.Expression, tree.Expression]
-    number: int
+    number: Dim
 
 
 class _Choice(NamedTuple):
     """What is added to scores of this shape, or chooses among them. hides: as in `Mask`."""
 
     value: tree.Expression
-    shape: Known | None
+    shape: Symbolic | None
     hides: tuple[str, bool] = ("", True)
 
 
@@ -189,7 +191,9 @@ def _attention(
     scores = None if softmax is None else _scores(softmax.scores, known, size_of, pairs, reads=2)
     if softmax is None or scores is None:
         return None
-    shared = values.number // (join.many or 1)  # heads of keys and values, each for one or more queries
+    shared = dim.divide_exactly(values.number, join.many)  # heads of keys and values, each for one or more queries
+    if not isinstance(shared, int):
+        return None
     factors = (*scores.products.factors, values.factors[1])
     splits = [
         split for node, number in zip(factors, (join.heads, shared, shared))
@@ -198,14 +202,16 @@ def _attention(
     if len(splits) < len(factors):
         return None
     q, k, v = splits
-    count, heads, m, n = join.many, join.heads, join.tokens, k.rows // k.many
+    count, heads, m, n = join.many, join.heads, join.tokens, dim.divide_exactly(k.rows, k.many)
+    if n is None:
+        return None
     are_of_one = (
         heads <= _MOST_HEADS and q.rows == count * m and k.rows == v.rows
         and q.width == k.width and v.width == join.width
         and all(it.many == count for it in splits) and values.number == scores.products.number == count * shared
         and size_of(softmax.scores) == (count * heads * m, n)
     )
-    if not are_of_one or (is_sized and heads * m * n > _MOST_SCORES):
+    if not are_of_one:
         return None
     if v.heads.below and join.cols != tree.IntLiteral(heads * join.width):
         return None  # how wide values are may depend on the run
@@ -219,7 +225,12 @@ def _attention(
         return None
     names = dict.fromkeys((*q.names, *k.names, *v.names, *masks.names, *scores.names, *softmax.names, *join.names))
     replaced = tuple(known.assigned[name] for name in names if name in known.assigned)
-    sizes = Sizes(count, m, n, tuple(columns)) if is_sized else None
+    sizes = None
+    if is_sized:
+        samples, queries, keys, *widths = (size for size in (count, m, n, *columns) if isinstance(size, int))
+        if heads * queries * keys > _MOST_SCORES:
+            return None
+        sizes = Sizes(samples, queries, keys, tuple(widths))
     return _Attention(
         statement, (q.heads, k.heads, v.heads), masks.steps, softmax.fills, softmax.guard is not None, sizes,
         masks.added, q.samples, join.rows, join.cols, replaced,
@@ -325,4 +336,4 @@ def _products(
         number = size_of(factors[2])
     elif (found := pairs.get(product.function)) is not None and found.transposed == transposed:
         number = found.number
-    return _Products((factors[0], factors[1]), number) if isinstance(number, int) else None
+    return _Products((factors[0], factors[1]), number) if is_dim(number) else None

@@ -8,14 +8,14 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.passes.attention import attention_called
 from onnx_systemds.importing.passes.call_guards import is_guard, with_guards
-from onnx_systemds.importing.passes.specialisation.specialise import example_sizes
+from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
 from onnx_systemds.importing.passes.specialisation.trees import called_functions
 from onnx_systemds.importing.script import Script, with_main
 
 
 def with_attention(script: Script) -> Script:
     """The script whose main function calls functions for attention; the same object where there is none."""
-    main, functions = attention_called(script.main, script.callees, example_sizes(script), is_sized=False)
+    main, functions = attention_called(script.main, script.callees, symbolic_sizes(script), is_sized=False)
     if not functions:
         return script
     library = {it.name: it for it in script.library} | functions

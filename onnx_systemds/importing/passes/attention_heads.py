@@ -24,10 +24,12 @@ from onnx_systemds.dml.scopes import (
     results,
 )
 from onnx_systemds.importing.passes.merged_slices import places
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic, is_dim
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.support.attention import Heads
 
-SizeOf: TypeAlias = Callable[[tree.Expression], Known | None]
+SizeOf: TypeAlias = Callable[[tree.Expression], Symbolic | None]
 _ALL = tree.Span()
 _GATHERS = tuple(map(expression_of, (
     "table(seq(1, n), I, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))", "table(seq(1, n), I, n, m) %*% X",
@@ -79,9 +81,9 @@ class Join(NamedTuple):
     """
 
     whole: tree.Expression
-    many: int
+    many: Dim
     heads: int
-    tokens: int
+    tokens: Dim
     width: int
     samples: tree.Expression | None
     rows: tree.Expression
@@ -99,8 +101,8 @@ class Split(NamedTuple):
     heads: Heads
     width: int
     samples: tree.Expression
-    many: int
-    rows: int
+    many: Dim
+    rows: Dim
 
 
 class _Gather(NamedTuple):
@@ -111,9 +113,9 @@ class _Gather(NamedTuple):
     """
 
     matrix: tree.Expression
-    many: int
-    outer: int
-    inner: int
+    many: Dim
+    outer: Dim
+    inner: Dim
     sizes: tuple[tree.Expression, tree.Expression, tree.Expression]
     rows: tree.Expression
     names: tuple[str, ...]
@@ -128,7 +130,7 @@ def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join |
         whole = known.value(matrix, 1)
         if not isinstance(matrix, tree.Name) or whole is None or heads is None or not isinstance(size, tuple):
             return None
-        if size[0] != gather.many * heads * gather.inner:
+        if size[0] != gather.many * heads * gather.inner or not isinstance(size[1], int):
             return None
         shape = _shape(value) or (gather.rows, tree.IntLiteral(size[1]))
         samples = _size(gather.sizes[0])
@@ -139,14 +141,16 @@ def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join |
         return None
     name = tree.Name(parts[0].of.name)
     whole, size, part_size = known.value(name, len(parts)), size_of(name), size_of(parts[0].whole)
-    if whole is None or not isinstance(size, tuple) or not isinstance(part_size, tuple) or not size[0]:
+    if whole is None or not isinstance(size, tuple) or not isinstance(part_size, tuple):
         return None
     count, width = size[0], part_size[1]
-    heads, tokens = len(parts), part_size[0] // count
+    heads, tokens = len(parts), dim.divide_exactly(part_size[0], count)
+    if tokens is None or not isinstance(width, int):
+        return None
     cells = tokens * width
     is_whole = (
         size == (count, heads * cells)
-        and all(size_of(part.whole) == (count * tokens, width) for part in parts)
+        and all(size_of(part.whole) == part_size for part in parts)
         and [_span(part.of, size_of) for part in parts] == [(at * cells + 1, (at + 1) * cells) for at in range(heads)]
     )
     shape = _shape(value) or (parts[0].rows, tree.IntLiteral(heads * width))
@@ -154,13 +158,15 @@ def join_of(value: tree.Expression, known: Variables, size_of: SizeOf) -> Join |
     return Join(whole, count, heads, tokens, width, samples, *shape, (name.name,)) if is_whole else None
 
 
-def join_of_one_token(value: tree.Expression, number: int, size_of: SizeOf) -> Join | None:
+def join_of_one_token(value: tree.Expression, number: Dim, size_of: SizeOf) -> Join | None:
     """The heads of one token of each sample, so many in all, which another shape puts side by side."""
     size = size_of(value)
-    if not is_reshape(value) or not isinstance(size, tuple) or not size[0] or number % size[0]:
+    if not is_reshape(value) or not isinstance(size, tuple) or not isinstance(size[1], int):
         return None
-    heads, (samples, rows, cols) = number // size[0], (value.arguments[at].value for at in (1, 1, 2))
-    return Join(value, size[0], heads, 1, size[1] // heads, samples, rows, cols) if heads > 1 else None
+    heads, (samples, rows, cols) = dim.divide_exactly(number, size[0]), (value.arguments[at].value for at in (1, 1, 2))
+    if not isinstance(heads, int) or heads < 2:
+        return None
+    return Join(value, size[0], heads, 1, size[1] // heads, samples, rows, cols)
 
 
 def _shape(value: tree.Expression) -> tuple[tree.Expression, tree.Expression] | None:
@@ -176,12 +182,12 @@ def _gather(value: tree.Expression, known: Variables, size_of: SizeOf) -> _Gathe
         return None
     if not fits(_ORDER, known.value(found["I"]) or found["I"], order):
         return None
-    figures = {name: size for name, node in order.items() if isinstance(size := size_of(node), int)}
+    figures = {name: size for name, node in order.items() if is_dim(size := size_of(node))}
     if len(figures) < len(order):
         return None
     a, b, c, d, e, f, g = (figures[name] for name in "abcdefg")
     many, outer, inner = a + 1, e + 1, c + 1
-    if not g or (b, d, f, g) != (outer * inner, many * inner, inner, many * outer * inner) or size_of(found["n"]) != g:
+    if g == 0 or (b, d, f, g) != (outer * inner, many * inner, inner, many * outer * inner) or size_of(found["n"]) != g:
         return None
     names = (found["I"].name,) if isinstance(found["I"], tree.Name) else ()
     return _Gather(found["X"], many, outer, inner, (order["a"], order["e"], order["c"]), found["n"], names)
@@ -218,10 +224,11 @@ def split_of(
 def _stacked(node: tree.Expression, heads: int, join: Join, size_of: SizeOf) -> Split | None:
     """Heads of any origin, which are one below the other in a matrix."""
     size = size_of(node)
-    if join.samples is None or not isinstance(size, tuple) or size[0] % heads:
+    rows = dim.divide_exactly(size[0], heads) if isinstance(size, tuple) else None
+    if join.samples is None or not isinstance(size, tuple) or not isinstance(size[1], int) or rows is None:
         return None
     found = Heads(print_expression(node), ((1, size[1]),) * heads, tuple(range(heads)))
-    return Split((), found, size[1], join.samples, join.many, size[0] // heads)
+    return Split((), found, size[1], join.samples, join.many, rows)
 
 
 def split_of_columns(node: tree.Expression, known: Variables, size_of: SizeOf) -> Split | None:
@@ -256,7 +263,9 @@ def _split_of_few(reshaped: tree.Call, known: Variables, size_of: SizeOf) -> Spl
     found = _split_by_columns(value, size_of)
     if found is None and isinstance(value, tree.Indexed) and value.rows == _ALL:
         span, count, size = places(value.columns), size_of(samples), size_of(value)
-        if span is not None and isinstance(count, int) and isinstance(size, tuple) and count and not size[0] % count:
+        if span is None or not is_dim(count) or not isinstance(size, tuple) or not isinstance(size[1], int):
+            return None
+        if dim.divide_exactly(size[0], count) is not None:
             found = Split((), Heads(value.name, (span,)), size[1], samples, count, size[0])
     return None if found is None else found._replace(names=(node.name,))
 
@@ -266,7 +275,10 @@ def _repeated(
 ) -> Split | None:
     """Heads each of which stands there so often; None where shapes, of all and of one of each, part them otherwise."""
     heads = len(few.heads.columns)
-    whole, each = (times * heads * few.rows, few.width), (heads * few.many, few.rows // few.many * few.width)
+    tokens = dim.divide_exactly(few.rows, few.many)
+    if tokens is None:
+        return None
+    whole, each = (times * heads * few.rows, few.width), (heads * few.many, tokens * few.width)
     if tuple(map(size_of, shapes)) != (whole, each):
         return None
     return few._replace(names=(*few.names, name), heads=few.heads.shared(times))
@@ -281,12 +293,11 @@ def _split_by_columns(value: tree.Expression, size_of: SizeOf) -> Split | None:
     columns = [found for part in parts if (found := places(part.of.columns)) is not None]
     width = columns[0][1] - columns[0][0] + 1 if columns else 0
     count, rows = size_of(parts[0].rows), size_of(call("nrow", source))
-    if not isinstance(count, int) or not isinstance(rows, int) or len(columns) < len(parts):
-        return None
-    if not count or rows % count:
+    tokens = dim.divide_exactly(rows, count) if is_dim(rows) and is_dim(count) else None
+    if not is_dim(rows) or not is_dim(count) or tokens is None or len(columns) < len(parts):
         return None
     is_whole = all(last - first + 1 == width for first, last in columns) and all(
-        size_of(part.whole) == (count, rows // count * width) for part in parts
+        size_of(part.whole) == (count, tokens * width) for part in parts
     )
     return Split((), Heads(source.name, tuple(columns)), width, parts[0].rows, count, rows) if is_whole else None
 
@@ -341,7 +352,7 @@ def arguments_of(value: tree.Expression | None, function: str) -> list[tree.Expr
     return [argument.value for argument in value.arguments] if is_call(value, function) else []
 
 
-def _span(part: tree.Indexed, size_of: SizeOf) -> tuple[Known | None, Known | None]:
+def _span(part: tree.Indexed, size_of: SizeOf) -> tuple[Symbolic | None, Symbolic | None]:
     """The first and the last column of a part."""
     assert part.columns is not None and part.columns.lower is not None
     upper = part.columns.lower if part.columns.upper is None else part.columns.upper

@@ -8,9 +8,10 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.operands import expression_of, fits
 from onnx_systemds.dml.scopes import is_reshape, operand_of
 from onnx_systemds.importing.passes.attention_heads import SizeOf, Variables, arguments_of, unshaped
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic
+from onnx_systemds.inference.dims import Dim
 
-ScoreSizes: TypeAlias = tuple[int, int, int, int]
+ScoreSizes: TypeAlias = tuple[Dim, int, Dim, Dim]
 """Samples, heads, queries and keys."""
 _REPEATED = expression_of("table(seq(1, n), (seq(0, a) %/% b) + 1, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))")
 """Rows of X, each so often below itself."""
@@ -28,7 +29,7 @@ class Added(NamedTuple):
 
 
 def mask_of(
-    given: tree.Expression, shape: Known | None, sizes: ScoreSizes, known: Variables, size_of: SizeOf
+    given: tree.Expression, shape: Symbolic | None, sizes: ScoreSizes, known: Variables, size_of: SizeOf
 ) -> Added | None:
     """What a value is that is added to scores, or chooses among them; None for other values.
 

@@ -36,7 +36,7 @@ from onnx_systemds.importing.passes.specialisation.hoisting import impure_functi
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import sizes_in
 from onnx_systemds.importing.passes.specialisation.size_copies import with_own_copies
-from onnx_systemds.importing.passes.specialisation.specialise import example_sizes
+from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
@@ -137,7 +137,7 @@ def _with_blocks(script: Script, *, always: bool) -> Script | None:
 
 def _known_shapes(script: Script, functions: Mapping[str, tree.Function], body: tree.Block) -> dict[str, Shape]:
     """Rows and columns of what the statements of a script for known sizes assign, where they are followed."""
-    sizes = sizes_in(body, functions, example_sizes(script))
+    sizes = sizes_in(body, functions, symbolic_sizes(script))
     return {name: (tree.IntLiteral(rows), tree.IntLiteral(cols))
             for place, (rows, cols) in sizes.items() for name in assigned((body[place],))}
 

@@ -30,7 +30,9 @@ _BY_ELEMENT = {"abs", "acos", "asin", "atan", "bias_add", "bias_multiply", "ceil
                "tanh"}
 
 
-def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
+def sizes_in(
+    block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Symbolic]
+) -> dict[int, Shape]:
     """The known rows and columns of the results of assignments, by the index of the statement."""
     found: dict[int, Shape] = {}
     sizes = SizeAnalysis(functions, dict(given))
@@ -186,9 +188,12 @@ class SizeAnalysis(ForwardAnalysis[Symbolic]):
 def _computed(operator: str, left: Dim, right: Dim) -> Dim | None:
     """The result of an operation of two sizes, None where it is no size."""
     if operator in ("%/%", "%%"):
-        if right == 0 or not (isinstance(left, int) or dim.is_non_negative(left)):
-            return None  # what is negative is cut off towards 0
-        return dim.floor_divide(left, right) if operator == "%/%" else dim.modulo(left, right)
+        if right == 0:
+            return None
+        if dim.is_non_negative_from_one(left):
+            return dim.floor_divide(left, right) if operator == "%/%" else dim.modulo(left, right)
+        # what is negative is cut off towards 0: a number that nothing but the same quotient is equal to
+        return None if isinstance(left, int) else dim.symbol(f"{dim.SIGNED_PREFIX}({left}) {operator} ({right})")
     rule = _ARITHMETIC.get(operator)
     return None if rule is None else rule(left, right)
 

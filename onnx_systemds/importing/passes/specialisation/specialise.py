@@ -33,7 +33,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     with_inlined_calls,
     with_unrolled_loops,
 )
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, Symbolic
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, Symbolic
 from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
 from onnx_systemds.importing.passes.specialisation.products import FILTERS, MATRIX, with_sparse_products
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
@@ -55,7 +55,6 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, STRIPS, JOINED, *plain_sums.FUNCTIONS.values(), *FLAT.values())
 PLAIN = Form()
-_SOME_SIZE = 1009
 
 
 def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
@@ -95,7 +94,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     is_small = sum(8 * weight.array.size for weight in script.weights) <= LARGEST_EARLY
     body, others = with_loads_first(script.main.body) if is_small else script.main.body, script.callees
     shared = [function.name for function in script.library]
-    main, sizes = replace(script.main, body=body), _symbolic_sizes(script)
+    main, sizes = replace(script.main, body=body), symbolic_sizes(script)
     alike = compared_by_size(main, others, sizes)
     main, functions = with_copies(main, others, alike.union(shared))
     apart = separately_compiled(functions, loops=True).intersection(shared).union(alike)
@@ -107,16 +106,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     return replace(result, general=script.unspecialised)
 
 
-def example_sizes(script: Script) -> dict[str, Known]:
-    """Example sizes of the parameters: equal ones are so for all sizes. No symbol is the sum of two others."""
-    symbols = {symbol for port in script.inputs if not port.is_list for symbol in dim.symbols(port.dims)}
-    names = sorted({*symbols, *script.sizes})
-    sizes = {name: _SOME_SIZE + 1998 * number + 37 * number**2 for number, name in enumerate(names)}
-    given = [*(_shape(_sized(port, sizes)) for port in script.inputs), *(sizes[symbol] for symbol in script.sizes)]
-    return {parameter.name: size for parameter, size in zip(script.main.parameters, given) if size is not None}
-
-
-def _symbolic_sizes(script: Script) -> dict[str, Symbolic]:
+def symbolic_sizes(script: Script) -> dict[str, Symbolic]:
     """The sizes of the parameters, with the symbols in the dims of the inputs."""
     given = [*map(_rows_and_columns, script.inputs), *map(dim.symbol, script.sizes)]
     return {parameter.name: size for parameter, size in zip(script.main.parameters, given) if size is not None}
