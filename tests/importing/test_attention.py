@@ -14,7 +14,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.importing.passes.attention_heads import join_of, split_of_columns, variables
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import statements_with_symbols
+from onnx_systemds.importing.passes.matrix_sizes import statements_with_symbols
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, attention_function
 from tests.plain_engine import calls_plainly

@@ -14,9 +14,9 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block
+from onnx_systemds.importing.passes.matrix_sizes import Symbolic
 from onnx_systemds.importing.passes.specialisation import specialise
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic
 from onnx_systemds.importing.passes.specialisation.size_copies import (
     MOST_SIZES,
     separately_compiled,

@@ -39,8 +39,8 @@ from onnx_systemds.importing.passes.attention_heads import (
 )
 from onnx_systemds.importing.passes.attention_masks import ScoreSizes, base_of, guard_of, mask_of, origin_of
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.matrix_sizes import Symbolic, is_dim, statements_with_symbols
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices_in
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic, is_dim, statements_with_symbols
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, Step, attention_function, sources

@@ -23,8 +23,8 @@ from onnx_systemds.dml.scopes import (
     reads_of,
     results,
 )
+from onnx_systemds.importing.passes.matrix_sizes import Symbolic, is_dim
 from onnx_systemds.importing.passes.merged_slices import places
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic, is_dim
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.support.attention import Heads

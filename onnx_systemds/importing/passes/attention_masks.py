@@ -8,7 +8,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.operands import expression_of, fits
 from onnx_systemds.dml.scopes import is_reshape, operand_of
 from onnx_systemds.importing.passes.attention_heads import SizeOf, Variables, arguments_of, unshaped
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic
+from onnx_systemds.importing.passes.matrix_sizes import Symbolic
 from onnx_systemds.inference.dims import Dim
 
 ScoreSizes: TypeAlias = tuple[Dim, int, Dim, Dim]

@@ -26,7 +26,7 @@ from onnx_systemds.dml.scopes import (
     reads_of,
 )
 from onnx_systemds.importing.body import parsed
-from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shape_lookup
+from onnx_systemds.importing.passes.result_sizes import Shape, shape_lookup
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.operators.api.layout import View, split_view

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import ClassVar, Generic, TypeVar
 
 from onnx_systemds.dml import syntax as tree
@@ -21,6 +21,7 @@ class ForwardAnalysis(ABC, Generic[Known]):
     def __init__(self, functions: Mapping[str, tree.Function], known: dict[str, Known], depth: int = 0) -> None:
         """known: the facts at the start. functions: the callees, by name."""
         self.functions, self.known, self.depth = functions, known, depth
+        self.called: dict[Hashable, Known | None] = {}  # what calls with known facts give
 
     @abstractmethod
     def run(self, block: tree.Block) -> None:
@@ -51,9 +52,13 @@ class ForwardAnalysis(ABC, Generic[Known]):
             return None
         given = {parameter.name: value for parameter, argument in zip(function.parameters, node.arguments)
                  if (value := self.of(argument.value)) is not None}
-        inner = type(self)(self.functions, given, self.depth + 1)
-        inner.run(function.body)
-        return inner.known.get(function.results[0].name)
+        key = (node.function, self.depth, *given.items())
+        if key not in self.called:
+            inner = type(self)(self.functions, given, self.depth + 1)
+            inner.called = self.called
+            inner.run(function.body)
+            self.called[key] = inner.known.get(function.results[0].name)
+        return self.called[key]
 
     def set(self, name: str, value: Known | None) -> None:
         """Set the fact about a variable from here on."""

@@ -29,12 +29,12 @@ from onnx_systemds.importing.passes.blocks.block_names import (
 from onnx_systemds.importing.passes.blocks.block_weights import Given, weight_parameters
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_separate_reshapes
-from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
 from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls, is_guard
+from onnx_systemds.importing.passes.matrix_sizes import sizes_in
+from onnx_systemds.importing.passes.result_sizes import Shape, shapes_in
 from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions_in
 from onnx_systemds.importing.passes.specialisation.hoisting import impure_functions
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import sizes_in
 from onnx_systemds.importing.passes.specialisation.size_copies import with_own_copies
 from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
 from onnx_systemds.importing.passes.specialisation.trees import reads

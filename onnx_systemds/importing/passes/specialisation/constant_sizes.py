@@ -24,7 +24,7 @@ from onnx_systemds.dml.scopes import (
     surely_assigned,
 )
 from onnx_systemds.importing.passes.block_cuts import is_never
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import SizeAnalysis, Symbolic, is_dim
+from onnx_systemds.importing.passes.matrix_sizes import SizeAnalysis, Symbolic, is_dim
 
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
 _WITHOUT_EFFECT = {"as.integer", "matrix", "max", "min", "ncol", "nrow", "seq", "t"}

@@ -22,7 +22,7 @@ from onnx_systemds.dml.scopes import (
     operand_of,
     read_in,
 )
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, statements_with_sizes
+from onnx_systemds.importing.passes.matrix_sizes import Known, Shape, statements_with_sizes
 from onnx_systemds.operators.support.products import pairs_of
 
 _BATCHED = "batch_matmul"  # whose rows are those of its first operand

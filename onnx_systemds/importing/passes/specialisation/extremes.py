@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import name_counts
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
+from onnx_systemds.importing.passes.matrix_sizes import Known, statements_with_sizes
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS
 from onnx_systemds.importing.passes.specialisation.trees import is_number
 

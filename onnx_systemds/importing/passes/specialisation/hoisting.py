@@ -15,7 +15,7 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned, blocks_in, is_call, once
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
+from onnx_systemds.importing.passes.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import callers, calls, known_sizes, reads

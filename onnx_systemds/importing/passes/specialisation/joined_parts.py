@@ -27,8 +27,8 @@ from onnx_systemds.dml.scopes import (
     results,
 )
 from onnx_systemds.importing.origins import joined_origin
+from onnx_systemds.importing.passes.matrix_sizes import Known, statements_with_sizes
 from onnx_systemds.importing.passes.merged_slices import places
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
 
 _ALL = tree.Span()
 _MOST_PARTS = 64

@@ -11,7 +11,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import reshaped, rewritten
 from onnx_systemds.dml.scopes import called_in, is_operation
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, statements_with_sizes
+from onnx_systemds.importing.passes.matrix_sizes import Known, statements_with_sizes
 
 FUNCTIONS = {"rowSums": "row_sums", "rowMeans": "row_means"}
 """Those of the library, for matrices of which only the run knows the columns."""

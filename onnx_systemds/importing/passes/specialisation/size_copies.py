@@ -19,8 +19,8 @@ from onnx_systemds.dml.scopes import called_in, is_call, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.inlined_calls import has_loop, not_inlined
+from onnx_systemds.importing.passes.matrix_sizes import Symbolic, statements_with_symbols
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Symbolic, statements_with_symbols
 from onnx_systemds.importing.passes.specialisation.trees import callers
 
 LONGEST = 150

@@ -14,6 +14,7 @@ from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.attention import attention_called
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.matrix_sizes import Shape, Symbolic
 from onnx_systemds.importing.passes.specialisation import plain_sums
 from onnx_systemds.importing.passes.specialisation.division_sinking import with_sunk_divisions
 from onnx_systemds.importing.passes.specialisation.extremes import (
@@ -33,7 +34,6 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     with_inlined_calls,
     with_unrolled_loops,
 )
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, Symbolic
 from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
 from onnx_systemds.importing.passes.specialisation.products import FILTERS, MATRIX, with_sparse_products
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.importing.passes.matrix_sizes import Shape
 from onnx_systemds.importing.passes.specialisation.hoisting import Flow, Hoisted, flow_of, impure_functions
-from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 

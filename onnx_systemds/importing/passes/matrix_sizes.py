@@ -23,7 +23,11 @@ Known: TypeAlias = int | float | Shape
 """An integer, NaN for any other number, or rows and columns of a matrix."""
 Symbolic: TypeAlias = Dim | float | tuple[Dim, Dim]
 """The same with symbols."""
+_QUOTIENT = dim.SIGNED_PREFIX + "/"
+"""First characters of the symbol of a quotient or remainder of what may be negative; its text is behind them."""
 _NUMBER = math.nan
+
+_Rule: TypeAlias = Callable[[Sequence[Symbolic | None]], Symbolic | None]
 
 _BY_ELEMENT = {"abs", "acos", "asin", "atan", "bias_add", "bias_multiply", "ceil", "ceiling", "cos", "cosh", "cumsum",
                "exp", "floor", "log", "replace", "round", "rev", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
@@ -68,6 +72,11 @@ def is_dim(size: Symbolic | None) -> TypeGuard[Dim]:
     return isinstance(size, (int, Expression))
 
 
+def text(size: Dim) -> str:
+    """A size as a DML expression. Symbols are called as they stand in the script."""
+    return dim.text(size, lambda name: f"({name.removeprefix(_QUOTIENT)})" if name.startswith(_QUOTIENT) else name)
+
+
 def _as_known(size: Symbolic | None) -> Known | None:
     """A size without symbols, None for any other."""
     if isinstance(size, tuple):
@@ -100,6 +109,8 @@ class SizeAnalysis(ForwardAnalysis[Symbolic]):
         """A branch or a loop: sizes that it may change are unknown after it."""
         blocks = blocks_in(statement)
         names = assigned((statement,))
+        if not names:
+            return
         changing = {name for name in names if not blocks or not isinstance(self.known.get(name), tuple)}
         while True:  # sizes that an iteration changes are unknown in the next one
             before = self.known = {name: value for name, value in self.known.items() if name not in changing}
@@ -135,9 +146,9 @@ class SizeAnalysis(ForwardAnalysis[Symbolic]):
             return _NUMBER if value is None else value
         if node.operator == "%*%":
             return (left[0], right[1]) if isinstance(left, tuple) and isinstance(right, tuple) else None
-        if left is None or right is None:
-            return None
-        return _common([left, right]) if isinstance(left, tuple) or isinstance(right, tuple) else _NUMBER
+        if isinstance(left, tuple) or isinstance(right, tuple):
+            return _elementwise([left, right])
+        return None if left is None or right is None else _NUMBER
 
     def _indexed(self, node: tree.Indexed) -> Symbolic | None:
         whole = self.known.get(node.name)
@@ -181,8 +192,8 @@ class SizeAnalysis(ForwardAnalysis[Symbolic]):
         if node.function == "table" and len(positional) in (4, 5):
             rows, cols = positional[-2:]
             return (rows, cols) if is_dim(rows) and is_dim(cols) else None
-        rule, values = _RULES.get(node.function), [value for value in positional if value is not None]
-        return None if rule is None or len(values) < len(positional) else rule(values)
+        rule = _RULES.get(node.function)
+        return None if rule is None else rule(positional)
 
 
 def _computed(operator: str, left: Dim, right: Dim) -> Dim | None:
@@ -193,13 +204,22 @@ def _computed(operator: str, left: Dim, right: Dim) -> Dim | None:
         if dim.is_non_negative_from_one(left):
             return dim.floor_divide(left, right) if operator == "%/%" else dim.modulo(left, right)
         # what is negative is cut off towards 0: a number that nothing but the same quotient is equal to
-        return None if isinstance(left, int) else dim.symbol(f"{dim.SIGNED_PREFIX}({left}) {operator} ({right})")
+        return None if isinstance(left, int) else dim.symbol(f"{_QUOTIENT}({text(left)}) {operator} ({text(right)})")
     rule = _ARITHMETIC.get(operator)
     return None if rule is None else rule(left, right)
 
 
+def _elementwise(values: Sequence[Symbolic | None]) -> tuple[Dim, Dim] | None:
+    """The size of an operation by element.
+
+    The left operand has the size of the result, unless it is a number: the engine refuses a vector there.
+    """
+    left = values[0]
+    return left if isinstance(left, tuple) and not {0, 1}.intersection(left) else _common(values)
+
+
 def _common(values: Sequence[Symbolic | None]) -> tuple[Dim, Dim] | None:
-    """The size of an elementwise operation; numbers broadcast."""
+    """The size of matrices with numbers and vectors."""
     shapes = [value for value in values if isinstance(value, tuple)]
     if not shapes or any(value is None for value in values) or any(0 in shape for shape in shapes):
         return None
@@ -213,8 +233,8 @@ def _joint(sizes: Sequence[Dim]) -> Dim | None:
     return 1 if not others else others.pop() if len(others) == 1 else None
 
 
-def _bound(axis: int) -> Callable[[list[Symbolic]], Symbolic | None]:
-    def rule(values: list[Symbolic]) -> Symbolic | None:
+def _bound(axis: int) -> _Rule:
+    def rule(values: Sequence[Symbolic | None]) -> Symbolic | None:
         shapes = [value for value in values if isinstance(value, tuple)]
         if not shapes or len(shapes) < len(values):
             return None
@@ -226,7 +246,7 @@ def _bound(axis: int) -> Callable[[list[Symbolic]], Symbolic | None]:
     return rule
 
 
-def _sequence(values: list[Symbolic]) -> Symbolic | None:
+def _sequence(values: Sequence[Symbolic | None]) -> Symbolic | None:
     numbers = [value for value in values if is_dim(value)]
     if len(numbers) < len(values) or len(numbers) not in (2, 3):
         return None
@@ -235,7 +255,7 @@ def _sequence(values: list[Symbolic]) -> Symbolic | None:
     return (dim.floor_divide(span, step) + 1, 1) if is_upwards else None
 
 
-def _of_first(shape: Callable[[tuple[Dim, Dim]], Symbolic]) -> Callable[[list[Symbolic]], Symbolic | None]:
+def _of_first(shape: Callable[[tuple[Dim, Dim]], Symbolic]) -> _Rule:
     return lambda values: shape(values[0]) if len(values) == 1 and isinstance(values[0], tuple) else None
 
 
@@ -244,14 +264,14 @@ _ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {
     "-": lambda left, right: dim.add(left, dim.multiply(-1, right)),
     "*": dim.multiply,
 }
-_RULES: dict[str, Callable[[list[Symbolic]], Symbolic | None]] = {
+_RULES: dict[str, _Rule] = {
     "as.integer": lambda values: values[0] if is_dim(values[0]) else _NUMBER,
-    "as.matrix": lambda values: values[0] if isinstance(values[0], tuple) else (1, 1),
+    "as.matrix": lambda values: (1, 1) if isinstance(values[0], (int, float, Expression)) else values[0],
     "as.scalar": lambda values: _NUMBER,
     "cbind": _bound(1),
     **dict.fromkeys(("colMaxs", "colMeans", "colMins", "colSums"), _of_first(lambda shape: (1, shape[1]))),
-    "ifelse": _common,
-    **dict.fromkeys(("max", "min"), lambda values: _common(values) if len(values) > 1 else None),
+    "ifelse": _common,  # a matrix of one cell is a number there
+    **dict.fromkeys(("max", "min"), lambda values: _elementwise(values) if len(values) > 1 else None),
     "ncol": _of_first(lambda shape: shape[1]),
     "nrow": _of_first(lambda shape: shape[0]),
     "rbind": _bound(0),
