@@ -84,20 +84,28 @@ class NodeSizes:
     def _check_sizes(self, position: int) -> None:
         """Note the checks before this node of sizes that other nodes decide, if the script knows them."""
         scope = self.scope
-        computed = scope.graph.run_sizes.calls_at(position)
+        computed, found = scope.graph.run_sizes.calls_at(position), dict[str, bool]()
         self._checks[scope.rendered] = [
             (assumption, assumption.statement(scope.sizes.text, scope.sizes.factor))
             for assumption in scope.sizes.checks.of_node(position)
-            if all(name in computed or self._is_determined(name) for name in assumption.symbols)
+            if all(name in computed or self._is_determined(name, found) for name in assumption.symbols)
         ]
 
-    def _is_determined(self, symbol: str) -> bool:
-        """Whether a size is defined, is computed, or follows from rows or columns of an output of its node."""
+    def _is_determined(self, symbol: str, found: dict[str, bool]) -> bool:
+        """Whether a size is defined, is computed, or follows from rows or columns of an output of its node.
+
+        found: what was asked before; sizes that are computed of others may read the same ones again and again.
+        """
+        if symbol not in found:
+            found[symbol] = self._decides(symbol, found)
+        return found[symbol]
+
+    def _decides(self, symbol: str, found: dict[str, bool]) -> bool:
         graph = self.scope.graph
         if self.scope.sizes.is_known(symbol) or symbol in graph.run_sizes.elements:
             return True
         if (call := graph.run_sizes.calls.get(symbol)) is not None:
-            return all(map(self._is_determined, dim.symbols(call.arguments)))
+            return all(self._is_determined(name, found) for name in dim.symbols(call.arguments))
         sources = [position for position, decided in graph.sizes.items() if symbol in decided]
         views = [split_view(dims, split) for position in sources for name in graph.nodes[position].outputs
                  if name and (dims := graph.values[name].dims) for split in self._splits(name, dims)]

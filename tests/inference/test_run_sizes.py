@@ -375,3 +375,10 @@ def test_parts_of_a_shape_are_sizes() -> None:
       turned = Concat <axis=0> (d, none, a)  y = Reshape (x, turned) }"""
     script = import_model(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'))
     assert [str(size) for size in script.outputs[0].dims] == ["m", "n"]
+
+
+def test_sizes_of_sizes_are_followed_once() -> None:
+    """Each size of these shapes is computed of both sizes of the one before: 2^40 ways lead to the first one."""
+    chain = "\n".join(f"x{number + 1} = Reshape (x{number}, s)" for number in range(40))
+    text = f"g (float[n,m] x, int64[2] s) => (float[?,?] y) {{ x0 = Neg (x)\n{chain}\ny = Abs (x40) }}"
+    check(text, *({"x": X, "s": shape} for shape in (ints(10, 2), ints(5, -1), ints(0, 5))))
