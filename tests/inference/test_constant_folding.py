@@ -12,7 +12,8 @@ from tests.plain_engine import scored_together
 
 CONSTANTS = """int64 zero = {0}, int64 one = {1}, int64 last = {-1}, int64 four = {4}, int64[3] places = {2, -1, 0},
     float[2] off_on = {0.5, 3}, bool[2, 3] t = {1, 0, 1, 1, 0, 0}, bool[3] u = {1, 1, 0}, float[2, 3] a = {1, 2, 3, 4, 5, 6},
-    float[3] b = {0.1, 0.2, 0.4}, float ten = {10}, int32[2, 3] n = {1, 2, 3, 4, 5, 6}"""
+    float[3] b = {0.1, 0.2, 0.4}, float ten = {10}, int32[2, 3] n = {1, 2, 3, 4, 5, 6},
+    float[2, 3] halves = {-1.5, 0.5, 1.5, 2.5, -2.5, 12}, float nothing = {0}, int64[4] around = {1, 0, 0, 2}"""
 FOLDED = {
     "sums of columns": "R = CumSum(a, last)",
     "sums of rows, backwards": "R = CumSum <reverse = 1> (a, zero)",
@@ -23,6 +24,13 @@ FOLDED = {
     "sum": "R = Sum(a, b, ten)",
     "no number": "d = Log(b) e = Sub(d, d) f = Div(e, e) c = IsNaN(f) R = Cast <to = 1> (c)",
     "positions": "R = OneHot(places, four, off_on)",
+    "no less": "R = Clip(halves, nothing)",
+    "no more": "c = Clip(halves, , ten) R = Abs(c)",
+    "no less than 0": "R = Relu(halves)",
+    "rounded to even": "c = Round(halves) R = Abs(c)",
+    "among others": "R = Pad(a, around, ten)",
+    "beside their copies": "R = Pad <mode = \"edge\"> (a, around)",
+    "places of others than 0": "c = NonZero(t) R = Cast <to = 1> (c)",
     "positions along the first axis": "R = OneHot <axis = 0> (places, four, off_on)",
 }
 

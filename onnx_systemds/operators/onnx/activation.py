@@ -14,8 +14,9 @@ from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.backward import by_factor
 from onnx_systemds.inference.dims import Dims
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
@@ -40,6 +41,7 @@ _OF_ONE_INPUT = (
 )
 shape_rule(*_OF_ONE_INPUT)(same_dims)
 batch_rule(*_OF_ONE_INPUT, "PRelu")(mixes_unless_aligned)
+fold("Relu", since=6)(by_reference)
 nn_layer("Relu")(as_layer("relu"))
 nn_layer("Sigmoid")(as_layer("sigmoid"))
 nn_layer("LeakyRelu")(as_layer("leaky_relu", lambda node: round(float(node.attribute("alpha")), 8) == 0.01))

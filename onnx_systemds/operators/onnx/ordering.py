@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
-from onnx_systemds.inference.folding import by_reference
+from onnx_systemds.inference.folding import MOST_ELEMENTS, by_reference
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Span
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, takes_text
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import wrapped
@@ -172,6 +175,12 @@ def non_zero_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row for each axis, a column for each element found."""
     count = 0 if product(node.dims("X")) == 0 else unknown_size(node, 0, 1, or_none=True)
     return (node.tensor((node.rank("X"), count), "int64"),)
+
+
+@fold("NonZero", since=9)
+def _places(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
+    x = node.require_constant("X", "the input")
+    return [np.array(np.nonzero(x))] if x.ndim and x.size <= MOST_ELEMENTS else None
 
 
 @generator("NonZero", since=9)

@@ -17,8 +17,9 @@ from onnx_systemds.inference.dims import (
     minimum,
     product,
 )
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.api.layout import split_view
@@ -37,6 +38,7 @@ from onnx_systemds.operators.support.movement import (
 from onnx_systemds.operators.support.selection_products import is_finite
 
 takes_text("CenterCropPad", "Pad")
+fold("Pad", since=13)(by_reference)
 integer_rule("CenterCropPad")(moved_beside_zeros)
 integer_rule("Pad")(lambda node: Moves((0, 2), has_zeros=True))
 
