@@ -164,7 +164,7 @@ def _doubles(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float64
 
 def _uniform_literal(values: np.ndarray[Any, np.dtype[np.float64]]) -> str | None:
     if not _is_constant(values):
-        return None
+        return None if values.any() else "0"  # the engine stores no signs of zeros alone
     first = float(values[0])
     small_integer = first.is_integer() and abs(first) <= _LARGEST_EXACT_INT
     return literal(int(first) if small_integer and not _is_negative_zero(first) else first)

@@ -171,6 +171,7 @@ def test_inexpressible_characters_are_refused_or_replaced(character: str) -> Non
         ([math.nan] * 2, 1, 2, "matrix(NaN, rows=1, cols=2)"),
         ([-math.inf] * 2, 1, 2, "matrix((-Inf), rows=1, cols=2)"),
         ([-0.0] * 2, 1, 2, "matrix((-0.0), rows=1, cols=2)"),
+        ([-0.0, 0.0], 1, 2, "matrix(0, rows=1, cols=2)"),
         ([True, False], 1, 2, 'matrix("1 0", rows=1, cols=2)'),
         ([], 0, 3, "matrix(0, rows=0, cols=3)"),
     ],
