@@ -55,3 +55,24 @@ def test_what_is_known_is_computed_at_conversion() -> None:
     for name, model in models.items():
         wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(["R"], inputs)
         np.testing.assert_array_equal(given[name][0]["R"], wanted[0], err_msg=name)
+
+
+def test_padding_as_tensorflow_does_is_known_where_images_are() -> None:
+    """As TorchScript writes it: what a layer lacks, calculated from Shape, no less than 0, a half of it on each side."""
+    rows = [f"""
+        at{axis} = Gather (s, {axis}) h{axis} = Cast <to = 1> (at{axis}) d{axis} = Div (h{axis}, two) c{axis} = Ceil (d{axis})
+        b{axis} = Sub (c{axis}, one) m{axis} = Mul (b{axis}, two) r{axis} = Add (m{axis}, three) l{axis} = Sub (r{axis}, h{axis})
+        p{axis} = Clip (l{axis}, nothing) q{axis} = Div (p{axis}, two) t{axis} = Cast <to = 7> (q{axis})
+        f{axis} = Cast <to = 1> (t{axis}) o{axis} = Sub (p{axis}, f{axis}) first{axis} = Unsqueeze (f{axis}, zero)
+        last{axis} = Unsqueeze (o{axis}, zero)""".replace(f"Gather (s, {axis})", f"Gather (s, axis{axis})") for axis in (2, 3)]
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]> g (float[N, 2, 7, 8] X) => (float[N, 2, 4, 4] Y)
+        <int64 axis2 = {{2}}, int64 axis3 = {{3}}, float one = {{1}}, float two = {{2}}, float three = {{3}}, float nothing = {{0}},
+         int64[1] zero = {{0}}, int64[2] others = {{0, 0}}> {{
+          s = Shape (X) {"".join(rows)}
+          before = Concat <axis = 0> (first2, first3) after = Concat <axis = 0> (last2, last3)
+          i = Cast <to = 7> (before) j = Cast <to = 7> (after)
+          pads = Concat <axis = 0> (others, i, others, j) padded = Pad (X, pads, nothing)
+          Y = MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (padded) }}""")
+    script = import_model(model)
+    assert [str(size) for size in script.outputs[0].dims] == ["N", "2", "4", "4"]
+    assert "stop(" not in script.text.replace('stop("X has', "")
