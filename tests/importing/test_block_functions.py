@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from onnx_systemds.dml.printer import print_block, print_expression
 from onnx_systemds.dml.scopes import called_in, is_call
 from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import NodePlace
+from onnx_systemds.importing.passes.block_cuts import CALLED_CUT, cut
 from onnx_systemds.importing.passes.blocks.block_names import block_name, common_name
 from onnx_systemds.importing.passes.blocks.repeats import find_repeats
 from onnx_systemds.importing.passes.shared_expressions import with_shared_expressions_in
@@ -34,7 +36,7 @@ from tests.command_line import run_dml
 from tests.model_zoo import model_cases, model_paths, needs_models
 from tests.models.encoders import TOKENS, WIDTH, encoder
 from tests.operators.harness import random
-from tests.plain_engine import calls_plainly
+from tests.plain_engine import PlainCall, calls_plainly, sourced
 
 SHARED = "bert_tiny.ts"
 SCOPES = "pkg.torch.onnx.name_scopes"
@@ -411,3 +413,28 @@ def test_scopes_of_nodes(name: str, scopes: str | None, expected: tuple[str, ...
     if scopes is not None:
         node.metadata_props.add(key=SCOPES, value=scopes)
     assert scope_of(node.name, node.metadata_props) == expected
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("samples", [1, 3])
+def test_calls_within_layers_are_compiled_once(samples: int, tmp_path: Path) -> None:
+    """Each layer multiplies pairs of matrices twice, by a function with loops."""
+    layers = "\n".join(
+        f"""a{number} = MatMul (x{number}, v{number}) c{number} = Tanh (a{number}) p{number} = MatMul (c{number}, c{number})
+        q{number} = Sigmoid (p{number}) e{number} = MatMul (q{number}, w{number}) f{number} = Tanh (e{number})
+        r{number} = MatMul (f{number}, f{number}) x{number + 1} = Add (r{number}, x{number})""" for number in range(2)
+    )
+    model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[N, 8, 8] X) => (float[N, 8, 8] Y) {{ x0 = Neg (X)\n{layers}\nY = Neg (x2) }}""")
+    model.graph.initializer.extend(
+        numpy_helper.from_array(random(8, 8), f"{name}{number}") for name in "vw" for number in range(2))
+    script = import_model(model, functions="blocks", weights="inline")
+    layer = next(function for function in script.functions if function is not script.main)
+    before = [first for first, statement in pairwise(layer.body) if "batch_matmul" in called_in(statement)]
+    assert before == [cut(CALLED_CUT)] * 2
+    call = PlainCall(script, {"X": random(samples, 8, 8)}, tmp_path, "", "model")
+    loop = ["for (trip in 1:10) {", call.call(), 'print("called")', "}"]
+    program = [*sourced(script, tmp_path, "model"), *call.readings(), *loop, *call.writings()]
+    output = run_dml("\n".join(program) + "\n", tmp_path, options=["-stats"])
+    compiled = re.search(r"Functions recompiled:\s*(\d+)", output)
+    assert compiled is not None and int(compiled[1]) <= 2 and output.count("called\n") == 10
