@@ -45,7 +45,7 @@ def _cut(body: tree.Block, compiled: frozenset[str], *, is_open: bool) -> list[t
     found: list[tree.Statement] = []
     for statement, names in zip(body, calls):
         is_open = is_open or reads_size(statement)
-        if not repeated.isdisjoint(names) and is_open and not is_never(found[-1]):
+        if not repeated.isdisjoint(names) and is_open and found and not is_never(found[-1]):
             found.append(cut(CALLED_CUT))
         found.append(statement)
     return found
