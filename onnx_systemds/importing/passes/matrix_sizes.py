@@ -171,17 +171,18 @@ class SizeAnalysis(ForwardAnalysis[Symbolic]):
     def _called(self, node: tree.Call) -> Symbolic | None:
         if node.function in self.functions:
             return self.of_function(node)
-        positional = [self.of(argument.value) for argument in node.arguments if argument.name is None]
-        named = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
-        first = positional[0] if positional else named.get("target")
         if node.function == "conv2d" or node.function in POOLINGS:
             read = {name: self.known.get(name) for name in read_in(node)}
             found = images_of(node, {name: size for name, size in read.items() if isinstance(size, int)})
             count = None if found is None else self.of(found[0])
             return (count, found[1]) if found is not None and is_dim(count) else None
-        if node.function == "matrix":
-            rows, cols = (named.get(name) for name in ("rows", "cols"))
+        if node.function == "matrix":  # whatever it gives this size
+            given = {argument.name: argument.value for argument in node.arguments}
+            rows, cols = (self.of(given[name]) if name in given else None for name in ("rows", "cols"))
             return (rows, cols) if is_dim(rows) and is_dim(cols) else None
+        positional = [self.of(argument.value) for argument in node.arguments if argument.name is None]
+        named = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
+        first = positional[0] if positional else named.get("target")
         if node.function in _BY_ELEMENT:
             return first if isinstance(first, tuple) else None
         if named:
