@@ -13,12 +13,12 @@ from onnx_systemds.inference.facts import has_definition
 from onnx_systemds.inference.registry import (
     Identity,
     batch_rules,
-    expanders,
     folds,
     gradients,
     integer_rules,
     list_rules,
     nn_layers,
+    operators_of_models,
     shape_rules,
     size_rules,
     text_operators,
@@ -64,7 +64,7 @@ class FacetRow:
 
 def facet_rows() -> list[FacetRow]:
     """All operators that have a generator or an expander."""
-    known = sorted({*operator_generators, *expanders})
+    known = sorted(operators_of_models())
     return [FacetRow(*identity, {facet: _state(facet, identity) for facet in FACETS}) for identity in known]
 
 

@@ -11,7 +11,7 @@ import onnx
 from onnx_systemds.cli.facet_table import facets_of
 from onnx_systemds.inference.onnx_inference import has_dims
 from onnx_systemds.inference.passes.differentiation import GRADIENT
-from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
+from onnx_systemds.inference.registry import expanders, operator_generators, operators_of_models, refused_operators
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
 from onnx_systemds.model.ir import ONNX_DOMAINS, operator_name
 
@@ -59,7 +59,7 @@ def support_rows() -> list[Row]:
         for (domain, name), schema in newest.items()
     ]
     others = {identity: tuple(sorted(registry[identity])) for registry in (expanders, operator_generators)
-              for identity in registry if identity not in newest}
+              for identity in registry if identity in operators_of_models().difference(newest)}
     rows += [Row(*identity, versions, versions[-1]) for identity, versions in others.items()]
     return sorted(rows, key=lambda row: (row.domain, row.op_type))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.model.ir import Node
@@ -111,10 +112,19 @@ class Backward(NodeFacts, NodeWriter):
         """Emit 1 / sqrt(x)."""
         return self.emit("Reciprocal", self.emit("Sqrt", name))
 
-    def share(self, axes: Sequence[int]) -> str:
-        """Emit 1 / n for each element of the first input, n being the number of elements along some axes."""
-        hits = self.filled_like(self.x, self.dtype(0), 1.0)
-        return self.emit("Div", hits, self.emit("ReduceSum", hits, self.known(axes))) if axes else hits
+    def share(self, name: str, axes: Sequence[int]) -> str:
+        """Emit the quotient of a value and the number of elements of the first input along some axes."""
+        count = product(self.dims(0)[axis] for axis in axes)
+        if isinstance(count, int):
+            return name if count == 1 else self.emit("Div", name, self.known(float(count), self.dtype(0)))
+        sizes = self.emit("Gather", self.emit("Shape", self.x), self.known(axes))
+        return self.emit("Div", name, self.emit("CastLike", self.emit("ReduceProd", sizes, keepdims=0), name))
+
+    def centred_mean(self, grad: str, normal: str, axes: Sequence[int]) -> str:
+        """Emit the derivative by x, times the deviation, of ``normal``, which is x less its mean, by its deviation."""
+        means = self.known(axes)
+        along = self.times(normal, self.emit("ReduceMean", self.times(grad, normal), means))
+        return self.emit("Sub", self.emit("Sub", grad, self.emit("ReduceMean", grad, means)), along)
 
 
 def by_factor(factor: Callable[[Backward], str]) -> Callable[[Backward], Sequence[str]]:

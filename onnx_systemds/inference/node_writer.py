@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.model import protos
-from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Attribute, Node
 
 
@@ -36,7 +35,7 @@ class NodeWriter:
         """Write a node with several outputs ("": unused); return their names."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
-        made = self.replaced.inner(op_type, inputs, tuple(outputs), attributes, 1 if domain == CONTRIB else self.opset)
+        made = self.replaced.inner(op_type, inputs, tuple(outputs), attributes, 1 if domain else self.opset)
         self.nodes.append(replace(made, domain=domain) if domain else made)
         return made.outputs
 

@@ -26,6 +26,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onnx_systemds.errors import InternalError, PluginError, TranspileError, quoted
+from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.registration import Place, Places
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ nn_layers: Registry[Generator] = {}
 text_operators: set[Identity] = set()
 text_lookups: set[Identity] = set()
 boundary_operators: set[Identity] = set()
+untrained_inputs: dict[Identity, tuple[int, ...]] = {}
 rewrites: dict[str, Rewrite] = {}
 refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
 """Operators that have no form in DML, and why."""
@@ -124,6 +126,11 @@ _KINDS: tuple[tuple[Registry[Any], str], ...] = (
 )
 _MARKS = ((text_operators, "takes_text"), (text_lookups, "looks_up_text"),
           (boundary_operators, "gives_boundary_form"))
+
+
+def operators_of_models() -> set[Identity]:
+    """The operators that have a generator or an expander, but for those that only derivatives have."""
+    return {identity for identity in (*operator_generators, *expanders) if identity[0] != DERIVATIVES}
 
 
 def generator(
@@ -194,12 +201,14 @@ def fold(*op_types: str, since: int = 1, domain: str = "", override: bool = Fals
 
 
 def gradient(
-    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False, untrained: tuple[int, ...] = ()
 ) -> Callable[[Function], Function]:
     """Register a function as the chain rule of operators, see `backward`.
 
-    Operators without a rule are differentiated through their definition in ONNX, if there is one.
+    Operators without a rule are differentiated through their definition in ONNX, if there is one. untrained: inputs
+    that training leaves as they are though they have a derivative, as statistics that are counted instead.
     """
+    untrained_inputs.update({(domain, op_type): untrained for op_type in op_types if untrained})
     return _registering(gradients, op_types, since, domain, override)
 
 

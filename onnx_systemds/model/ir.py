@@ -17,6 +17,8 @@ ML = "ai.onnx.ml"
 """The domain of operators of classical machine learning."""
 TRAINING = "ai.onnx.preview.training"
 """The domain of gradients and of steps of optimizers."""
+DERIVATIVES = "org.apache.sysds"
+"""The domain of operators that only derivatives have, most of them builtins of SystemDS."""
 ONNX_DOMAINS = frozenset({"", ML, TRAINING, "ai.onnx.preview", "ai.onnx.training"})
 """The domains of ONNX's own operators."""
 
@@ -170,6 +172,7 @@ class Graph:
 
     inputs: without those that an initializer defines. nodes: sorted topologically.
     initializers: read-only arrays (strings: dtype object holding str; bfloat16, float8, int4 ...: ml_dtypes).
+    trainable: the names of those that a program may train, so that nothing is computed of them at conversion.
     value_info: declared types of inner values, by name.
     """
 
@@ -180,6 +183,7 @@ class Graph:
     initializers: Mapping[str, Array]
     nodes: tuple[Node, ...]
     value_info: Mapping[str, ValueInfo]
+    trainable: frozenset[str] = frozenset()
 
 
 # An absent TYPE_PROTO is no attribute at all, so None never stands here.

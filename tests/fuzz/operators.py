@@ -12,7 +12,7 @@ import onnx
 from onnx import ModelProto, TypeProto, ValueInfoProto, helper, numpy_helper
 from onnxruntime import InferenceSession, SessionOptions
 
-from onnx_systemds.inference.registry import Identity, expanders, operator_generators
+from onnx_systemds.inference.registry import Identity, operators_of_models
 from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz import (
     operators_accelerated,
@@ -45,7 +45,7 @@ _KINDS = (operators_accelerated, operators_core, operators_functions, operators_
 
 def identities() -> list[Identity]:
     """The operators that cases are made of."""
-    known = {*operator_generators, *expanders, *(("", op_type) for op_type in (*_OF_FUNCTIONS, "Constant"))}
+    known = {*operators_of_models(), *(("", op_type) for op_type in (*_OF_FUNCTIONS, "Constant"))}
     return sorted(identity for identity in known if _maker(identity) or _is_unary(identity))
 
 

@@ -9,7 +9,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine.session import shared_session
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import expanders, operator_generators
+from onnx_systemds.inference.registry import operators_of_models
 from onnx_systemds.verifying.judging import run
 from tests.fuzz import graphs, operators, wide_matrices
 from tests.fuzz.drawing import Draw
@@ -69,5 +69,5 @@ def test_numbers_of_what_the_judges_refuse_are_found(monkeypatch: pytest.MonkeyP
 
 
 def test_all_operators_are_drawn() -> None:
-    known = {identity for identity in [*operator_generators, *expanders] if identity[1] not in NOT_DRAWN}
+    known = {identity for identity in operators_of_models() if identity[1] not in NOT_DRAWN}
     assert not known.difference(operators.identities())

@@ -100,6 +100,26 @@ def test_derivative_of_a_derivative() -> None:
     np.testing.assert_allclose(found["second"], 2 * np.cos(x * x) - 4 * x * x * np.sin(x * x))
 
 
+def test_derivative_of_a_derivative_by_filters() -> None:
+    """Against differences of the first one, which the engine computes."""
+    first = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 1], pads=[1, 0, 0, 1]),
+        helper.make_node("Sin", ["c"], ["s"]), helper.make_node("ReduceSum", ["s"], ["y"], keepdims=0),
+        gradient(["w"], ["d_w"], "y", ["w"]), helper.make_node("Mul", ["d_w", "g"], ["p"]),
+        helper.make_node("ReduceSum", ["p"], ["z"], keepdims=0),
+    ]
+    feeds = {"x": near(2, 2, 6, 4), "w": near(3, 2, 2, 3, seed=1), "g": near(3, 2, 2, 3, seed=2)}
+    second = [*first, gradient(["x", "w"], ["d_x", "d2_w"], "z", ["x", "w"])]
+    with ScoringFunction(import_model(model_of(first, feeds, ["z"], 18))) as function:
+        slopes = {name: [(function({**feeds, name: feeds[name] + step})["z"] - function({**feeds, name: feeds[name] - step})["z"])
+                         / 2e-5 for step in (np.eye(feeds[name].size)[place].reshape(feeds[name].shape) * 1e-5
+                                             for place in (0, 11, 17))] for name in ("x", "w")}
+    with ScoringFunction(import_model(model_of(second, feeds, ["d_x", "d2_w"], 18))) as function:
+        found = function(feeds)
+    for name, result in (("x", "d_x"), ("w", "d2_w")):
+        np.testing.assert_allclose(found[result].ravel()[[0, 11, 17]], slopes[name], rtol=1e-5, atol=1e-8)
+
+
 def test_other_values_than_those_named() -> None:
     """The derivative by an intermediate value, at a value given to the node."""
     nodes = [helper.make_node("Mul", ["x", "w"], ["h"]), helper.make_node("Mul", ["h", "h"], ["y"]),

@@ -11,7 +11,7 @@ from types import ModuleType
 import onnx
 import pytest
 
-from onnx_systemds.inference.registry import Identity, expanders, operator_generators
+from onnx_systemds.inference.registry import Identity, expanders, operator_generators, operators_of_models
 from tests.operators.harness import Case, Covered
 from tests.operators.signatures import signature_changes
 
@@ -21,7 +21,7 @@ MODULES = [importlib.import_module(f"tests.operators.{path.stem}")
            for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]
 
 REGISTERED = {identity: {*operator_generators.get(identity, ()), *expanders.get(identity, ())}
-              for identity in [*operator_generators, *expanders]}
+              for identity in operators_of_models()}
 """The operators with a generator or an expander, and the versions from which on each of these serves."""
 
 DOMAINS = ("", "ai.onnx.preview.training")

@@ -147,6 +147,10 @@ DERIVATIVES = [
     Derivative("BatchNormalization", {"x": near(4, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1},
          {"training_mode": 1}, fixed=["m", "v"]),
     Derivative("LayerNormalization", {"x": near(2, 5), "s": near(5), "b": near(5, seed=1)}),
+    Derivative("LayerNormalization", {"x": near(2, 3, 4), "s": near(3, 4)}, {"axis": 1, "epsilon": 0.1}),
+    Derivative("LayerNormalization", {"x": near(2, 3, 4), "s": near(4), "b": near(4, seed=1)}, {"axis": -1}),
+    Derivative("InstanceNormalization", {"x": near(2, 3, 4, 2), "s": near(3), "b": near(3, seed=1)}),
+    Derivative("InstanceNormalization", {"x": near(2, 2, 5), "s": near(2), "b": near(2, seed=1)}, {"epsilon": 0.1}),
 ]
 
 

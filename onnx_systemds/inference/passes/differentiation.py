@@ -4,11 +4,15 @@ The graph between ``xs`` and ``y`` is what the nodes before the Gradient node sa
 `registry.gradients` but a definition by ONNX, or where the values given differ from those named, the Gradient node is
 replaced by a copy of that graph (with definitions put in) and by a Gradient node of the copy. Else it is replaced
 by the nodes that compute the derivatives; these have rules again, so that derivatives can be derived.
+
+ONNX's node has one ``y``, and starts from a derivative of 1. That of a `gradient_node` has several, and values that
+hold the derivatives of what comes after them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
@@ -25,6 +29,10 @@ from onnx_systemds.model.walk import names_read
 GRADIENT = (TRAINING, "Gradient")
 NEEDS = (GRADIENT,)
 
+_DERIVATIVE = "d"
+_MADE = re.compile(rf"(?:Gradient\d+/(?P<derivative>{_DERIVATIVE}/)?)+(?P<value>.+)", re.DOTALL)
+_NUMBER = re.compile(r"(?<=/)([A-Z][A-Za-z]*)\d+$")
+
 
 def differentiate(facts: InferenceFacts) -> Rewriting:
     """The nodes that stand for a Gradient node.
@@ -35,26 +43,39 @@ def differentiate(facts: InferenceFacts) -> Rewriting:
     prefix = f"Gradient{facts.context.next_expansion()}"
     wanted, fixed = tuple(facts.attribute("xs") or ()), tuple(facts.attribute("zs") or ())
     names = (*wanted, *fixed)
-    y = facts.attribute("y")
-    for name in (y, *names):
+    seeds = _seeds(facts)
+    for name in (*seeds, *names):
         if name not in facts.values:
             raise InvalidModel(f"{quoted(str(name))} is no value known before the Gradient node")
     if len(names) != len(node.inputs):
         raise InvalidModel(f"{len(names)} tensors are named in xs and zs, {len(node.inputs)} are given")
-    if facts.values[y].dtype not in FLOAT_DTYPES:
-        raise UnsupportedCase(f"{quoted(y)} is no tensor of floating-point numbers")
-    if y not in wanted and y not in facts.makers:
-        raise UnsupportedCase(f"{quoted(y)} is not computed in the graph of the Gradient node")
-    path = _between(tuple(dict.fromkeys(facts.makers.values())), names, y)
-    definitions = _definitions(_between(path, wanted, y), facts)
+    for y in seeds:
+        if facts.values[y].dtype not in FLOAT_DTYPES:
+            raise UnsupportedCase(f"{quoted(y)} is no tensor of floating-point numbers")
+        if y not in wanted and y not in facts.makers:
+            raise UnsupportedCase(f"{quoted(y)} is not computed in the graph of the Gradient node")
+    path = _between(tuple(dict.fromkeys(facts.makers.values())), names, seeds)
+    definitions = _definitions(_between(path, wanted, seeds), facts)
     if definitions or names != node.inputs:
         copy = _copied(facts, path, definitions, dict(zip(names, node.inputs)), prefix)
         return copy, "a copy of the nodes before it, with definitions"
-    return _differentiated(facts, _between(path, wanted, y), wanted, y, prefix), "the chain rule"
+    return _differentiated(facts, _between(path, wanted, seeds), wanted, seeds, prefix), "the chain rule"
 
 
-def _between(nodes: Sequence[Node], sources: Sequence[str], y: str) -> list[Node]:
-    """The nodes through which ``y`` depends on the sources, which stand for themselves."""
+def gradient_node(xs: Sequence[str], outputs: Sequence[str], seeds: Mapping[str, str]) -> Node:
+    """A Gradient node that gives derivatives by ``xs``. seeds: by value that depends on them what holds its own."""
+    attributes = {"xs": tuple(xs), "y": tuple(seeds), "seeds": tuple(seeds.values())}
+    return Node("Gradient", TRAINING, tuple(xs), tuple(outputs), attributes, "", "", 0, 1)
+
+
+def _seeds(facts: NodeFacts) -> dict[str, str]:
+    """By value that is derived what holds its derivative; "": it is 1."""
+    y, seeds = facts.attribute("y"), facts.attribute("seeds")
+    return {y: ""} if seeds is None else dict(zip(y, seeds))
+
+
+def _between(nodes: Sequence[Node], sources: Sequence[str], derived: Collection[str]) -> list[Node]:
+    """The nodes through which what is derived depends on the sources, which stand for themselves."""
     own = set(sources)
     reached = set(own)
     forward = []
@@ -62,7 +83,7 @@ def _between(nodes: Sequence[Node], sources: Sequence[str], y: str) -> list[Node
         if own.isdisjoint(node.outputs) and not reached.isdisjoint(names_read(node)):
             reached.update(name for name in node.outputs if name)
             forward.append(node)
-    needed = set() if y in own else {y}
+    needed = set(derived) - own
     path = []
     for node in reversed(forward):
         if not needed.isdisjoint(node.outputs):
@@ -106,19 +127,21 @@ def _copied(
             copies += inline(copy, definitions[original.index], f"{prefix}/{original.op_type}{number}")
         else:
             copies.append(copy)
-    y = facts.attribute("y")
+    seeds = {names.get(y, y): seed for y, seed in _seeds(facts).items()}
     count = len(facts.attribute("xs"))
-    attributes = {"xs": node.inputs[:count], "zs": node.inputs[count:], "y": names.get(y, y)}
+    attributes = {"xs": node.inputs[:count], "zs": node.inputs[count:], "y": tuple(seeds),
+                  "seeds": tuple(seeds.values())}
     return (*copies, replace(node, attributes=attributes))
 
 
 def _differentiated(
-    facts: NodeFacts, path: Sequence[Node], wanted: Sequence[str], y: str, prefix: str
+    facts: NodeFacts, path: Sequence[Node], wanted: Sequence[str], seeds: Mapping[str, str], prefix: str
 ) -> tuple[Node, ...]:
     """The nodes that compute dy/dx for each x: the chain rule from the last node of the path to the first."""
     writer = NodeWriter(facts.node, prefix, OPSET)
-    known: dict[str, list[str]] = {y: [writer.filled_like(y, facts.values[y].dtype, 1.0)]}
-    active = {name for node in path for name in node.outputs} | set(wanted)
+    known = {y: [seed or writer.filled_like(y, facts.values[y].dtype, 1.0)] for y, seed in seeds.items()}
+    inner = {name for node in path for name in node.outputs if name}
+    active = {name for name in inner.union(wanted) if facts.values[name].dtype in FLOAT_DTYPES}
     for node in reversed(path):
         rule = find(gradients, node.identity, node.version)
         if rule is None or rule is flat or not _is_smooth(node, facts.values):
@@ -128,15 +151,39 @@ def _differentiated(
             continue
         if any(given[1:]) and node.op_type != "Split":
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
+        writer.prefix = f"{prefix}/{_DERIVATIVE}/{next(filter(None, node.outputs))}"
         step = Backward(facts, node, writer, given, active)
         for name, derivative in zip(node.inputs, rule(step)):
-            if derivative and name in active and facts.values[name].dtype in FLOAT_DTYPES:
+            if derivative and name in active:
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):
         if output:
             found = _sum(writer, known, x) if x in known else writer.filled_like(x, facts.values[x].dtype, 0.0)
             writer.emit("Identity", found, to=output)
-    return tuple(writer.nodes)
+    return _named(writer.nodes, {name: f"{prefix}/{_DERIVATIVE}/{x}" for x, (name, *_) in known.items()})
+
+
+def _named(nodes: Sequence[Node], values: Mapping[str, str]) -> tuple[Node, ...]:
+    """The nodes with derivatives called after the values that they are of, by what they were called."""
+    made = {name for node in nodes for name in node.outputs}
+    names = {old: new for old, new in values.items() if old in made}
+    return tuple(
+        replace(node, inputs=tuple(names.get(name, name) for name in node.inputs),
+                outputs=tuple(names.get(name, name) for name in node.outputs))
+        for node in nodes
+    )
+
+
+def words_of(name: str) -> tuple[str, str]:
+    """Of a value that was made for a Gradient: ``d_`` if it is of a derivative, and the value it is after; else "", "".
+
+    Nodes of one rule are numbered; the number is no part of it.
+    """
+    found = _MADE.fullmatch(name)
+    if found is None:
+        return "", ""
+    is_derivative = bool(found["derivative"])
+    return "d_" if is_derivative else "", _NUMBER.sub(r"\1", found["value"]) if is_derivative else found["value"]
 
 
 def _sum(writer: NodeWriter, known: dict[str, list[str]], name: str) -> str:

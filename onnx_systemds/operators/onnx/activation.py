@@ -18,6 +18,7 @@ from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
@@ -35,6 +36,8 @@ from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
 from onnx_systemds.operators.support.integer_rules import computed, span_of_products
 
+_CUBIC, _ROOT = 0.044715, math.sqrt(2 / math.pi)
+"""Of Gelu by tanh."""
 _OF_ONE_INPUT = (
     "Asinh", "Acosh", "Atanh", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu",
     "Selu", "Shrink", "Sigmoid", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
@@ -277,7 +280,7 @@ for _name, _factor in _FACTORS.items():
 
 @gradient("Relu")
 def _relu_gradient(n: Backward) -> Sequence[str]:
-    return [n.where(n.emit("Greater", n.x, n.number(0.0)), n.grad)]
+    return [n.emit("ReluGradient", n.out, n.grad, domain=DERIVATIVES)]
 
 
 @gradient("LeakyRelu")
@@ -300,3 +303,18 @@ def _dropout_gradient(n: Backward) -> Sequence[str]:
     if n.version < 7 and not n.attribute("is_test"):
         raise UnsupportedCase("the derivative of a Dropout that trains")
     return [n.grad]
+
+
+@gradient("Gelu")
+def _gelu_gradient(n: Backward) -> Sequence[str]:
+    """x times the probability that a normal number is below it: the product rule."""
+    square = n.squared(n.x)
+    if n.attribute("approximate") == "tanh":
+        inner = n.times(n.x, n.one_plus(n.times(square, _CUBIC)))
+        bend = n.emit("Tanh", n.times(inner, _ROOT))
+        below = n.times(n.one_plus(bend), 0.5)
+        density = n.times(n.one_minus(n.squared(bend)), n.times(n.one_plus(n.times(square, 3 * _CUBIC)), _ROOT / 2))
+    else:
+        below = n.times(n.one_plus(n.emit("Erf", n.times(n.x, math.sqrt(0.5)))), 0.5)
+        density = n.times(n.emit("Exp", n.times(square, -0.5)), 1 / math.sqrt(2 * math.pi))
+    return n.chain(n.emit("Add", below, n.times(n.x, density)))

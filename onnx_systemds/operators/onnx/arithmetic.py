@@ -249,7 +249,7 @@ def _div_gradient(n: Backward) -> Sequence[str]:
     ])
 
 
-@gradient("Pow")
+@gradient("Pow", untrained=(1,))
 def _pow_gradient(n: Backward) -> Sequence[str]:
     def by_base() -> str:
         exponent = n.node.inputs[1]

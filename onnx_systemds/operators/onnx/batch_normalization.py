@@ -159,7 +159,7 @@ def _trained(node: NodeView) -> Fragment:
     return fragment
 
 
-@gradient("BatchNormalization")
+@gradient("BatchNormalization", untrained=(3, 4))
 def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
     """With the statistics given, or since opset 14 with those of the batch."""
     rank = n.rank(0)

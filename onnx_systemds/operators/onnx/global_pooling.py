@@ -72,8 +72,8 @@ def root(text: str, p: float) -> str:
 
 @gradient("GlobalAveragePool")
 def _global_average_pool_gradient(n: Backward) -> Sequence[str]:
-    share = n.share(list(range(2, n.rank(0))))
-    return [n.times(share, n.grad)]
+    share = n.share(n.grad, range(2, n.rank(0)))
+    return [n.emit("Expand", share, n.emit("Shape", n.x))]
 
 
 @gradient("GlobalMaxPool")

@@ -14,12 +14,13 @@ from onnx_systemds.inference.assumptions import Relation, certainly_differ
 from onnx_systemds.inference.broadcast_dims import of_rank
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.known_dims import differ
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_at_axis, mixes_from_axis
 from onnx_systemds.operators.support.broadcasting import expand_text, varies
+from onnx_systemds.operators.support.convolution_gradients import by_channel, channel_sum
 from onnx_systemds.operators.support.selection_products import is_finite
 
 batch_rule("GroupNormalization", "InstanceNormalization", "LRN")(mixes_all_but_first)
@@ -298,3 +299,41 @@ def lp_normalization(node: NodeView) -> Fragment:
     if not (suffix == 1 or prefix == 1 or size == 1):
         divisor = expand_text(node, divisor, found, (True, False, True), (prefix, size, suffix), view, finite=False)
     return node.result(f"{x} / {divisor}", view)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+@gradient("LayerNormalization")
+def _layer_normalization_gradient(n: Backward) -> Sequence[str]:
+    axis = n.axis()
+    axes = range(axis, n.rank(0))
+    normal, deviation = _normal(n, axes)
+    scaled = n.times(n.grad, n.node.inputs[1])
+    return n.needed([
+        lambda: n.emit("Div", n.centred_mean(scaled, normal, axes), deviation),
+        lambda: n.fit(n.times(n.grad, normal), 1),
+        lambda: n.fit(n.grad, 2),
+    ])
+
+
+@gradient("InstanceNormalization")
+def _instance_normalization_gradient(n: Backward) -> Sequence[str]:
+    rank = n.rank(0)
+    axes = range(2, rank)
+    normal, deviation = _normal(n, axes)
+    scaled = n.times(n.grad, by_channel(n, n.node.inputs[1], rank))
+    return n.needed([
+        lambda: n.emit("Div", n.centred_mean(scaled, normal, axes), deviation),
+        lambda: channel_sum(n, n.times(n.grad, normal), rank),
+        lambda: channel_sum(n, n.grad, rank),
+    ])
+
+
+def _normal(n: Backward, axes: Sequence[int]) -> tuple[str, str]:
+    """The input less its mean along some axes, by its deviation, and this."""
+    along = n.known(axes)
+    centred = n.emit("Sub", n.x, n.emit("ReduceMean", n.x, along))
+    variance = n.emit("ReduceMean", n.squared(centred), along)
+    deviation = n.emit("Sqrt", n.emit("Add", variance, n.number(float(n.attribute("epsilon")))))
+    return n.emit("Div", centred, deviation), deviation

@@ -19,7 +19,7 @@ from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.model import protos
-from onnx_systemds.model.ir import Array
+from onnx_systemds.model.ir import DERIVATIVES, Array
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, bind, split_view
 from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme
 from onnx_systemds.operators.onnx.global_pooling import power, root
@@ -302,6 +302,11 @@ def _window_places(node: NodeView, window: Windows, places: list[Dim], numbers: 
 @gradient("MaxPool")
 def _max_pool_gradient(n: Backward) -> Sequence[str]:
     """To the element that each maximum was taken from."""
+    window = pool_windows(n)
+    is_apart = all(stride >= size for stride, size in zip(window.strides, window.kernel))
+    if window.rank <= 2 and is_apart and not window.is_padded and set(window.dilations) == {1}:
+        sizes: dict[str, Any] = {"kernel_shape": window.kernel, "strides": window.strides}
+        return [n.emit("MaxPoolGradient", n.x, n.grad, domain=DERIVATIVES, **sizes)]
     attributes: dict[str, Any] = {name: value for name, value in n.node.attributes.items() if name != "storage_order"}
     maxima = n.fresh("MaxPool")
     _, taken = n.emit_several("MaxPool", [maxima, f"{maxima}_1"], n.x, **attributes)

@@ -341,6 +341,8 @@ def _reduction_gradient(factor: Callable[[Backward, list[int]], str] | None) -> 
     def derivative(n: Backward) -> Sequence[str]:
         axes = sorted(reduced_axes(n, REDUCTIONS[n.node.op_type]))
         grad = _kept(n, n.grad, axes)
+        if n.node.op_type == "ReduceMean":
+            grad = n.share(grad, axes)
         if factor is None:
             return [n.emit("Expand", grad, n.emit("Shape", n.x))]
         return [n.emit("Mul", factor(n, axes), grad)]
@@ -361,7 +363,7 @@ def _extreme_shares(n: Backward, axes: list[int]) -> str:
 
 _WEIGHTS: dict[str, Callable[[Backward, list[int]], str] | None] = {
     "ReduceSum": None,
-    "ReduceMean": Backward.share,
+    "ReduceMean": None,
     "ReduceMax": _extreme_shares,
     "ReduceMin": _extreme_shares,
     "ReduceSumSquare": lambda n, axes: n.times(n.x, 2.0),

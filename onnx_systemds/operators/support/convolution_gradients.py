@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.backward import Backward
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.known_dims import as_ints
+from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.operators.support.windows import windows
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Windows whose sizes are all known. rest: elements after the last window of each axis."""
+    """Windows whose sizes are all known. outputs: their number. rest: elements after the last one of each axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[int, ...]
+    outputs: tuple[int, ...]
     rest: tuple[int, ...]
 
     @property
@@ -37,7 +40,7 @@ def known_grid(n: Backward, sizes: Dims, kernel: Sequence[int]) -> Grid:
         before + size + after - extent - (count - 1) * stride
         for size, before, after, count, extent, stride in zip(*numbers, found.extents, found.strides)
     )
-    return Grid(tuple(kernel), found.strides, found.dilations, (*numbers[1], *numbers[2]), rest)
+    return Grid(tuple(kernel), found.strides, found.dilations, (*numbers[1], *numbers[2]), numbers[3], rest)
 
 
 def known_integers(n: Backward, sizes: Sequence[Dim]) -> tuple[int, ...]:
@@ -59,26 +62,27 @@ def by_channel(n: Backward, name: str, rank: int) -> str:
 
 
 def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) -> str:
-    """The derivative by a convolution's filters: a convolution of its input by the derivative of its output.
-
-    The batch takes the channels' place, and strides and dilations change roles.
-    """
-    rank = len(grid.kernel) + 2
-    spatial = tuple(range(2, rank))
-    swap = (1, 0, *spatial)
-    if group == 1:
-        turned = n.emit("Transpose", image, perm=swap)
-    else:
-        batch = n.emit("Shape", image, start=0, end=1)
-        space = n.emit("Shape", image, start=2)
-        split = n.emit("Concat", batch, n.known([group, -1]), space, axis=0)
-        parts = n.emit("Transpose", n.emit("Reshape", image, split), perm=(2, 1, 0, *range(3, rank + 1)))
-        channels = n.emit("Shape", parts, start=0, end=1)
-        joined = n.emit("Concat", channels, n.known([-1]), space, axis=0)
-        turned = n.emit("Reshape", parts, joined)
-    filters = n.emit("Transpose", grad, perm=swap)
-    found = n.emit("Conv", turned, filters, group=group, pads=grid.pads, strides=grid.dilations, dilations=grid.strides)
-    if any(rest >= step for rest, step in zip(grid.rest, grid.dilations)):
-        starts, ends = n.known([0] * len(spatial)), n.known(grid.kernel)
-        found = n.emit("Slice", found, starts, ends, n.known(spatial))
-    return n.emit("Transpose", found, perm=swap)
+    """The derivative by a convolution's filters, input 1 of the node, of its input and the derivative of its output."""
+    filters, planes, *kernel = n.known_dims(1, "the derivative of a convolution")
+    if group == 1 and len(kernel) <= 2 and set(grid.dilations) == {1}:
+        return n.emit(
+            "ConvFilterGradient", image, grad, domain=DERIVATIVES, kernel_shape=grid.kernel, strides=grid.strides,
+            pads=grid.pads, rest=grid.rest,
+        )
+    rank = len(kernel)
+    spatial = n.known(range(2, rank + 2))
+    if any(grid.pads):
+        image = n.emit("Pad", image, n.known([0, 0, *grid.pads[:rank], 0, 0, *grid.pads[rank:]]))
+    taps: list[str] = []
+    for place in product(*map(range, kernel)):
+        starts = [number * step for number, step in zip(place, grid.dilations)]
+        ends = [start + (count - 1) * stride + 1 for start, count, stride in zip(starts, grid.outputs, grid.strides)]
+        under = n.emit("Slice", image, n.known(starts), n.known(ends), spatial, n.known(grid.strides))
+        if planes == 1 and group == filters:
+            found = channel_sum(n, n.emit("Mul", under, grad), rank + 2)
+        else:
+            parts = [n.emit("Reshape", name, n.known([0, group, size, -1]))
+                     for name, size in ((under, planes), (grad, filters // group))]
+            found = n.emit("Einsum", *parts, equation="ngcp,ngfp->gfc")
+        taps.append(n.emit("Reshape", found, n.known([filters, planes, 1])))
+    return n.emit("Reshape", n.emit("Concat", *taps, axis=2), n.known([filters, planes, *kernel]))
