@@ -115,9 +115,13 @@ def main() -> None:
 @click.option("--score", "scored", is_flag=True, help="Also write <name>_score.dml, a program that scores files.")
 @click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
               help="Write which lines of the script belong to each node of the model.")
+@click.option("--gradient", "gradients", multiple=True, metavar="NAME",
+              help="Also write a function of the derivatives by a weight or an input, by all \"weights\" or all "
+                   "\"inputs\". Repeatable.")
 @conversion_options
 def convert(
-    model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, options: ConversionOptions
+    model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, gradients: tuple[str, ...],
+    options: ConversionOptions,
 ) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
@@ -134,7 +138,8 @@ def convert(
         if program_file is not None:
             check_program(program_file)
         types = common_rows(loaded, sizes) if scored else {}
-        script = script_for_rows(partial(converted, loaded, sizes, options, stages=stages), types)
+        conversion = partial(converted, loaded, sizes, options, stages=stages, gradients=gradients)
+        script = script_for_rows(conversion, types)
         script = with_coded_texts(script) if scored else script
         beside = {} if program_file is None else {program_file: score_text(script, target.stem)}
         if map_file is not None:

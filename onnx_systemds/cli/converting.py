@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,11 +32,14 @@ def read_model(path: Path, given: GivenInputs | None, stages: Stages) -> Model:
 
 def converted(
     loaded: Model, sizes: dict[str, int], options: ConversionOptions, types: Mapping[str, Type] | None = None,
-    stages: Stages | None = None,
+    stages: Stages | None = None, gradients: Sequence[str] = (),
 ) -> Script:
     """The script of a model. types: of inputs, in place of those that it declares. Raises TranspileError."""
     with progress("converting", len(loaded.graph.nodes)) as advance_to:
-        return import_model(loaded, dims=sizes, types=types, progress=advance_to, stages=stages, **options.arguments())
+        return import_model(
+            loaded, dims=sizes, types=types, progress=advance_to, stages=stages, gradients=gradients,
+            **options.arguments(),
+        )
 
 
 def on_terminal() -> bool:

@@ -118,3 +118,14 @@ def _respelled(text: str, names: Mapping[str, str]) -> str:
             pieces += (text[end : token.offset], names[token.text])
             end = token.end
     return "".join((*pieces, text[end:]))
+
+
+def calling(names: Mapping[str, str], part: Part) -> Part:
+    """A part of a script with calls of other functions, by the names of those that it calls."""
+
+    def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Call) and node.function in names:
+            return replace(node, function=names[node.function])
+        return node
+
+    return rewritten(part, change)

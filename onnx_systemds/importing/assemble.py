@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
@@ -29,7 +29,7 @@ from onnx_systemds.importing.passes.block_cuts import NOT_INLINED, with_never
 from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls
 from onnx_systemds.importing.passes.dictionaries import with_numbered_texts
 from onnx_systemds.importing.passes.inlined_calls import is_straight
-from onnx_systemds.importing.results import Results
+from onnx_systemds.importing.results import NO_GRADIENTS, Results
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.dims import Dim
@@ -58,12 +58,18 @@ class MainFunction:
     unchecked: tuple[Assumption, ...]
 
 
-def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None) -> MainFunction:
-    """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
+def render_main(
+    graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None,
+    gradients: Mapping[str, str] = NO_GRADIENTS,
+) -> MainFunction:
+    """Render the main function. Raises TranspileError with the place of the node that cannot be rendered.
+
+    gradients: see `Results`.
+    """
     scope = Scope(graph, parts, graph.values)
     parameters = input_parameters(scope)
     scope.sizes.read_from(sized(scope, parameters))
-    body = Body(scope, Results(scope, is_inner=False), _rendering(scope), progress)
+    body = Body(scope, Results(scope, is_inner=False, gradients=gradients), _rendering(scope), progress)
     parts.written = body.written
     checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)

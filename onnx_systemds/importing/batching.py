@@ -56,7 +56,7 @@ class Batching:
             self._batch, mixing = find_batch(typed)
             self._mixing = "" if mixing is None else node_words(mixing)
             self._products = frozenset(
-                product(value.dims) for value in typed.own.values() if value.dims is not None and value.constant is None
+                product(value.dims) for value in typed.own.values() if value.dims is not None and value.content is None
             )
             self._typed = None
         return self._batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,20 @@ from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
-from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.gradients import (
+    Derived,
+    candidates,
+    with_backward,
+    with_gradients,
+    with_influence,
+    with_trainable,
+)
+from onnx_systemds.importing.interface import GRADIENTS, Port
 from onnx_systemds.importing.passes.counted_rows import with_counted_rows
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.pass_list import with_passes
+from onnx_systemds.importing.results import NO_GRADIENTS
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
 from onnx_systemds.inference.context import Context
@@ -65,6 +74,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     simplified: bool = True,
     omitted: Collection[str] = (),
     specialised: bool = True,
+    gradients: Sequence[str] = (),
     progress: Progress | None = None,
     stages: Stages | None = None,
 ) -> Script:
@@ -80,8 +90,9 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     style: "plain", or "nn": layers call SystemDS's ``nn/layers``, with the weights as they were trained.
     simplified: whether to simplify the graph first (the results are equal). omitted: names in `OPTIONAL_PASSES` of
     passes to skip. specialised: whether to specialise the script if all sizes are known (the results are equal up to
-    rounding). progress: called with the number of nodes rendered so far. stages: collects the stages, their times, and
-    what passes did.
+    rounding). gradients: "weights", "inputs" or names of either: a function ``<function_name>_backward`` derives the
+    outputs by them, and the script is not specialised. progress: called with the number of nodes rendered so far.
+    stages: collects the stages, their times, and what passes did.
     Raises TranspileError with all reasons if the model cannot be converted, ValueError for a wrong ``weights``,
     ``functions``, ``style``, ``omitted`` or ``function_name``.
     """
@@ -89,15 +100,15 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     omitted = {*omitted, *LAYER_CHANGING_PASSES} if style == "nn" else omitted
     model = source if isinstance(source, Model) else load_model(source)
     stages = stages or Stages()
-    graph = with_constants(with_types(model.graph, types or {}), constants or {})
-    typed = typed_model(
-        replace(model, graph=graph), dims, keeps_functions=functions != "flat", simplified=simplified, omitted=omitted,
-        stages=stages,
-    )
+    model = replace(model, graph=with_constants(with_types(model.graph, types or {}), constants or {}))
     if style == "nn":
         weights = "files" if weights == "auto" else weights  # short ones are trained on, too
-    writing = Writing(weights, functions, style, specialised and style == "plain")
-    return script_of(typed, function_name, writing, progress, stages)
+    writing = Writing(weights, functions, style, specialised and style == "plain", trained=bool(gradients))
+    typing = partial(typed_model, dims=dims, simplified=simplified, omitted=omitted, stages=stages)
+    if not gradients:
+        return script_of(typing(model, keeps_functions=functions != "flat"), function_name, writing, progress, stages)
+    derived = derived_of(typing, model, gradients)
+    return script_with_backward(typing, model, derived, function_name, writing, stages)
 
 
 def _check_options(
@@ -125,6 +136,11 @@ class Writing:
     functions: str | None = None
     style: str = "plain"
     specialised: bool = True
+    trained: bool = False
+
+
+Typing = Callable[..., "TypedModel"]
+"""`typed_model` of the options of a conversion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,35 +188,86 @@ def script_of(
 ) -> Script:
     """The script of a typed model; see `import_model`. Raises TranspileError with all reasons against it."""
     stages = stages or Stages()
-    source.context.errors.raise_any("the model cannot be converted")
-    source.context.check_fixed_dims()
     function = function_name or generate_function_name(source.model.graph.name)
-    written = _written(source, function, writing, progress, stages)
-    script = with_passes(written, stages, writing.functions, specialised=writing.specialised)
+    parts = ScriptParts(writing.weights, source.model.release, script_function_names(function), writing.style)
+    return _script_of(source, function, parts, writing, progress, stages)
+
+
+def derived_of(typing: Typing, model: Model, words: Sequence[str]) -> Derived:
+    """What a model is derived by, see ``gradients`` of `import_model`. Raises TranspileError."""
+    derived = candidates(model.graph, words)
+    if "weights" not in words:
+        return derived
+    model = with_gradients(model, _typed(typing(model, keeps_functions=False)), derived)
+    return with_influence(derived, _typed(typing(model, keeps_functions=False)))
+
+
+def script_with_backward(
+    typing: Typing, model: Model, derived: Derived, function_name: str | None, writing: Writing, stages: Stages
+) -> Script:
+    """The script with a second function, of derivatives; see `import_model`. Raises TranspileError."""
+    function = function_name or generate_function_name(model.graph.name)
+    parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
+    forward = typing(with_trainable(model, derived.weights), keeps_functions=writing.functions != "flat")
+    if derived.weights and writing.weights == "inline":
+        raise UnsupportedCase("weights that are trained are in files", hint="leave out --weights inline")
+    script = _script_of(forward, function, parts, writing, None, stages)
+    keys = {name: parts.trainable_key(name, model.graph.initializers[name]) for name in derived.weights}
+    simplified = replace(forward.model, graph=forward.graph.source)
+    typed = typing(with_gradients(simplified, forward.graph, derived), keeps_functions=False)
+    results = dict(zip(typed.graph.outputs[len(derived.inputs):], keys.values()))
+    backward = _script_of(
+        typed, f"{function}_backward", parts.of_another_function(), writing, None, stages, gradients=results
+    )
+    return with_backward(script, backward, keys)
+
+
+def _typed(source: TypedModel) -> TypedGraph:
+    """The graph of a model. Raises TranspileError with all reasons against it."""
+    source.context.errors.raise_any("the model cannot be converted")
+    return source.graph
+
+
+def _script_of(
+    source: TypedModel, function: str, parts: ScriptParts, writing: Writing, progress: Progress | None, stages: Stages,
+    *, gradients: Mapping[str, str] = NO_GRADIENTS,
+) -> Script:
+    """The script of a typed model with one main function. Raises TranspileError with all reasons against it."""
+    _typed(source)
+    source.context.check_fixed_dims()
+    written = _written(source, function, parts, progress, stages, gradients)
+    script = with_passes(
+        written, stages, writing.functions, specialised=writing.specialised, trained=writing.trained
+    )
     check_defined(script)
     stages.remarks += note_lines(script.notes)
     return script
 
 
-def _written(source: TypedModel, function: str, writing: Writing, progress: Progress | None, stages: Stages) -> Script:
+def _written(
+    source: TypedModel, function: str, parts: ScriptParts, progress: Progress | None, stages: Stages,
+    gradients: Mapping[str, str],
+) -> Script:
     """The script as its nodes are rendered, one by one."""
     model, typed = source.model, source.graph
-    parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
     parts.short_names = short_value_names(model, typed)
     parts.integers = integers = WideIntegers(typed)
     parts.in_single_precision = values_in_single_precision(typed)
     main = integers.of(typed)
     with stages.stage("write DML") as words:
-        rendered = render_main(typed, function, parts, progress)
+        rendered = render_main(typed, function, parts, progress, gradients)
         words.append(f"{sum(len(each.body) for each in rendered.functions)} statements")
         words.append(f"{len(parts.weights)} weights")
     parts.errors.raise_any("the model cannot be converted")
     library = library_functions(parts.imports)
     called = {function.name: function for function in (*library, *rendered.functions)}
+    outputs = [_bounded(_port(typed, name), main.largest_output(name))
+               for name in typed.outputs if name not in gradients]
+    outputs += [Port("gradients", "float", (), GRADIENTS)] if gradients else []
     return Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),
-        tuple(_bounded(_port(typed, name), main.largest_output(name)) for name in typed.outputs),
+        tuple(outputs),
         rendered.sizes,
         rendered.returned,
         tuple(parts.weights[key] for key in sorted(parts.weights)),

@@ -17,6 +17,8 @@ from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
+GRADIENTS = "gradients"
+"""The kind of a port that is the list of derivatives by weights."""
 _WIDTH = 116  # of a line without the sign of a comment
 _LONGEST_SIZE = 40  # characters of a size that is still readable
 
@@ -74,14 +76,8 @@ def call_lines(main: Interface, name: str, folder: str = "") -> list[str]:
     folder: what stands before its name where the engine is started elsewhere, "models/".
     """
     namespace = legal_identifier(name)
-    results = ", ".join(main.results)
-    target = results if len(main.results) == 1 else f"[{results}]"
     init = [f"{WEIGHTS} = {namespace}::{main.function}_init()"] if main.weights else []
-    statements = [
-        f'source("{escaped(folder + name)}.dml") as {namespace}',
-        *init,
-        f"{target} = {namespace}::{main.function}({', '.join(main.parameters)})",
-    ]
+    statements = [f'source("{escaped(folder + name)}.dml") as {namespace}', *init, _call(main, namespace)]
     return [line for statement in statements for line in broken(statement, 4)]
 
 
@@ -101,6 +97,19 @@ def interface_lines(main: Interface, weights: str) -> list[str]:
         for number, (name, what) in enumerate(rows)
         for line in broken(f"{head if number == 0 else ' ' * len(head)}{name:<{width}}  {what}", len(head) + width + 2)
     ]
+
+
+def backward_lines(backward: Interface, name: str) -> list[str]:
+    """The call of the function of derivatives of ``<name>.dml``, and a line for each parameter and result."""
+    call = broken(_call(backward, legal_identifier(name)), 4)
+    return [*call, *interface_lines(backward, "the same, or one of them trained")]
+
+
+def _call(function: Interface, namespace: str) -> str:
+    """The statement that calls a function."""
+    results = ", ".join(function.results)
+    target = results if len(function.results) == 1 else f"[{results}]"
+    return f"{target} = {namespace}::{function.function}({', '.join(function.parameters)})"
 
 
 def signature(main: Interface) -> str:
@@ -141,6 +150,8 @@ def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
 
 def described(port: Port) -> str:
     """The type of a port and its form in DML."""
+    if port.kind == GRADIENTS:
+        return "a list of derivatives by the first weights, under their names"
     if port.kind == "map":
         return "a map: a row for each key, the keys and the values"
     if port.is_list:

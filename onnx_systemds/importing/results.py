@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.importing.parameters import INTEGER, as_declared, declaration, is_nested
+from onnx_systemds.importing.parameters import INTEGER, UNKNOWN_LIST, as_declared, declaration, is_nested
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, split_view
 from onnx_systemds.operators.rendering.scope import Scope
+
+NO_GRADIENTS: Mapping[str, str] = MappingProxyType({})
 
 
 class Results:
@@ -20,12 +23,19 @@ class Results:
     of the main function whose sizes are returned after the outputs.
     """
 
-    def __init__(self, scope: Scope, sizes: Sequence[Dim] = (), *, is_inner: bool) -> None:
-        """Demand the outputs of a function; ``sizes``: those that a sub-graph's function returns, too."""
+    def __init__(
+        self, scope: Scope, sizes: Sequence[Dim] = (), *, is_inner: bool, gradients: Mapping[str, str] = NO_GRADIENTS
+    ) -> None:
+        """Demand the outputs of a function.
+
+        sizes: those that a sub-graph's function returns, too. gradients: the outputs that go into one list, with the
+        keys of the weights of which they have the form.
+        """
         self.scope = scope
         self.is_inner = is_inner
         self.parameters: list[tree.Parameter] = []
         self.returned: dict[str, None] = {}
+        self._gradients = gradients
         self.statements = self._demand_outputs(sizes)
 
     def _demand_outputs(self, sizes: Sequence[Dim]) -> list[str]:
@@ -36,12 +46,14 @@ class Results:
         for name in scope.graph.outputs:
             value = scope.value(name)
             form = scope.boundary(name)
+            if name in self._gradients:
+                continue
             if value.is_text and not self.is_inner:
                 identifier = scope.names.fresh(name)
                 returns.append(f"{identifier} = {self._as_text(name, form)}")
                 self.parameters.append(declaration(value, identifier))
                 continue
-            is_known = value.constant is not None or value.items is not None
+            is_known = value.content is not None or value.items is not None
             is_plain = name in scope.own and name not in scope.graph.inputs and not is_known
             if form is not SCALAR and is_plain and value.elements is None and name not in taken:
                 identifier = scope.demand(name, form)
@@ -51,11 +63,24 @@ class Results:
                 text = scope.demand(name, form)
                 returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
             self.parameters.append(declaration(value, identifier, is_inner=self.is_inner))
+        if self._gradients:
+            identifier = scope.names.fresh("gradients")
+            first, *others = self._entries()
+            returns.append(f"{identifier} = {first}")  # list(a=A, b=B) has them in any order
+            returns += [f"{identifier} = rbind({identifier}, {entry})" for entry in others]
+            self.parameters.append(tree.Parameter(identifier, UNKNOWN_LIST))
         for size in sizes:
             identifier = scope.names.fresh("size")
             returns.append(f"{identifier} = as.integer({scope.sizes.text(size)})")
             self.parameters.append(tree.Parameter(identifier, INTEGER))
         return returns if self.is_inner else returns + self._return_sizes()
+
+    def _entries(self) -> list[str]:
+        """Lists of one derivative by a weight, in the form of the weight."""
+        scope = self.scope
+        forms = {key: View(*scope.parts.weights[key].array.shape) for key in self._gradients.values()}
+        return [f"list({key}={scope.demand(name, forms[key])})"
+                for name, key in sorted(self._gradients.items(), key=lambda item: item[1])]
 
     def _as_text(self, name: str, form: Form) -> str:
         """The statement that decodes a text output to a frame, a string or a list of frames."""

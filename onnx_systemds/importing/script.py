@@ -17,7 +17,14 @@ from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
-from onnx_systemds.importing.interface import Interface, Port, call_lines, interface_lines, weights_argument
+from onnx_systemds.importing.interface import (
+    Interface,
+    Port,
+    backward_lines,
+    call_lines,
+    interface_lines,
+    weights_argument,
+)
 from onnx_systemds.importing.weights_mark import weights_mark, with_mark
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.notes import Note
@@ -51,7 +58,7 @@ class Script:
     rows and columns of the inputs cannot confirm. notes: what the passes over the graph did, or why they did not.
     constants: what is computed once, with the weights. written: the statements of each node, by its first output.
     texts: the strings known at conversion, in the order of their codes. general: the script that a specialised one was
-    made from. sources: the layers of SystemDS that it calls.
+    made from. sources: the layers of SystemDS that it calls. backward: the function of derivatives, if there is one.
     """
 
     function: str
@@ -71,6 +78,7 @@ class Script:
     texts: tuple[str, ...] = ()
     general: Script | None = None
     sources: tuple[tree.Source, ...] = ()
+    backward: Interface | None = None
 
     @property
     def unspecialised(self) -> Script:
@@ -105,6 +113,8 @@ class Script:
         place = f"{folder}{'' if folder.startswith('/') else ' where the engine starts'}"
         weights = f"from {place}, or -nvargs {argument}=<path>"
         header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface, weights))
+        if self.backward is not None:
+            header = (*header, "", *backward_lines(self.backward, name))
         if self.weights:
             init = templates.template("init.dml.jinja").render(
                 main=self.function,

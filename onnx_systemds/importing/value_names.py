@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from onnx_systemds.dml.module_paths import NUMBERED, beginning_in, is_path, short_names
+from onnx_systemds.dml.module_paths import NUMBERED, beginning_in, is_path, short_names, shortened
+from onnx_systemds.inference.passes.differentiation import words_of
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import has_known_elements
 from onnx_systemds.model.ir import Model, Node
@@ -26,12 +27,16 @@ def short_value_names(model: Model, main: TypedGraph) -> dict[str, str]:
     graphs = [main] if written else []
     for graph in graphs:
         for name, value in graph.own.items():
-            (known if value.constant is not None or has_known_elements(value) else computed).append(name)
+            (known if value.content is not None or has_known_elements(value) else computed).append(name)
         graphs += graph.bodies.values()
     found: dict[str, str] = {}
     for names in (known, computed):
         found |= short_names(dict.fromkeys(beginning_in(name, written) for name in names))
     found |= _of_their_readers(found, reversed(nodes))
+    for name in main.own:
+        before, of = words_of(name)
+        if of:
+            found[name] = before + shortened(of, found)
     return {name: short for name, short in found.items() if name not in main.inputs and name not in main.outputs}
 
 

@@ -37,7 +37,7 @@ from onnx_systemds.inference.registry import expanders, find, operator_generator
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_of
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import FAILED, INTEGER_DTYPES, Value, constant_value
+from onnx_systemds.inference.values import FAILED, INTEGER_DTYPES, Value, constant_value, weight_value
 from onnx_systemds.limits import TooManyNodes, check_results
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import unknown_parts
@@ -112,7 +112,9 @@ def _check_declared(output: ValueInfo, value: Value, context: Context) -> None:
 
 def infer_body(graph: Graph, inputs: Sequence[Value], outer: Mapping[str, Value], context: Context) -> TypedGraph:
     """Infer a sub-graph for known inputs; names that it does not define are looked up in ``outer``."""
-    own: dict[str, Value] = {given.name: value for given, value in zip(graph.inputs, inputs)}
+    # a weight that is given to it is an input as any other
+    own: dict[str, Value] = {given.name: value if value.weight is None else replace(value, weight=None)
+                             for given, value in zip(graph.inputs, inputs)}
     return _infer_nodes(graph, own, ChainMap(own, _writable(outer)), context)
 
 
@@ -132,7 +134,7 @@ def declared_value(given: ValueInfo, context: Context) -> Value:
 
 def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value], context: Context) -> TypedGraph:
     for name, array in graph.initializers.items():
-        own[name] = constant_value(array)
+        own[name] = weight_value(array) if name in graph.trainable else constant_value(array)
     nodes: list[Node] = []
     bodies: dict[tuple[int, str], TypedGraph] = {}
     sizes: dict[int, tuple[str, ...]] = {}

@@ -49,6 +49,7 @@ class Value:
 
     dtype: element type, "" for values that are no tensors. dims: None when the rank is unknown.
     constant: the content, where it is known at conversion.
+    weight: the content of a weight that a program may train: nothing is computed of it at conversion.
     elements: object array of dims; the content of an integer tensor that carries sizes.
     type: the type of a value that is no dense tensor.
     element: what is known of each item of a sequence or optional (see `lists`); None when nothing is.
@@ -61,6 +62,7 @@ class Value:
     dtype: str
     dims: Dims | None
     constant: Array | None = None
+    weight: Array | None = None
     elements: Elements | None = None
     type: Type | None = None
     element: Value | None = None
@@ -68,6 +70,11 @@ class Value:
     is_count: bool = False
     keys: tuple[int, ...] | tuple[str, ...] = ()
     ramp: Ramp | None = None
+
+    @property
+    def content(self) -> Array | None:
+        """What a script holds of the value, as a constant or as a weight."""
+        return self.weight if self.constant is None else self.constant
 
     @property
     def is_list(self) -> bool:
@@ -103,6 +110,11 @@ class Value:
 def constant_value(array: Array) -> Value:
     """The value for a known content."""
     return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
+
+
+def weight_value(array: Array) -> Value:
+    """The value for a weight that a program may train."""
+    return Value(protos.dtype_of(array), tuple(array.shape), weight=array)
 
 
 def dims_words(dims: Dims | None) -> str:

@@ -71,17 +71,20 @@ _SPECIALISING: frozenset[ScriptPass] = frozenset((
 """Those that only a script gets which may be specialised."""
 
 
-def with_passes(script: Script, stages: Stages, functions: str | None, *, specialised: bool) -> Script:
+def with_passes(
+    script: Script, stages: Stages, functions: str | None, *, specialised: bool, trained: bool = False
+) -> Script:
     """The script after all passes.
 
     functions: those of repeated blocks, see `import_model`. specialised: whether the script may be specialised.
+    trained: whether a program may train its weights, of which nothing is computed once, then.
     """
     script = with_constant_arguments(script)
     if specialised:
         with stages.stage("specialise"):
-            script = specialise(script, {})
+            script = script if trained else specialise(script, {})
             for apply in FOR_OPEN_SIZES if script.general is None else ():
-                script = apply(script)
+                script = script if trained and apply is with_hoisted_constants else apply(script)
     if functions not in ("flat", "keep"):
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=functions == "blocks")

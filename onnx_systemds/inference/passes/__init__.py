@@ -58,6 +58,7 @@ from onnx_systemds.inference.plugin_rewrites import rewritten_by_plugins
 from onnx_systemds.inference.registry import Identity, rewrites
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
+from onnx_systemds.model.trainable import with_weights_as_inputs, with_weights_of
 from onnx_systemds.model.walk import all_nodes
 
 Found = TypeVar("Found")
@@ -157,6 +158,8 @@ def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph
     """
     if any(node.identity == GRADIENT for node in all_nodes(graph.nodes)):
         return graph
+    if graph.trainable:
+        return with_weights_of(simplify(with_weights_as_inputs(graph), notes, omitted), graph)
     graph = rewritten_by_plugins(graph, notes, omitted)
     operators = {node.identity for node in graph.nodes}
     for apply in GRAPH_PASSES:

@@ -42,7 +42,9 @@ class Constants:
         They stand near their use: a value that lives through many blocks costs compile time in each of them.
         Where the function takes the list of weights anyway, all but a few numbers come out of it.
         """
-        self.uses_weights = self.uses_weights or any(map(self._parts.goes_to_file, self._arrays.values()))
+        self.uses_weights = self.uses_weights or any(
+            self._is_trainable(name) or self._parts.goes_to_file(array) for name, array in self._arrays.items()
+        )
         statements: dict[int, list[str]] = {}
         for name in reversed(list(self._arrays)):
             view = next(iter(self._forms.of(name)))
@@ -52,14 +54,19 @@ class Constants:
 
     def _lines(self, name: str, view: View) -> list[str]:
         array = self._arrays[name]
-        if not self._parts.goes_to_file(array, has_list=self.uses_weights):
+        is_trainable = self._is_trainable(name)
+        if not is_trainable and not self._parts.goes_to_file(array, has_list=self.uses_weights):
             return self._forms.define(name, self._literal(name, array, view), view)
-        key = self._parts.weight_key(name, array, view)
+        key = self._parts.weight_key(name, array, view, is_trainable=is_trainable)
         rows, cols = self._parts.weights[key].array.shape
         text = print_expression(load(key, rows, cols))
         if (rows, cols) != (view.rows, view.cols):  # of another function, or by another name
             text = f"matrix({text}, rows={view.rows}, cols={view.cols})"
         return self._forms.define(name, text, view)
+
+    def _is_trainable(self, name: str) -> bool:
+        value = self._graph.values.get(name)  # none of what generators calculate themselves
+        return value is not None and value.weight is not None
 
     def _literal(self, name: str, array: Array, view: View) -> str:
         """A constant in the script; the engine must not see it in what nodes calculate of constants alone."""

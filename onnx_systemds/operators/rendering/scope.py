@@ -96,6 +96,9 @@ class Scope:
             check_held(name, value.constant)
             content = self.parts.vocabulary.codes(value.constant) if value.dtype == "string" else value.constant
             return element_literal(content) if form is SCALAR else self.constant(name, content, form)
+        if value.weight is not None:
+            known = self.constant(name, value.weight, View(1, 1) if form is SCALAR else form)
+            return f"as.scalar({known})" if form is SCALAR else known
         if value.elements is not None:
             if form is SCALAR:
                 return self.sizes.factor(value.elements.ravel()[0])
@@ -158,7 +161,7 @@ class Scope:
     def alias(self, name: str, form: Form, identifier: str) -> bool:
         """Let the producer of ``name`` write straight into ``identifier``; False when the name is already taken."""
         value = self.value(name)
-        is_plain = name in self.own and name not in self.graph.inputs and value.constant is None
+        is_plain = name in self.own and name not in self.graph.inputs and value.content is None
         if not is_plain or value.elements is not None or form in self.forms.of(name) or self.is_deferred(name, form):
             return False
         self.forms.give(name, form, identifier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_uniform
@@ -16,7 +16,7 @@ from onnx_systemds.inference.known_dims import as_int
 from onnx_systemds.inference.wide_integers import WideIntegers
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.texts import Vocabulary
-from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
@@ -57,14 +57,17 @@ class ScriptParts:
             self._function_keys[key] = self.function_names.fresh(hint)
         return self._function_keys[key]
 
-    def weight_key(self, name: str, array: Array, view: View) -> str:
-        """Register a weight under the name of its value, or find an equal one; returns its key in the list."""
+    def weight_key(self, name: str, array: Array, view: View, *, is_trainable: bool = False) -> str:
+        """Register a weight under the name of its value, or find an equal one; returns its key in the list.
+
+        Those that a program may train are equal at the start only.
+        """
         # by identity: two sub-graphs may call different weights by the same name
         _, key = self._weight_keys.get(id(array), (array, ""))
         if key:
             return key
         matrix = array.reshape(as_int(view.rows), as_int(view.cols))
-        alike = [] if array.dtype == object else self._alike.setdefault(sample(matrix), [])
+        alike = [] if is_trainable or array.dtype == object else self._alike.setdefault(sample(matrix), [])
         key = self._equal_weight(matrix, alike)
         if not key:
             key = base = _camel_case(name if name.startswith(NUMBERED) else shortened(name, self.short_names))
@@ -77,6 +80,18 @@ class ScriptParts:
             self.weights[key] = Weight(key, matrix, None if release is None else lambda: release(array))
             alike.append(key)
         return key
+
+    def trainable_key(self, name: str, array: Array) -> str:
+        """The key of a weight that a program may train; it has the form of function boundaries unless it has one."""
+        dims = array.shape
+        return self.weight_key(name, array, View(*split_view(dims, min(1, len(dims)))), is_trainable=True)
+
+    def of_another_function(self) -> ScriptParts:
+        """The parts of another function of the script, which shares names and weights."""
+        return replace(
+            self, imports={}, layers={}, errors=Reasons(), bodies={}, vocabulary=Vocabulary(), written={},
+            _function_keys={},
+        )
 
     def _equal_weight(self, matrix: Array, alike: list[str]) -> str:
         """The one of these keys whose weight has the same content, as nodes make it of one initializer; "" if none."""

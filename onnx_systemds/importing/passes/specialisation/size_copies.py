@@ -14,7 +14,7 @@ from typing import TypeAlias
 from onnx_systemds.correspondence import RECOGNISED, name_without_number
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.rewrite import Part, rewritten
+from onnx_systemds.dml.rewrite import calling, rewritten
 from onnx_systemds.dml.scopes import called_in, is_call, statements_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.call_guards import with_guards
@@ -87,7 +87,7 @@ def with_own_copies(
     for name, function in blocks.items():
         inner = [it for it in dict.fromkeys(called_in(function)) if it in functions and has_loop(functions[it])]
         names = {it: copies.copy(it) for it in inner if it in taken}
-        found[name] = replace(function, body=_calling(names, function.body)) if names else function
+        found[name] = replace(function, body=calling(names, function.body)) if names else function
         taken.update(inner)
     return found, {name: it for name, it in copies.functions.items() if name not in functions and name not in blocks}
 
@@ -168,21 +168,10 @@ def _renamed(statement: tree.Statement, names: Mapping[tree.Call, str]) -> tree.
     def change(node: tree.Node) -> tree.Node:
         if not isinstance(node, tree.Call):
             return node
-        name = names.get(_calling(before, node), node.function)  # calls in its arguments have their names already
+        name = names.get(calling(before, node), node.function)  # calls in its arguments have their names already
         return node if name == node.function else replace(node, function=name)
 
     return rewritten(statement, change)
-
-
-def _calling(names: Mapping[str, str], part: Part) -> Part:
-    """A part of a script with calls of other functions, by the names of those that it calls."""
-
-    def change(node: tree.Node) -> tree.Node:
-        if isinstance(node, tree.Call) and node.function in names:
-            return replace(node, function=names[node.function])
-        return node
-
-    return rewritten(part, change)
 
 
 def _longest(main: tree.Function) -> int:
@@ -212,7 +201,7 @@ class _Copies:
         inner = [called for called in dict.fromkeys(called_in(function))
                  if called in self.functions and called != name and has_loop(self.functions[called])]
         names = {called: self.copy(called) for called in inner}
-        self.functions[new] = replace(function, body=_calling(names, function.body))
+        self.functions[new] = replace(function, body=calling(names, function.body))
         return new
 
     def specialise(self, name: str, sizes: _Sizes) -> None:

@@ -1,0 +1,188 @@
+"""Derivatives of a model by its weights and inputs, as a second function of its script.
+
+``<main>_backward`` takes the derivatives of a loss by the outputs, as SystemDS's ``nn/layers`` do, before what the main
+function takes. It gives those by inputs, and a list of those by weights, under the names that these have in the list of
+weights. Weights that are derived by are trained: nothing is computed of them at conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.names import Names
+from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.dml.rewrite import calling
+from onnx_systemds.dml.scopes import called_in
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
+from onnx_systemds.importing.script import Script
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.node_writer import NodeWriter
+from onnx_systemds.inference.passes.differentiation import gradient_node
+from onnx_systemds.inference.registry import untrained_inputs
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import FLOAT_DTYPES, Value
+from onnx_systemds.model import protos
+from onnx_systemds.model.ir import Graph, Model, Node, TensorType, ValueInfo
+from onnx_systemds.model.walk import all_nodes, names_read
+
+ALL = ("weights", "inputs")
+"""What is derived by, in a word; other words are names of weights and inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What a model is derived by, and which of its outputs are derived."""
+
+    weights: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All that is derived by."""
+        return self.inputs + self.weights
+
+
+def candidates(graph: Graph, words: Sequence[str]) -> Derived:
+    """What may be derived by, of ``weights``, ``inputs`` and names of either. Raises InvalidModel."""
+    inputs = {given.name for given in graph.inputs
+              if isinstance(given.type, TensorType) and given.type.dtype in FLOAT_DTYPES}
+    weights = {name for name, array in graph.initializers.items() if protos.dtype_of(array) in FLOAT_DTYPES}
+    named = [word for word in words if word not in ALL]
+    for name in named:
+        if name not in inputs and name not in weights:
+            near = get_close_matches(name, [*ALL, *inputs, *weights], 3)
+            hint = f"there is {quoted_list(near)}" if near else f"give {quoted_list(ALL)}, or a name of either"
+            raise InvalidModel(f"{quoted(name)} is no input and no weight of floating-point numbers", hint=hint)
+    wanted = {*named, *(inputs if "inputs" in words else ())}
+    if "weights" in words:
+        wanted.update(name for name in weights - _left(graph.nodes) if graph.initializers[name].ndim > 0)
+    of_inputs = tuple(given.name for given in graph.inputs if given.name in wanted)
+    of_weights = tuple(name for name in graph.initializers if name in wanted)
+    if not wanted:
+        raise InvalidModel(f"the model has no {' and no '.join(words)} of floating-point numbers")
+    return Derived(of_weights, of_inputs, _depending(graph, wanted))
+
+
+def _left(nodes: Iterable[Node]) -> set[str]:
+    """What nodes read as inputs that training leaves as they are: statistics, exponents."""
+    return {name for node in all_nodes(nodes) for place, name in enumerate(node.inputs)
+            if place in untrained_inputs.get(node.identity, ())}
+
+
+def _depending(graph: Graph, sources: Collection[str]) -> tuple[str, ...]:
+    """The outputs that nodes compute of some values."""
+    reached = {*sources}
+    for node in graph.nodes:
+        if not reached.isdisjoint(names_read(node)):
+            reached.update(node.outputs)
+    return tuple(output.name for output in graph.outputs if output.name in reached.difference(sources))
+
+
+def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
+    """The model whose outputs are the derivatives `Derived.sources` have, of derivatives by outputs as first inputs.
+
+    typed: the graph of the model. Raises UnsupportedCase where no output is of floating-point numbers.
+    """
+    graph, taken = model.graph, {*typed.own}
+    outputs = [name for name in derived.outputs if typed.values[name].dtype in FLOAT_DTYPES]
+    if not outputs:
+        raise UnsupportedCase(f"no output of floating-point numbers depends on {quoted_list(derived.sources)}")
+    seeds = {name: _fresh(f"d_{name}", taken) for name in outputs}
+    results = [_fresh(f"d_{name}", taken) for name in derived.sources]
+    given = tuple(ValueInfo(seed, _declared(typed.values[name])) for name, seed in seeds.items())
+    node = gradient_node(derived.sources, results, seeds)
+    writer = NodeWriter(node, "d", 18)
+    for name, seed in seeds.items():
+        if not _is_declared(typed.values[name]):  # sizes that are no symbols of their own are those of the output
+            seeds[name] = writer.emit("Reshape", seed, writer.emit("Shape", name))
+    node = gradient_node(derived.sources, results, seeds)
+    return replace(model, graph=replace(
+        graph, inputs=(*given, *graph.inputs), outputs=tuple(ValueInfo(name, None) for name in results),
+        nodes=(*graph.nodes, *writer.nodes, node),
+    ))
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _is_declared(value: Value) -> bool:
+    """Whether dims are numbers and symbols."""
+    return all(isinstance(size, int) or dim.lone_symbol(size) for size in value.dims or ())
+
+
+def _declared(value: Value) -> TensorType:
+    """The type of the derivative of a value."""
+    dims = None if value.dims is None else tuple(
+        size if isinstance(size, int) else dim.lone_symbol(size) or None for size in value.dims
+    )
+    return TensorType(value.dtype, dims)
+
+
+def with_influence(derived: Derived, typed: TypedGraph) -> Derived:
+    """Without the weights whose derivatives are known to be zero, as those that only decide sizes.
+
+    typed: the graph of `with_gradients` for known weights.
+    """
+    by_source = dict(zip(derived.sources, typed.outputs))
+
+    def has_influence(name: str) -> bool:
+        constant = typed.values[by_source[name]].constant
+        return constant is None or bool(constant.any())
+
+    return replace(derived, weights=tuple(filter(has_influence, derived.weights)))
+
+
+def with_trainable(model: Model, weights: Collection[str]) -> Model:
+    """The model of whose weights some may be trained."""
+    return replace(model, graph=replace(model.graph, trainable=frozenset(weights)))
+
+
+def with_backward(script: Script, backward: Script, trained: Mapping[str, str]) -> Script:
+    """The script of a model with the functions of its derivatives, which have the same list of weights.
+
+    trained: keys in the list by names. Those come first, in the order of the list of derivatives.
+    """
+    functions = {function.name: function for function in (*script.library, *script.functions)}
+    renamed = _renamed(functions, (*backward.library, *backward.functions))
+    library = (*script.library, *_own(backward.library, functions, renamed))
+    own = (*script.functions, *_own(backward.functions, functions, renamed))
+    first = sorted(trained.values())
+    weights = {weight.name: weight for weight in (*script.weights, *backward.weights)}
+    ordered = [*first, *sorted(weights.keys() - {*first})]
+    sources = {source.path: source for source in (*script.sources, *backward.sources)}
+    return replace(
+        script, library=library, functions=own, weights=tuple(weights[key] for key in ordered),
+        sources=tuple(sources[path] for path in sorted(sources)), backward=backward.interface,
+    )
+
+
+def _renamed(known: Mapping[str, tree.Function], others: Sequence[tree.Function]) -> dict[str, str]:
+    """New names for functions that are not those of the same name, nor call what these call."""
+    shared = {function.name for function in others if function.name in known
+              and print_statement(function) == print_statement(known[function.name])}
+    calls = {function.name: {*called_in(function)} for function in others}
+    own = {function.name for function in others} - shared
+    while more := {name for name in shared - own if not own.isdisjoint(calls[name])}:
+        own |= more
+    names = Names([*known, *calls])
+    return {function.name: names.fresh(function.name) for function in others
+            if function.name in own and function.name in known}
+
+
+def _own(
+    functions: Iterable[tree.Function], known: Mapping[str, tree.Function], names: Mapping[str, str]
+) -> Iterator[tree.Function]:
+    """The functions that are not known, by names that are not."""
+    for function in functions:
+        if function.name in names:
+            yield replace(calling(names, function), name=names[function.name])
+        elif function.name not in known:
+            yield calling(names, function)

@@ -1,0 +1,236 @@
+"""``--gradient``: the function of derivatives by weights and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.cli.commands import main
+from onnx_systemds.errors import TranspileError
+from tests.command_line import run_dml
+from tests.derivative_programs import derivatives
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def near(*dims: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).uniform(-1, 1, dims).astype(np.float32)
+
+
+def model(
+    nodes: list[onnx.NodeProto], inputs: dict[str, Any], weights: dict[str, Array], outputs: list[str], opset: int = 20
+) -> onnx.ModelProto:
+    """inputs: by name their dims, of float; or (dtype, dims)."""
+    given = [helper.make_tensor_value_info(name, *(kind if isinstance(kind, tuple) else (TensorProto.FLOAT, kind)))
+             for name, kind in inputs.items()]
+    graph = helper.make_graph(nodes, "net", given, [onnx.ValueInfoProto(name=name) for name in outputs],
+                              [numpy_helper.from_array(array, name) for name, array in weights.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(op_type, inputs.split(","), outputs.split(","), **attributes)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model, sizes of its symbols, what it is derived by, and how many derivatives there are."""
+
+    model: onnx.ModelProto
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    words: tuple[str, ...] = ("weights", "inputs")
+    count: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+PERCEPTRON = model(
+    [node("Gemm", "x,w1,b1", "h", transB=1), node("Relu", "h", "a"), node("MatMul", "a,w2", "s"), node("Softmax", "s", "y")],
+    {"x": ["n", 4]}, {"w1": near(5, 4), "b1": near(5), "w2": near(5, 3)}, ["y"])
+ALIKE = model(
+    [node("Add", "x,b1", "h"), node("Tanh", "h", "t"), node("Mul", "t,s1", "m"), node("Add", "m,b2", "y")],
+    {"x": ["n", 70]}, {"b1": np.zeros(70, np.float32), "b2": np.zeros(70, np.float32), "s1": np.ones(70, np.float32)}, ["y"])
+ATTENTION = model(
+    [node("Gather", "table,ids", "e"), node("LayerNormalization", "e,g,c", "x", axis=-1, epsilon=1e-3),
+     node("MatMul", "x,wq", "q"), node("MatMul", "x,wk", "k"), node("Transpose", "k", "kt", perm=[0, 2, 1]),
+     node("MatMul", "q,kt", "s"), node("Softmax", "s", "p"), node("MatMul", "p,x", "o"), node("Gelu", "o", "a"),
+     node("Add", "a,x", "r"), node("ReduceMean", "r,axes", "y", keepdims=0)],
+    {"ids": (TensorProto.INT64, ["n", "t"])},
+    {"table": near(9, 6), "g": near(6), "c": near(6, seed=1), "wq": near(6, 6, seed=2), "wk": near(6, 6, seed=3),
+     "axes": np.array([1])}, ["y"])
+NORMALIZED = model(
+    [node("Conv", "x,w,b", "c", pads=[1, 1, 1, 1]), node("BatchNormalization", "c,s,o,m,v", "n"), node("Relu", "n", "r"),
+     node("MaxPool", "r", "p", kernel_shape=[2, 2], strides=[2, 2]), node("Pow", "p,e", "q"),
+     node("GlobalAveragePool", "q", "g"), node("Flatten", "g", "y")],
+    {"x": [3, 2, 6, 6]},
+    {"w": near(4, 2, 3, 3), "b": near(4), "s": near(4), "o": near(4, seed=1), "m": near(4, seed=2),
+     "v": np.abs(near(4, seed=3)) + 1, "e": np.array([2, 3, 2], np.float32).reshape(3, 1, 1, 1)}, ["y"])
+MOBILE = model(
+    [node("Conv", "x,w1,b1", "c1", strides=[2, 2], pads=[1, 1, 1, 1]), node("Tanh", "c1", "a1"),
+     node("Conv", "a1,w2", "c2", group=4, strides=[2, 1], pads=[1, 0, 1, 2]), node("HardSwish", "c2", "a2"),
+     node("Conv", "a2,w3", "c3", group=2, dilations=[1, 2]), node("MaxPool", "c3", "m", kernel_shape=[2, 2], pads=[1, 0, 0, 0]),
+     node("AveragePool", "m", "p", kernel_shape=[2, 1]), node("ConvTranspose", "p,w4", "y", strides=[2, 2])],
+    {"x": ["n", 3, 12, 12]},
+    {"w1": near(4, 3, 3, 3), "b1": near(4), "w2": near(4, 1, 3, 3), "w3": near(6, 2, 1, 2), "w4": near(6, 2, 2, 2)}, ["y"])
+SIGNAL = model(
+    [node("Conv", "x,w", "c", strides=[2]), node("LeakyRelu", "c", "a"), node("MaxPool", "a", "m", kernel_shape=[2], strides=[3]),
+     node("InstanceNormalization", "m,s,b", "y")],
+    {"x": ["n", 2, 19]}, {"w": near(3, 2, 3), "s": near(3), "b": near(3, seed=1)}, ["y"])
+TWO_OUTPUTS = model(
+    [node("MatMul", "x,w", "h"), node("Sigmoid", "h", "y"), node("ArgMax", "y", "label", axis=1), node("Mul", "h,f", "z"),
+     node("ReduceSum", "z", "total", keepdims=0)],
+    {"x": ["n", 4]}, {"w": near(4, 3), "f": np.array(3, np.float32)}, ["label", "y", "z"])
+LAYERS = model(
+    [node for number in range(6) for node in (
+        helper.make_node("MatMul", [f"h{number}", f"w{number}"], [f"p{number}"]),
+        helper.make_node("Tanh", [f"p{number}"], [f"t{number}"]),
+        helper.make_node("Add", [f"t{number}", f"h{number}"], [f"r{number}"]),
+        helper.make_node("LayerNormalization", [f"r{number}", f"g{number}"], [f"h{number + 1}"], epsilon=1e-3))],
+    {"h0": ["n", 5]}, {name: near(*dims, seed=number) for number in range(6)
+                       for name, dims in ((f"w{number}", (5, 5)), (f"g{number}", (5,)))}, ["h6"])
+
+ROWS = {
+    "a perceptron": Row(PERCEPTRON, {"n": 7}, count=4),
+    "by its weights": Row(PERCEPTRON, {"n": 7}, ("weights",), count=3),
+    "by its input": Row(PERCEPTRON, {"n": 7}, ("inputs",), count=1),
+    "by names": Row(PERCEPTRON, {"n": 7}, ("b1", "x"), count=2),
+    "layers of SystemDS": Row(PERCEPTRON, {"n": 7}, count=4, options={"style": "nn"}),
+    "a size that is known": Row(PERCEPTRON, {"n": 7}, count=4, options={"dims": {"n": 7}}),
+    "weights that are alike at the start": Row(ALIKE, {"n": 3}, count=4),
+    "an attention after a table": Row(ATTENTION, {"n": 2, "t": 3}, count=5),
+    "a convolution, statistics and exponents": Row(NORMALIZED, count=5),
+    "convolutions in groups, of any number of images": Row(MOBILE, {"n": 3}, count=6),
+    "a signal": Row(SIGNAL, {"n": 3}, count=4),
+    "two outputs of three, a number": Row(TWO_OUTPUTS, {"n": 3}, ("w", "f"), count=2),
+    "blocks": Row(LAYERS, {"n": 3}, count=13, options={"functions": "blocks"}),
+    "all in one function": Row(LAYERS, {"n": 3}, count=13, options={"functions": "flat"}),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_derivatives_are_differences(row: Row, tmp_path: Path) -> None:
+    script = import_model(row.model, gradients=row.words, **row.options)
+    found = derivatives(script, row.sizes, tmp_path)
+    assert len(found) == row.count
+    for name, derivative, difference in found:
+        assert derivative == pytest.approx(difference, rel=1e-5, abs=1e-7), name
+
+
+def test_script() -> None:
+    lines = import_model(PERCEPTRON, gradients=["weights", "inputs"]).text.splitlines()
+    start = lines.index("gen_net = function(matrix[double] x, list[unknown] weights) return (matrix[double] y) {")
+    end = lines.index("# Loads the weights, once; pass the list to gen_net.")
+    assert "\n".join(lines[start:end]) == """\
+gen_net = function(matrix[double] x, list[unknown] weights) return (matrix[double] y) {
+  b1 = matrix(as.matrix(weights["b1"]), rows=1, cols=5)
+  w1 = matrix(as.matrix(weights["w1"]), rows=5, cols=4)
+  w2 = matrix(as.matrix(weights["w2"]), rows=5, cols=3)
+  if (time() < 0) { print("never") }  # cuts the block: from here on all sizes are known
+  if ((ncol(x) != 4) | (nrow(x) == 0)) {
+    if (ncol(x) != 4) { stop("x has " + ncol(x) + " columns, not 4") }
+    if (nrow(x) == 0) { stop("x has no rows") }
+  }
+  s = max(x %*% t(w1) + b1, 0) %*% w2
+  y_exp = exp(s - rowMaxs(s))
+  y = y_exp / rowSums(y_exp)
+}
+
+gen_net_backward = function(matrix[double] d_y, matrix[double] x, list[unknown] weights)
+    return (matrix[double] d_x, list[unknown] gradients) {
+  never = time() < 0
+  b1 = matrix(as.matrix(weights["b1"]), rows=1, cols=5)
+  w1 = matrix(as.matrix(weights["w1"]), rows=5, cols=4)
+  w2 = matrix(as.matrix(weights["w2"]), rows=5, cols=3)
+  if (never) { print("never") }  # cuts the block: from here on all sizes are known
+  n = nrow(d_y)
+  if (nrow(x) != n) { stop("x has " + nrow(x) + " rows, not n = " + n) }
+  if ((ncol(d_y) != 3) | (ncol(x) != 4) | (nrow(x) == 0)) {
+    if (ncol(d_y) != 3) { stop("d_y has " + ncol(d_y) + " columns, not 3") }
+    if (ncol(x) != 4) { stop("x has " + ncol(x) + " columns, not 4") }
+    if (nrow(x) == 0) { stop("x has no rows") }
+  }
+  a = max(x %*% t(w1) + b1, 0)
+  s = a %*% w2
+  y_exp = exp(s - rowMaxs(s))
+  y = y_exp / rowSums(y_exp)
+  d_s = (d_y + -((d_y * y) %*% matrix(1, rows=3, cols=1))) * y
+  d_a = d_s %*% t(w2)
+  d_s_Transpose = t(a)
+  d_w2 = product_of_few_rows(d_s_Transpose, d_s)
+  if (never) { print("never") }  # cuts the block: W * f(A %*% B) is 0 where W is 0, for NaN as well
+  d_h = (a > 0) * d_a
+  d_x = d_h %*% w1
+  d_w1 = product_of_few_rows_2(t(d_h), x)
+  gradients = list(b1=matrix(1, rows=1, cols=n) %*% d_h)
+  gradients = rbind(gradients, list(w1=d_w1))
+  gradients = rbind(gradients, list(w2=d_w2))
+}
+"""
+
+
+TRAINING = """
+source("net.dml") as net
+X = rand(rows=200, cols=4, min=-1, max=1, seed=1)
+Y = table(seq(1, 200), 1 + (X[, 1] > 0) + (X[, 2] > 0), 200, 3)
+weights = net::gen_net_init()
+y = net::gen_net(X, weights)
+print("before " + sum(Y * log(y)))
+for (epoch in 1:50) {
+  y = net::gen_net(X, weights)
+  gradients = net::gen_net_backward(-Y / y / 200, X, weights)
+  for (i in 1:length(gradients)) {
+    W = as.matrix(weights[i]) - 2 * as.matrix(gradients[i])
+    weights[i] = W
+  }
+}
+y = net::gen_net(X, weights)
+print("after " + sum(Y * log(y)))
+"""
+
+
+@pytest.mark.engine
+def test_training(tmp_path: Path) -> None:
+    import_model(PERCEPTRON, gradients=["weights"]).save(tmp_path / "net.dml")
+    lines = dict(line.split() for line in run_dml(TRAINING, tmp_path).splitlines() if line.startswith(("before", "after")))
+    assert float(lines["before"]) < -200
+    assert float(lines["after"]) > -60
+
+
+REFUSED = {
+    "an unknown name": (PERCEPTRON, ["w3"], "'w3' is no input and no weight of floating-point numbers"),
+    "no weights": (model([node("Relu", "x", "y")], {"x": ["n"]}, {}, ["y"]), ["weights"],
+                   "the model has no weights of floating-point numbers"),
+    "no inputs of numbers": (ATTENTION, ["inputs"], "the model has no inputs of floating-point numbers"),
+    "no output of numbers": (model([node("ArgMax", "x", "y")], {"x": ["n", 2]}, {}, ["y"]), ["x"],
+                             "no output of floating-point numbers depends on 'x'"),
+    "an operator without a rule": (model([node("Det", "x", "y")], {"x": ["n", 2, 2]}, {}, ["y"]), ["x"],
+                                   "the derivative of Det (node '#0') is not supported yet"),
+}
+
+
+@pytest.mark.parametrize(("refused", "words", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(refused: onnx.ModelProto, words: list[str], message: str) -> None:
+    with pytest.raises(TranspileError, match="derivative|weights|inputs|output") as caught:
+        import_model(refused, gradients=words)
+    assert message in str(caught.value).replace('"', "'")
+
+
+def test_weights_that_are_trained_are_no_part_of_the_script() -> None:
+    with pytest.raises(TranspileError, match="weights that are trained are in files"):
+        import_model(PERCEPTRON, gradients=["weights"], weights="inline")
+
+
+def test_command_line(tmp_path: Path) -> None:
+    onnx.save(PERCEPTRON, tmp_path / "net.onnx")
+    found = CliRunner().invoke(main, [str(tmp_path / "net.onnx"), "--gradient", "weights"])
+    assert found.exit_code == 0, found.output
+    assert "gradients = net::gen_net_backward(d_y, x, weights)" in (tmp_path / "net.dml").read_text()
