@@ -29,6 +29,7 @@ class Port:
 
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
     dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
+    "gradients" is the list of derivatives by weights; dims: their number.
     "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
     "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
     either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
@@ -102,7 +103,7 @@ def interface_lines(main: Interface, weights: str) -> list[str]:
 def backward_lines(backward: Interface, name: str) -> list[str]:
     """The call of the function of derivatives of ``<name>.dml``, and a line for each parameter and result."""
     call = broken(_call(backward, legal_identifier(name)), 4)
-    return [*call, *interface_lines(backward, "the same, or one of them trained")]
+    return [*call, *interface_lines(backward, "the same list, or a trained one")]
 
 
 def _call(function: Interface, namespace: str) -> str:
@@ -125,8 +126,8 @@ _DRAWN_NAME = re.compile(f"{FUNCTION_PREFIX}[0-9a-f]{{32}}")
 """As skl2onnx and onnxmltools call graphs."""
 
 
-def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
-    """The lines that are printed at the end: files, signature and an example call, from where the command ran.
+def success_lines(main: Interface, model: Path, target: Path, backward: Interface | None = None) -> list[str]:
+    """The lines that are printed at the end: files, signature and example calls, from where the command ran.
 
     The engine looks for a script that is sourced, and for weights, in the folder that it is started in.
     """
@@ -137,6 +138,8 @@ def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
     calls = call_lines(main, main.function if is_stream(target) else target.stem, before)
     written = f"{shown_path(model)} -> {shown_path(target)}: {signature(main)}{weights}"
     lines = [written, *(f"  {line}" for line in calls)]
+    if backward is not None:
+        lines += [f"  {line}" for line in broken(_call(backward, legal_identifier(target.stem)), 4)]
     if main.weights and not is_here:
         argument = shlex.quote(f"{weights_argument(target.stem)}={folder.as_posix()}")
         lines.append(f"  on the engine's command line: -nvargs {argument}")
@@ -151,7 +154,8 @@ def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
 def described(port: Port) -> str:
     """The type of a port and its form in DML."""
     if port.kind == GRADIENTS:
-        return "a list of derivatives by the first weights, under their names"
+        count = text(port.dims[0], symbol_words)
+        return f"a list of the derivatives by the first {count} of weights, under their names"
     if port.kind == "map":
         return "a map: a row for each key, the keys and the values"
     if port.is_list:
