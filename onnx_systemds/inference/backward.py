@@ -13,7 +13,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
-from onnx_systemds.model.ir import Node
+from onnx_systemds.model.ir import Array, Node
 
 OPSET = 18  # of the nodes that are made
 
@@ -26,6 +26,7 @@ class Backward(NodeFacts, NodeWriter):
     ) -> None:
         NodeFacts.__init__(self, node, facts.values, facts.graph_name)
         NodeWriter.__init__(self, writer.replaced, writer.prefix, writer.opset)
+        self.run_sizes = facts.run_sizes
         self.nodes = writer.nodes
         self.given = given
         self.active = active
@@ -83,6 +84,16 @@ class Backward(NodeFacts, NodeWriter):
     def shaped(self, derivative: str, position: int = 0) -> str:
         """Emit a derivative reshaped to the dims of an input."""
         return self.emit("Reshape", derivative, self.emit("Shape", self.node.inputs[position]))
+
+    def along(self, name: str, axis: int, matrix: Array) -> str:
+        """Emit the product of an axis with a matrix of [its size, the size of this axis of the first input]."""
+        factor, last = self.known(matrix, self.dtype(0)), self.rank(0) - 1
+        if axis == last:
+            return self.emit("MatMul", name, factor)
+        perm = list(range(last + 1))
+        perm[axis], perm[last] = last, axis
+        turned = self.emit("MatMul", self.emit("Transpose", name, perm=tuple(perm)), factor)
+        return self.emit("Transpose", turned, perm=tuple(perm))
 
     # --- what several rules compute ----------------------------------------------------------------------------
 

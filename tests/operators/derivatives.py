@@ -90,6 +90,8 @@ def weighted(row: Derivative) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
     values = ReferenceEvaluator(model_of([node], row.inputs, names, row.opset)).run(None, dict(row.inputs))
     nodes, constants, terms = [node], {}, []
     for i, value in enumerate(values):
+        if not np.issubdtype(np.asarray(value).dtype, np.floating):
+            continue
         constants[f"w{i}"] = near(*np.shape(value), seed=7 + i)
         nodes += [helper.make_node("Mul", [names[i], f"w{i}"], [f"p{i}"]),
                   helper.make_node("ReduceSum", [f"p{i}"], [f"s{i}"], keepdims=0)]

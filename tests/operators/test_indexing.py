@@ -168,6 +168,10 @@ def cached(x: Array, u: Array, w: Array) -> Array:
 
 
 DERIVATIVES = [
+    Derivative("ScatterND", {"x": near(4, 2), "i": np.array([[1], [3]]), "u": near(2, 2, seed=1)}, fixed=["i"]),
+    Derivative("ScatterND", {"x": near(4), "i": np.array([[1], [3], [1]]), "u": near(3, seed=1)}, {"reduction": "add"}, fixed=["i"]),
+    *[Derivative("ScatterElements", {"x": near(3, 4), "i": np.array([[1, 3], [0, 2]]), "u": near(2, 2, seed=1)},
+                 {"axis": 1, "reduction": reduction}, fixed=["i"]) for reduction in ("none", "add")],
     *[Derivative("Slice", {"x": near(4, 5), "s": ints(*s), "e": ints(*e), "a": ints(*a), "t": ints(*t)}, fixed=["s", "e", "a", "t"])
       for s, e, a, t in [([1], [-1], [0], [1]), ([0, 1], [9, 5], [0, 1], [2, 3]), ([-1], [-99], [1], [-2]), ([3], [0], [0], [-1])]],
     *[Derivative("Gather", {"x": near(4, 3, 2), "i": i}, {"axis": axis}, fixed=["i"])

@@ -168,6 +168,8 @@ CASES = CONCAT + SPLIT + EXPAND + TILE + PAD + SYMBOLIC
 
 
 DERIVATIVES = [
+    Derivative("Tile", {"x": near(2, 3, 1), "r": np.array([2, 1, 3])}, fixed=["r"]),
+    Derivative("Tile", {"x": near(2, 3), "r": np.array([3, 2])}, fixed=["r"]),
     Derivative("Expand", {"x": near(3, 1), "s": ints(2, 1, 4)}, fixed=["s"]),
     *[Derivative("Concat", {"a": near(2, 3), "b": near(2, 3, seed=1)}, {"axis": axis}) for axis in (0, -1)],
     Derivative("Concat", {"a": near(2, 3)}, {"axis": 0}),

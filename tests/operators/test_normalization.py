@@ -143,6 +143,8 @@ CASES = [
 
 
 DERIVATIVES = [
+    Derivative("LpNormalization", {"x": near(3, 4, 2)}, {"axis": 1}),
+    Derivative("LpNormalization", {"x": np.abs(near(3, 4, 2)) + 0.1}, {"p": 1}),  # ONNX's reference sums signs, too
     Derivative("BatchNormalization", {"x": near(2, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1}),
     Derivative("BatchNormalization", {"x": near(4, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1},
          {"training_mode": 1}, fixed=["m", "v"]),

@@ -128,6 +128,8 @@ CASES += [at_sizes(Case("ReverseSequence", 10, {"x": random(4, 3, 2, 2), "n": np
 
 
 DERIVATIVES = [
+    Derivative("TopK", {"x": near(3, 5), "k": np.array([2])}, {"axis": 1, "largest": 0}, fixed=["k"], outputs=2),
+    Derivative("ReverseSequence", {"x": near(4, 2, 3), "l": np.array([4, 2])}, fixed=["l"]),
     *[Derivative("CumSum", {"x": near(2, 3), "a": np.array(1)}, {"reverse": reverse, "exclusive": exclusive}, fixed=["a"])
       for reverse, exclusive in ((0, 0), (1, 0), (0, 1), (1, 1))],
 ]

@@ -85,6 +85,9 @@ DERIVATIVES = [
       for op in ("MaxPool", "AveragePool") for strides in ([1, 1], [2, 3])
       for more in ({}, {"pads": [1, 1, 1, 1]})],
     Derivative("AveragePool", {"x": near(1, 2, 5, 6)}, {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    *[Derivative("AveragePool", {"x": near(1, 2, 6, 5)},
+                 {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1, "pads": [1, 0, 1, 0], "count_include_pad": count})
+      for count in (0, 1)],
     Derivative("GlobalMaxPool", {"x": near(2, 3, 2, 2)}),
 ]
 

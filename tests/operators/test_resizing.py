@@ -10,6 +10,7 @@ from onnx import parser
 from onnx_systemds import import_model
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import (
     Array,
     Case,
@@ -94,6 +95,17 @@ def affine(theta: Array, size: Array, align_corners: int) -> Array:
     ticks = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:]]
     places = np.stack([*np.meshgrid(*ticks, indexing="ij")[::-1], np.ones(size[2:])], axis=-1)
     return np.einsum("nij,...j->n...i", theta, places).astype(np.float32)
+
+
+DERIVATIVES = [
+    *[Derivative("Resize", {"x": near(1, 2, 3, 4), "roi": np.zeros(0, np.float32), "s": scales(1, 1, *factors)}, attributes, fixed=["roi", "s"])
+      for factors, attributes in [
+          ((2, 3), {"mode": "nearest"}), ((2, 2), {"mode": "linear"}), ((0.5, 0.5), {"mode": "linear", "antialias": 1}),
+          ((2, 1.5), {"mode": "cubic", "coordinate_transformation_mode": "align_corners"})]],
+    Derivative("Resize", {"x": near(1, 2, 3, 4), "roi": np.zeros(0, np.float32), "s": scales(), "n": np.array([1, 2, 5, 2])},
+               {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, fixed=["roi", "s", "n"]),
+    Derivative("Upsample", {"x": near(1, 2, 3, 4), "s": scales(1, 1, 2, 2)}, {"mode": "nearest"}, 9, fixed=["s"]),
+]
 
 
 @pytest.mark.parametrize("symbols", [{}, {"x": [1, 2, "h", "w"]}], ids=["known", "symbolic"])

@@ -337,3 +337,18 @@ def tile(node: NodeView) -> Fragment:
             dims.append(dim)
             varies.append(True)
     return repeated(node, varies, tuple(dims))
+
+
+@gradient("Tile")
+def _tile_gradient(n: Backward) -> Sequence[str]:
+    """The sum over all repetitions."""
+    if n.version < 6:
+        raise UnsupportedCase("the derivative of a Tile before opset 6")
+    repeats = [int(count) for count in n.require_constant(1, "the repeats").ravel()]
+    found = n.grad
+    for axis, count in reversed(list(enumerate(repeats))):
+        if count != 1:
+            sizes = [n.known([0] * axis + [count, -1]), n.emit("Shape", n.x, start=axis + 1)]
+            split = n.emit("Concat", *sizes[: 1 + (axis + 1 < len(repeats))], axis=0)
+            found = n.emit("ReduceSum", n.emit("Reshape", found, split), n.known([axis]), keepdims=0)
+    return [found]

@@ -287,3 +287,21 @@ def reverse_sequence(node: NodeView) -> Fragment:
 def _cumsum_gradient(n: Backward) -> Sequence[str]:
     back = 0 if n.attribute("reverse") else 1
     return [n.emit("CumSum", n.grad, n.node.inputs[1], reverse=back, exclusive=int(n.attribute("exclusive")))]
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+@gradient("TopK")
+def _top_k_gradient(n: Backward) -> Sequence[str]:
+    """To the elements that were taken."""
+    if not n.has_output(1):
+        raise UnsupportedCase("the derivative of a TopK without indices")
+    zeros = n.filled_like(n.x, n.dtype(0), 0.0)
+    return [n.emit("ScatterElements", zeros, n.node.outputs[1], n.grad, axis=n.axis(default=-1))]
+
+
+@gradient("ReverseSequence")
+def _reverse_sequence_gradient(n: Backward) -> Sequence[str]:
+    axes = {name: n.attribute(name) for name in ("batch_axis", "time_axis")}
+    return [n.emit("ReverseSequence", n.grad, n.node.inputs[1], **axes)]

@@ -25,7 +25,7 @@ from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme
 from onnx_systemds.operators.onnx.global_pooling import power, root
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
-from onnx_systemds.operators.support.convolution_gradients import known_grid, known_integers
+from onnx_systemds.operators.support.convolution_gradients import Grid, known_grid, known_integers
 from onnx_systemds.operators.support.movement import Moved
 from onnx_systemds.operators.support.windows import (
     Image,
@@ -319,17 +319,25 @@ def _max_pool_gradient(n: Backward) -> Sequence[str]:
 @gradient("AveragePool")
 def _average_pool_gradient(n: Backward) -> Sequence[str]:
     """To all elements of a window alike; what is padded counts only where the attribute says so."""
-    if n.attribute("ceil_mode"):
-        raise UnsupportedCase("the derivative of an AveragePool with ceil_mode")
     channels = known_integers(n, n.dims(0)[1:2])[0]
     kernel = tuple(n.attribute("kernel_shape"))
     grid = known_grid(n, n.dims(0)[2:], kernel)
     ones = np.ones((channels, 1, *kernel), protos.numpy_dtype(n.dtype(0)))
     filters = n.emit("Constant", value=ones)
-    if n.attribute("count_include_pad"):
-        count = n.number(float(np.prod(kernel)))
-    else:
-        whole = n.filled_like(n.x, n.dtype(0), 1.0)
-        count = n.emit("Conv", whole, filters, group=channels, **grid.attributes)
-    share = n.emit("Div", n.grad, count)
+    share = n.emit("Div", n.grad, _averaged(n, filters, channels, grid))
     return [n.emit("ConvTranspose", share, filters, group=channels, output_padding=grid.rest, **grid.attributes)]
+
+
+def _averaged(n: Backward, filters: str, channels: int, grid: Grid) -> str:
+    """How many elements each mean is of."""
+    counts_padding = bool(n.attribute("count_include_pad"))
+    if counts_padding and not n.attribute("ceil_mode"):
+        return n.number(float(np.prod(grid.kernel)))
+    counted, pads = n.filled_like(n.x, n.dtype(0), 1.0), grid.pads
+    if counts_padding:  # but not that of windows which begin inside and end outside
+        rank = len(grid.kernel)
+        declared = known_integers(n, pool_windows(n).declared_after)
+        around = n.known([0, 0, *pads[:rank], 0, 0, *declared])
+        counted = n.emit("Pad", counted, around, n.number(1.0))
+        pads = (*[0] * rank, *(whole - own for whole, own in zip(pads[rank:], declared)))
+    return n.emit("Conv", counted, filters, group=channels, **{**grid.attributes, "pads": pads})

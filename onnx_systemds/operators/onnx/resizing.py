@@ -14,11 +14,11 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.known_dims import as_int, as_ints
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, split_view
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.interpolation import Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_other_inputs
@@ -307,3 +307,28 @@ def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> Non
         chosen = inside if before == 1 else repeated_row(inside, node.dim(before))
         text = counted(f"ifelse({chosen}, {x}, {node.filled(literal(value), view)})")
     steps.set(text, view, first, steps.dims[first])
+
+
+@gradient("Resize", "Upsample")
+def _resize_gradient(n: Backward) -> Sequence[str]:
+    """Each element gets what was taken of it: axis by axis a product with the weights' matrix."""
+    how = resampling(n)
+    if how.coordinates == "tf_crop_and_resize":
+        raise UnsupportedCase("the derivative of a Resize that crops")
+    found = n.grad
+    for given in _axes(n):
+        if given.size == given.count and given.scale == 1:
+            continue
+        if given.scale is None or not (isinstance(given.size, int) and isinstance(given.count, int)):
+            raise UnsupportedCase("the derivative of a Resize needs known sizes", hint="fix them by --dim")
+        found = n.along(found, given.axis, _matrix(how, given, given.size, given.count, given.scale))
+    return [found]
+
+
+def _matrix(how: Resampling, given: Axis, size: int, count: int, scale: float) -> Array:
+    """What each element of the result takes of those of an axis: [count, size]."""
+    at = positions(how, size, count, scale, given.roi)
+    if how.mode == "nearest":
+        return np.eye(size)[nearest(how, at, size, scale)]
+    inside = np.clip(at, 0, size - 1) if how.mode == "linear" and not how.antialias else at
+    return weights(how, inside, size, scale).T

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, IntegerUse, Moves, Span, Sums, Terms
-from onnx_systemds.inference.registry import fold, generator, integer_rule, shape_rule, takes_text
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.inference.registry import fold, generator, gradient, integer_rule, shape_rule, takes_text
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.indexing import assume_element_indices, element_index, index_depth, nd_index
 from onnx_systemds.operators.onnx.shaping import identity
@@ -130,3 +133,22 @@ def tensor_scatter(node: NodeView) -> Fragment:
     rows, count = batch * middle * size, batch * middle * length
     x, u = node.view("past_cache", View(rows, after)), node.view("update", View(count, after))
     return node.result(_unless_none(node, node.call("scatter_rows", x, u, index), x, count), View(rows, after))
+
+
+@gradient("ScatterElements", "ScatterND")
+def _scatter_gradient(n: Backward) -> Sequence[str]:
+    """By the data: that of what was not replaced; by the updates: those at their places."""
+    kind = n.attribute("reduction") or "none"
+    if kind not in ("none", "add"):
+        raise UnsupportedCase(f"the derivative of a {n.node.op_type} with reduction {kind}")
+    indices, updates = n.node.inputs[1:3]
+    axis: dict[str, Any] = {"axis": n.axis(default=0)} if n.node.op_type == "ScatterElements" else {}
+
+    def by_data() -> str:
+        zeros = n.filled_like(updates, n.dtype(0), 0.0)
+        return n.grad if kind == "add" else n.emit(n.node.op_type, n.grad, indices, zeros, **axis)
+
+    def by_updates() -> str:
+        return n.emit("GatherElements" if axis else "GatherND", n.grad, indices, **axis)
+
+    return n.needed([by_data, lambda: "", by_updates])

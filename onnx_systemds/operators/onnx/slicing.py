@@ -311,37 +311,39 @@ def slice_(node: NodeView) -> Fragment:
 
 @gradient("Slice")
 def _slice_gradient(n: Backward) -> Sequence[str]:
-    """The derivative scattered to the positions that were taken: those of a slice of the axis' numbers."""
-    if n.version < 10:
-        starts, ends, axes, steps = n.attribute("starts"), n.attribute("ends"), n.attribute("axes"), None
+    """The derivative among zeros, at the positions that were taken."""
+    if n.version >= 10 and any(n.has(place) and n.integers(place) is None for place in range(1, n.input_count)):
+        raise UnsupportedCase("the derivative of a Slice whose positions only the run knows")
+    found, rank = n.grad, n.rank(0)
+    before, after = [[n.known([0])] * rank for _ in range(2)]
+    for axis, start, count, step in reversed(slice_ranges(n)):
+        size = n.dims(0)[axis]
+        if step == 1:
+            before[axis], after[axis] = _around(n, axis, start, count)
+        elif isinstance(size, int) and isinstance(start, int) and isinstance(count, int) and isinstance(step, int):
+            chosen = np.zeros((count, size), protos.numpy_dtype(n.dtype(0)))
+            chosen[np.arange(count), start + step * np.arange(count)] = 1
+            found = n.along(found, axis, chosen)
+        else:
+            raise UnsupportedCase("the derivative of a Slice with steps along an axis of open size")
+    return [n.emit("Pad", found, n.emit("Concat", *before, *after, axis=0))]
+
+
+def _around(n: Backward, axis: int, start: Dim, count: Dim) -> tuple[str, str]:
+    """How many zeros stand before a run of elements, and after it. Raises UnsupportedCase."""
+    size = n.dims(0)[axis]
+    of_axis = n.emit("Shape", n.x, start=axis, end=axis + 1)
+    end, rest = size - start, size - start - count
+    if isinstance(start, int):
+        before = n.known([start])
+    elif isinstance(end, int):
+        before = n.emit("Sub", of_axis, n.known([end]))
     else:
-        given = [n.constant(position) for position in (1, 2, 3, 4)]
-        if any(n.has(position) and content is None for position, content in zip((1, 2, 3, 4), given)):
-            raise UnsupportedCase("the derivative of a Slice whose positions are not constants")
-        starts, ends, axes, steps = (None if item is None else item.ravel().tolist() for item in given)
-    axes = range(len(starts)) if axes is None else axes
-    steps = [1] * len(starts) if steps is None else steps
-    found, shape = n.grad, n.known_dims(0, "the derivative of a Slice")
-    sizes = list(n.values[n.out].dims or ())
-    for axis, start, end, step in reversed(list(zip(axes, starts, ends, steps))):
-        at = n.normalize_axis(int(axis), n.rank(0))
-        taken = np.arange(shape[at])[known_slice(int(start), int(end), int(step), shape[at])]
-        sizes[at] = shape[at]
-        chosen = np.zeros((len(taken), shape[at]), protos.numpy_dtype(n.dtype(0)))
-        chosen[np.arange(len(taken)), taken] = 1
-        found = _along(n, found, at, n.emit("Constant", value=chosen))
-    return [found]
-
-
-def _along(n: Backward, name: str, axis: int, matrix: str) -> str:
-    """The product of an axis, moved to the end, with a matrix."""
-    last = n.rank(0) - 1
-    if axis == last:
-        return n.emit("MatMul", name, matrix)
-    perm = list(range(last + 1))
-    perm[axis], perm[last] = last, axis
-    turned = n.emit("MatMul", n.emit("Transpose", name, perm=tuple(perm)), matrix)
-    return n.emit("Transpose", turned, perm=tuple(perm))
+        raise UnsupportedCase("the derivative of a Slice whose first position is computed")
+    if isinstance(rest, int):
+        return before, n.known([rest])
+    taken = n.emit("Shape", n.out, start=axis, end=axis + 1)
+    return before, n.emit("Sub", n.emit("Sub", of_axis, before), taken)
 
 
 @size_rule("Slice", moves=True)

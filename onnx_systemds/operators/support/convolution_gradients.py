@@ -14,16 +14,18 @@ from onnx_systemds.inference.known_dims import as_ints
 from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.operators.support.windows import windows
 
+END = 2**31 - 1
+"""Of a Slice to the end."""
+
 
 @dataclass(frozen=True)
 class Grid:
-    """Windows whose sizes are all known. outputs: their number. rest: elements after the last one of each axis."""
+    """Windows whose padding is known. rest: elements after the last one of each axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[int, ...]
-    outputs: tuple[int, ...]
     rest: tuple[int, ...]
 
     @property
@@ -33,14 +35,13 @@ class Grid:
 
 
 def known_grid(n: Backward, sizes: Dims, kernel: Sequence[int]) -> Grid:
-    """The windows of a kernel over axes of known sizes. Raises UnsupportedCase for others."""
+    """The windows of a kernel over axes of known sizes, or of any with strides of 1. Raises UnsupportedCase."""
     found = windows(n, sizes, kernel)
-    numbers = [known_integers(n, item) for item in (found.sizes, found.before, found.after, found.outputs)]
-    rest = tuple(
-        before + size + after - extent - (count - 1) * stride
-        for size, before, after, count, extent, stride in zip(*numbers, found.extents, found.strides)
-    )
-    return Grid(tuple(kernel), found.strides, found.dilations, (*numbers[1], *numbers[2]), numbers[3], rest)
+    before, after = known_integers(n, found.before), known_integers(n, found.after)
+    ends = zip(before, found.sizes, after, found.outputs, found.extents, found.strides)
+    rest = known_integers(n, [0 if stride == 1 else start + size + end - extent - (count - 1) * stride
+                              for start, size, end, count, extent, stride in ends])
+    return Grid(tuple(kernel), found.strides, found.dilations, (*before, *after), rest)
 
 
 def known_integers(n: Backward, sizes: Sequence[Dim]) -> tuple[int, ...]:
@@ -76,7 +77,8 @@ def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) 
     taps: list[str] = []
     for place in product(*map(range, kernel)):
         starts = [number * step for number, step in zip(place, grid.dilations)]
-        ends = [start + (count - 1) * stride + 1 for start, count, stride in zip(starts, grid.outputs, grid.strides)]
+        extents = [(size - 1) * step for size, step in zip(kernel, grid.dilations)]
+        ends = [start - extent if start < extent else END for start, extent in zip(starts, extents)]
         under = n.emit("Slice", image, n.known(starts), n.known(ends), spatial, n.known(grid.strides))
         if planes == 1 and group == filters:
             found = channel_sum(n, n.emit("Mul", under, grad), rank + 2)
