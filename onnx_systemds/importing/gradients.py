@@ -25,11 +25,13 @@ from onnx_systemds.inference.registry import untrained_inputs
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model import protos
-from onnx_systemds.model.ir import Graph, Model, Node, TensorType, ValueInfo
+from onnx_systemds.model.ir import Graph, Model, TensorType, ValueInfo
 from onnx_systemds.model.walk import all_nodes, names_read
 
 ALL = ("weights", "inputs")
 """What is derived by, in a word; other words are names of weights and inputs."""
+
+_SCALING = (("", "Mul"), ("", "Div"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def candidates(graph: Graph, words: Sequence[str]) -> Derived:
             raise InvalidModel(f"{quoted(name)} is no input and no weight of floating-point numbers", hint=hint)
     wanted = {*named, *(inputs if "inputs" in words else ())}
     if "weights" in words:
-        wanted.update(name for name in weights - _left(graph.nodes) if graph.initializers[name].ndim > 0)
+        wanted.update(name for name in weights - _left(graph) if graph.initializers[name].ndim > 0)
     of_inputs = tuple(given.name for given in graph.inputs if given.name in wanted)
     of_weights = tuple(name for name in graph.initializers if name in wanted)
     if not wanted:
@@ -67,10 +69,11 @@ def candidates(graph: Graph, words: Sequence[str]) -> Derived:
     return Derived(of_weights, of_inputs, _depending(graph, wanted))
 
 
-def _left(nodes: Iterable[Node]) -> set[str]:
-    """What nodes read as inputs that training leaves as they are: statistics, exponents."""
-    return {name for node in all_nodes(nodes) for place, name in enumerate(node.inputs)
-            if place in untrained_inputs.get(node.identity, ())}
+def _left(graph: Graph) -> set[str]:
+    """What nodes read that training leaves as it is: statistics, exponents, and single numbers as factors."""
+    single = {name for name, array in graph.initializers.items() if array.size == 1}
+    return {name for node in all_nodes(graph.nodes) for place, name in enumerate(node.inputs)
+            if place in untrained_inputs.get(node.identity, ()) or (name in single and node.identity in _SCALING)}
 
 
 def _depending(graph: Graph, sources: Collection[str]) -> tuple[str, ...]:

@@ -84,6 +84,9 @@ SIGNAL = model(
     [node("Conv", "x,w", "c", strides=[2]), node("LeakyRelu", "c", "a"), node("MaxPool", "a", "m", kernel_shape=[2], strides=[3]),
      node("InstanceNormalization", "m,s,b", "y")],
     {"x": ["n", 2, 19]}, {"w": near(3, 2, 3), "s": near(3), "b": near(3, seed=1)}, ["y"])
+SCALED = model(
+    [node("Mul", "x,f", "h"), node("Div", "h,q", "d"), node("Gemm", "d,w,b", "y")],
+    {"x": ["n", 4]}, {"f": np.array([2], np.float32), "q": np.array([[3]], np.float32), "w": near(4, 1), "b": near(1)}, ["y"])
 TWO_OUTPUTS = model(
     [node("MatMul", "x,w", "h"), node("Sigmoid", "h", "y"), node("ArgMax", "y", "label", axis=1), node("Mul", "h,f", "z"),
      node("ReduceSum", "z", "total", keepdims=0)],
@@ -109,6 +112,8 @@ ROWS = {
     "a convolution, statistics and exponents": Row(NORMALIZED, count=5),
     "convolutions in groups, of any number of images": Row(MOBILE, {"n": 3}, count=6),
     "a signal": Row(SIGNAL, {"n": 3}, count=4),
+    "numbers that scale are no weights": Row(SCALED, {"n": 3}, ("weights",), count=2),
+    "but where they are named": Row(SCALED, {"n": 3}, ("weights", "f", "q"), count=4),
     "two outputs of three, a number": Row(TWO_OUTPUTS, {"n": 3}, ("w", "f"), count=2),
     "blocks": Row(LAYERS, {"n": 3}, count=13, options={"functions": "blocks"}),
     "all in one function": Row(LAYERS, {"n": 3}, count=13, options={"functions": "flat"}),

@@ -33,37 +33,45 @@ def relu_gradient(node: NodeView) -> Fragment:
 
 @shape_rule("ConvFilterGradient", domain=DERIVATIVES)
 def conv_filter_gradient_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """Filters, channels, sizes of the kernel."""
-    return (node.tensor((node.dims(1)[1], node.dims(0)[1], *node.attribute("kernel_shape"))),)
+    """Filters, channels of a group, sizes of the kernel."""
+    filters, channels = node.dims(1)[1], node.dims(0)[1]
+    return (node.tensor((filters, channels // node.positive("group"), *node.attribute("kernel_shape"))),)
 
 
 @generator("ConvFilterGradient", since=1, domain=DERIVATIVES)
 def conv_filter_gradient(node: NodeView) -> Fragment:
-    """The derivative by the filters of a convolution in one group: inputs are images and the derivative of the result.
+    """The derivative by the filters of a convolution: inputs are images and the derivative of the result.
 
     Attributes are those of the convolution, of one or two spatial axes and without dilations; rest: rows and columns
     after the last window.
     """
-    window = _planar(node)
+    window, group = _planar(node), node.positive("group")
     (batch, channels), filters = node.dims(0)[:2], node.dims(1)[1]
-    padding, left, right = builtin_padding(window)
+    padding, left, right = ((0, 0), window.before, window.after) if group > 1 else builtin_padding(window)
     home = View(batch, channels * product(window.sizes))
     given = Image(input_source(node, 0)(home), home, lead=batch * channels, sizes=window.sizes)
     image = padded(node, given, left, right)
     images = image.seen(node, View(batch, channels * product(image.sizes)))
     derivatives = node.view(1, View(batch, filters * product(window.outputs)))
+    view = View(filters, channels // group * product(window.kernel))
+    sizes = map(node.dim, (*image.sizes, *window.kernel, *window.strides))
+    if group > 1:
+        is_depthwise = channels == group and filters == group
+        own = (channels,) if is_depthwise else (group, channels // group, filters // group)
+        function = f"{'depthwise' if is_depthwise else 'grouped'}_filter_gradient"
+        return node.result(node.call(function, images, derivatives, *map(node.dim, own), *sizes), view)
     shape = shape_list(node, (batch, channels, *image.sizes))
     text = (
         f"conv2d_backward_filter({images}, {derivatives}, input_shape={shape}, "
         f"filter_shape={shape_list(node, (filters, channels, *window.kernel))}, "
         f"stride={shape_list(node, window.strides)}, padding={shape_list(node, padding)})"
     )
-    return node.result(text, View(filters, channels * product(window.kernel)))
+    return node.result(text, view)
 
 
 @gradient("ConvFilterGradient", domain=DERIVATIVES)
 def _conv_filter_gradient_gradient(n: Backward) -> Sequence[str]:
-    sizes: dict[str, Any] = {name: n.node.attributes[name] for name in ("strides", "pads")}
+    sizes: dict[str, Any] = {name: n.node.attributes[name] for name in ("strides", "pads", "group")}
     return n.needed([
         lambda: n.emit("ConvTranspose", n.node.inputs[1], n.grad, **sizes, output_padding=n.attribute("rest")),
         lambda: n.emit("Conv", n.x, n.grad, **sizes),

@@ -344,11 +344,16 @@ def _tile_gradient(n: Backward) -> Sequence[str]:
     """The sum over all repetitions."""
     if n.version < 6:
         raise UnsupportedCase("the derivative of a Tile before opset 6")
-    repeats = [int(count) for count in n.require_constant(1, "the repeats").ravel()]
-    found = n.grad
+    repeats, found = n.require_integers(1, "the repeats"), n.grad
     for axis, count in reversed(list(enumerate(repeats))):
-        if count != 1:
-            sizes = [n.known([0] * axis + [count, -1]), n.emit("Shape", n.x, start=axis + 1)]
-            split = n.emit("Concat", *sizes[: 1 + (axis + 1 < len(repeats))], axis=0)
-            found = n.emit("ReduceSum", n.emit("Reshape", found, split), n.known([axis]), keepdims=0)
+        if count == 1:
+            continue
+        if n.dims(0)[axis] == 1:
+            found = n.emit("ReduceSum", found, n.known([axis]))
+            continue
+        if not isinstance(count, int):
+            raise UnsupportedCase("the derivative of a Tile by a number of times that only the run knows")
+        sizes = [n.known([0] * axis + [count, -1]), n.emit("Shape", n.x, start=axis + 1)]
+        split = n.emit("Concat", *sizes[: 1 + (axis + 1 < len(repeats))], axis=0)
+        found = n.emit("ReduceSum", n.emit("Reshape", found, split), n.known([axis]), keepdims=0)
     return [found]

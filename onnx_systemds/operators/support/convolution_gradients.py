@@ -65,10 +65,10 @@ def by_channel(n: Backward, name: str, rank: int) -> str:
 def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) -> str:
     """The derivative by a convolution's filters, input 1 of the node, of its input and the derivative of its output."""
     filters, planes, *kernel = n.known_dims(1, "the derivative of a convolution")
-    if group == 1 and len(kernel) <= 2 and set(grid.dilations) == {1}:
+    if len(kernel) <= 2 and set(grid.dilations) == {1}:
         return n.emit(
             "ConvFilterGradient", image, grad, domain=DERIVATIVES, kernel_shape=grid.kernel, strides=grid.strides,
-            pads=grid.pads, rest=grid.rest,
+            pads=grid.pads, rest=grid.rest, group=group,
         )
     rank = len(kernel)
     spatial = n.known(range(2, rank + 2))
@@ -80,11 +80,8 @@ def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) 
         extents = [(size - 1) * step for size, step in zip(kernel, grid.dilations)]
         ends = [start - extent if start < extent else END for start, extent in zip(starts, extents)]
         under = n.emit("Slice", image, n.known(starts), n.known(ends), spatial, n.known(grid.strides))
-        if planes == 1 and group == filters:
-            found = channel_sum(n, n.emit("Mul", under, grad), rank + 2)
-        else:
-            parts = [n.emit("Reshape", name, n.known([0, group, size, -1]))
-                     for name, size in ((under, planes), (grad, filters // group))]
-            found = n.emit("Einsum", *parts, equation="ngcp,ngfp->gfc")
+        parts = [n.emit("Reshape", name, n.known([0, group, size, -1]))
+                 for name, size in ((under, planes), (grad, filters // group))]
+        found = n.emit("Einsum", *parts, equation="ngcp,ngfp->gfc")
         taps.append(n.emit("Reshape", found, n.known([filters, planes, 1])))
     return n.emit("Reshape", n.emit("Concat", *taps, axis=2), n.known([filters, planes, *kernel]))
