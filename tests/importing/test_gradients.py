@@ -84,6 +84,16 @@ SIGNAL = model(
     [node("Conv", "x,w", "c", strides=[2]), node("LeakyRelu", "c", "a"), node("MaxPool", "a", "m", kernel_shape=[2], strides=[3]),
      node("InstanceNormalization", "m,s,b", "y")],
     {"x": ["n", 2, 19]}, {"w": near(3, 2, 3), "s": near(3), "b": near(3, seed=1)}, ["y"])
+def recurrent(op_type: str, gates: int, states: str, **attributes: Any) -> onnx.ModelProto:
+    """Two directions of five units over sequences of three numbers, from initial states; all results are read."""
+    outputs = ["all", "last", "cell"][: 3 if op_type == "LSTM" else 2]
+    weights = {"w": near(2, gates * 5, 3), "r": near(2, gates * 5, 5, seed=1), "b": near(2, gates * 10, seed=2)}
+    inputs = {"x": ["t", "n", 3], **{name: [2, "n", 5] for name in states.split(",") if name}}
+    layer = node(op_type, f"x,w,r,b,,{states}" if states else "x,w,r,b", ",".join(outputs), hidden_size=5,
+                 direction="bidirectional", **attributes)
+    return model([layer, *[node("Sin", name, f"y_{name}") for name in outputs]], inputs, weights, [f"y_{name}" for name in outputs])
+
+
 SCALED = model(
     [node("Mul", "x,f", "h"), node("Div", "h,q", "d"), node("Gemm", "d,w,b", "y")],
     {"x": ["n", 4]}, {"f": np.array([2], np.float32), "q": np.array([[3]], np.float32), "w": near(4, 1), "b": near(1)}, ["y"])
@@ -114,6 +124,11 @@ ROWS = {
     "a signal": Row(SIGNAL, {"n": 3}, count=4),
     "numbers that scale are no weights": Row(SCALED, {"n": 3}, ("weights",), count=2),
     "but where they are named": Row(SCALED, {"n": 3}, ("weights", "f", "q"), count=4),
+    "an LSTM": Row(recurrent("LSTM", 4, "h,c"), {"n": 2, "t": 4}, count=6),
+    "an LSTM from zeros": Row(recurrent("LSTM", 4, ""), {"n": 3, "t": 2}, count=4),
+    "a GRU": Row(recurrent("GRU", 3, "h"), {"n": 2, "t": 4}, count=5),
+    "a GRU that multiplies first": Row(recurrent("GRU", 3, "h", linear_before_reset=1), {"n": 2, "t": 4}, count=5),
+    "a recurrent layer": Row(recurrent("RNN", 1, "h"), {"n": 2, "t": 4}, count=5),
     "two outputs of three, a number": Row(TWO_OUTPUTS, {"n": 3}, ("w", "f"), count=2),
     "blocks": Row(LAYERS, {"n": 3}, count=13, options={"functions": "blocks"}),
     "all in one function": Row(LAYERS, {"n": 3}, count=13, options={"functions": "flat"}),

@@ -59,10 +59,9 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             com.microsoft.QLinearSigmoid com.microsoft.QLinearSoftmax com.microsoft.QLinearWhere com.microsoft.QuickGelu
             com.microsoft.Tokenizer com.microsoft.TransposeMatMul""",
         "it is refused in words: ONNX gives no definition to be differentiated, and no rule is written yet":
-            """BitCast Col2Im Compress CumProd DFT DeformConv DequantizeLinear Det GRU GlobalLpPool GridSample Hardmax
-            LRN LSTM LpPool MaxRoiPool MaxUnpool MelWeightMatrix Mod OneHot RNN
-            ReduceProd RoiAlign STFT Scatter TensorScatter Unique
-            com.microsoft.CDist""",
+            """BitCast Col2Im Compress CumProd DFT DeformConv DequantizeLinear Det GlobalLpPool GridSample Hardmax
+            LRN LpPool MaxRoiPool MaxUnpool MelWeightMatrix Mod OneHot ReduceProd
+            RoiAlign STFT Scatter TensorScatter Unique com.microsoft.CDist""",
     },
     "integers": {
         "its results are indices, floats cut off, interpolated, or items of lists, whose numbers are no larger than 2^53":

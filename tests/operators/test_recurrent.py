@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_systemds import import_model
 from onnx_systemds.operators.onnx import recurrent
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 FAR_LEFT = -np.array([0, 1, 15, 17.5, 19, 30, 36, 38, 80])
@@ -129,6 +130,14 @@ CASES = [
       for kind in GATES for batch_first in (False, True)],
     *[at_sizes(layer(kind, 14, "blh"), {"x": ["t", "n", D], "l": ["n"], "h": [1, "n", H]},
                {"x": random(6, 2, D, seed=9), "l": np.array([6, 2], np.int32), "h": random(1, 2, H)}) for kind in GATES],
+]
+
+
+DERIVATIVES = [
+    *[Derivative(op, {"x": near(4, 2, 3), "w": near(1, gates * 3, 3, seed=1), "r": near(1, gates * 3, 3, seed=2),
+                      **({"b": near(1, 2 * gates * 3, seed=3)} if has_bias else {})}, {"hidden_size": 3, **more}, outputs=2)
+      for op, gates, more in [("RNN", 1, {}), ("GRU", 3, {}), ("GRU", 3, {"linear_before_reset": 1}), ("LSTM", 4, {})]
+      for has_bias in (False, True)],
 ]
 
 

@@ -29,6 +29,8 @@ from onnx_systemds.model.walk import names_read
 GRADIENT = (TRAINING, "Gradient")
 NEEDS = (GRADIENT,)
 
+_OF_SEVERAL = ("GRU", "LSTM", "RNN", "Split")
+"""Operators whose rules take derivatives by further outputs."""
 _DERIVATIVE = "d"
 _MADE = re.compile(rf"(?:Gradient\d+/(?P<derivative>{_DERIVATIVE}/)?)+(?P<value>.+)", re.DOTALL)
 _NUMBER = re.compile(r"(?<=/)([A-Z][A-Za-z]*)\d+$")
@@ -149,7 +151,7 @@ def _differentiated(
         given = [_sum(writer, known, name) if name in known else "" for name in node.outputs]
         if not any(given):
             continue
-        if any(given[1:]) and node.op_type != "Split":
+        if any(given[1:]) and node.op_type not in _OF_SEVERAL:
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
         writer.prefix = f"{prefix}/{_DERIVATIVE}/{next(filter(None, node.outputs))}"
         step = Backward(facts, node, writer, given, active)

@@ -16,7 +16,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.operators.api import NodeFacts, NodeView
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-_DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 _W, _R, _B, _LENS, _P = 1, 2, 3, 4, 7
 _LARGEST_DOUBLED = 2.0**126
 """Weights below it are doubled in float32; those of float16 are in float32, too."""
@@ -50,7 +50,7 @@ def is_linear_before_reset(node: NodeFacts) -> bool:
 
 def activations_of(node: NodeFacts, kind: str, directions: int) -> list[list[str]]:
     """For each direction the activations as texts with ``{x}``; those that use alpha or beta take them in turn."""
-    defaults = _DEFAULTS[kind]
+    defaults = DEFAULTS[kind]
     names = list(node.attribute("activations") or ()) or list(defaults) * directions
     if len(names) < len(defaults) * directions:
         raise UnsupportedCase(f"{len(names)} activations, {len(defaults) * directions} are needed")
@@ -131,7 +131,7 @@ class Variant:
 
     def _is_scaled(self) -> bool:
         """Whether it is an LSTM of which one sigmoid gives all gates and the candidate."""
-        usual = [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
+        usual = [ACTIVATIONS[name.lower()][0] for name in DEFAULTS["LSTM"]]
         is_plain = self.clip is None and not self.has_peepholes and not self.node.attribute("input_forget")
         return self.kind == "LSTM" and self.activations == usual and is_plain
 
