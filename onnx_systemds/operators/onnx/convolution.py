@@ -16,7 +16,12 @@ from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
-from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
+from onnx_systemds.operators.support.convolution_gradients import (
+    channel_sum,
+    filter_gradient,
+    image_gradient,
+    known_grid,
+)
 from onnx_systemds.operators.support.movement import Source, input_source
 from onnx_systemds.operators.support.products import single_product
 from onnx_systemds.operators.support.windows import (
@@ -260,9 +265,8 @@ def read_of(node: NodeView, name: str, home: View) -> Source:
 def _conv_gradient(n: Backward) -> Sequence[str]:
     weight = n.known_dims(1, "the derivative of a convolution")
     grid, group = known_grid(n, n.dims(0)[2:], weight[2:]), int(n.attribute("group"))
-    weights = n.node.inputs[1]
     return n.needed([
-        lambda: n.emit("ConvTranspose", n.grad, weights, group=group, output_padding=grid.rest, **grid.attributes),
+        lambda: image_gradient(n, group, grid),
         lambda: filter_gradient(n, n.x, n.grad, group, grid),
         lambda: channel_sum(n, n.grad, n.rank(0)),
     ])

@@ -22,6 +22,15 @@ LARGEST_GROWTH = 4  # times the size of the filters
 SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 
 
+def are_sparse(group: int, planes: int, taps: int) -> bool:
+    """Whether there are many groups, and the engine stores their filters over all channels as a sparse matrix.
+
+    In a dense matrix the zeros would carry NaN and Inf from one group to the others. planes: that one filter reads.
+    """
+    fewest = FEWEST_CHANNEL_GROUPS if planes == 1 else FEWEST_GROUPS
+    return group >= fewest and is_sparse(group * planes * taps, planes * taps)
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """The weight: its known content, if any, and how its identifier is got in a view."""
@@ -93,13 +102,8 @@ class Layer:
 
     @property
     def has_sparse_filters(self) -> bool:
-        """Whether it has many groups, and the engine stores its filters over all channels as a sparse matrix.
-
-        In a dense matrix the zeros would carry NaN and Inf from one group to the others.
-        """
-        entries = self.planes * math.prod(self.window.extents)
-        fewest = FEWEST_CHANNEL_GROUPS if self.planes == 1 else FEWEST_GROUPS
-        return self.group >= fewest and is_sparse(self.group * entries, entries)
+        """Whether its filters are better those of all channels, see `are_sparse`."""
+        return are_sparse(self.group, self.planes, math.prod(self.window.extents))
 
     @property
     def output_view(self) -> View:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, pr
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.onnx.convolution import dilated
+from onnx_systemds.operators.onnx.convolution_layers import are_sparse
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
 from onnx_systemds.operators.support.windows import (
@@ -168,6 +170,9 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
 def _planar(node: NodeView, x: str, batch: Dim, filters: _Filters, axes: tuple[Spread, ...]) -> tuple[str, Dims]:
     """The engine's builtin, per group: text, and the sizes of the images it gives."""
     weight, channels, planes, group = filters
+    if are_sparse(group, planes, math.prod(axis.extent for axis in axes)):
+        weight = node.named("filters", node.call("grouped_filters", weight, node.dim(group)))
+        planes, group = planes * group, 1
     builtin = all(axis.builtin_padding >= 0 for axis in axes)
     sizes = tuple(axis.output if builtin else axis.whole for axis in axes)
     own = channels // group

@@ -62,6 +62,22 @@ def by_channel(n: Backward, name: str, rank: int) -> str:
     return n.emit("Reshape", name, n.known([1, -1, *[1] * (rank - 2)]))
 
 
+def image_gradient(n: Backward, group: int, grid: Grid) -> str:
+    """The derivative by a convolution's input: a transposed convolution of the derivative by its output.
+
+    Of a depthwise one with strides of 1 it is a convolution with the kernel turned, which is faster.
+    """
+    weight, attributes = n.node.inputs[1], grid.attributes
+    filters, planes, *kernel = n.known_dims(1, "the derivative of a convolution")
+    around = [(size - 1) * step - pad for size, step, pad in zip(kernel * 2, grid.dilations * 2, grid.pads)]
+    if planes > 1 or filters != group or set(grid.strides) != {1} or min(around) < 0 or group == 1:
+        return n.emit("ConvTranspose", n.grad, weight, group=group, output_padding=grid.rest, **attributes)
+    axes = range(2, len(kernel) + 2)
+    last, first, back = ([number] * len(kernel) for number in (-1, -END, -1))
+    turned = n.emit("Slice", weight, *map(n.known, (last, first, axes, back)))
+    return n.emit("Conv", n.grad, turned, group=group, **{**attributes, "pads": tuple(around)})
+
+
 def filter_gradient(n: Backward, image: str, grad: str, group: int, grid: Grid) -> str:
     """The derivative by a convolution's filters, input 1 of the node, of its input and the derivative of its output."""
     filters, planes, *kernel = n.known_dims(1, "the derivative of a convolution")
