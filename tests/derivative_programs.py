@@ -64,7 +64,9 @@ def _difference(name: str, label: str, derivative: str, put: str, loss: str, mai
     yield f"K = {name}"
     yield f"V = rand(rows=nrow(K), cols=ncol(K), min=-1, max=1, seed=7) + 0 * {derivative}"
     for sign, side in (("+", "up"), ("-", "down")):
-        yield from (f"{name} = K {sign} {_STEP} * V", put, _call(main), f"{side} = {loss}")
+        yield f"{name} = K {sign} {_STEP} * V"
+        # the engine takes a list for a matrix that is read in the block where an element is put into it
+        yield from (put, 'if (time() < 0) { print("never") }', _call(main), f"{side} = {loss}")
     yield f"{name} = K"
     yield put
     yield f'print("derivative " + {label} + " " + sum({derivative} * V) + " " + (up - down) / (2 * {_STEP}))'

@@ -263,7 +263,7 @@ def _written(
     called = {function.name: function for function in (*library, *rendered.functions)}
     outputs = [_bounded(_port(typed, name), main.largest_output(name))
                for name in typed.outputs if name not in gradients]
-    outputs += [Port("gradients", "float", (len(gradients),), GRADIENTS)] if gradients else []
+    outputs += [Port("gradients", "float", (), GRADIENTS, keys=tuple(sorted(gradients.values())))] if gradients else []
     return Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),

@@ -29,7 +29,7 @@ class Port:
 
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
     dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
-    "gradients" is the list of derivatives by weights; dims: their number.
+    "gradients" is the list of derivatives by weights, whose names in their list are ``keys``.
     "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
     "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
     either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
@@ -154,8 +154,7 @@ def success_lines(main: Interface, model: Path, target: Path, backward: Interfac
 def described(port: Port) -> str:
     """The type of a port and its form in DML."""
     if port.kind == GRADIENTS:
-        count = text(port.dims[0], symbol_words)
-        return f"a list of the derivatives by the first {count} of weights, under their names"
+        return f"a list of the derivatives by the first of weights: {', '.join(map(str, port.keys))}"
     if port.kind == "map":
         return "a map: a row for each key, the keys and the values"
     if port.is_list:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 
 from onnx_systemds.dml import syntax as tree
@@ -65,9 +66,7 @@ class Results:
             self.parameters.append(declaration(value, identifier, is_inner=self.is_inner))
         if self._gradients:
             identifier = scope.names.fresh("gradients")
-            first, *others = self._entries()
-            returns.append(f"{identifier} = {first}")  # list(a=A, b=B) has them in any order
-            returns += [f"{identifier} = rbind({identifier}, {entry})" for entry in others]
+            returns.append(f"{identifier} = list({', '.join(self._derivatives())})")
             self.parameters.append(tree.Parameter(identifier, UNKNOWN_LIST))
         for size in sizes:
             identifier = scope.names.fresh("size")
@@ -75,12 +74,11 @@ class Results:
             self.parameters.append(tree.Parameter(identifier, INTEGER))
         return returns if self.is_inner else returns + self._return_sizes()
 
-    def _entries(self) -> list[str]:
-        """Lists of one derivative by a weight, in the form of the weight."""
+    def _derivatives(self) -> list[str]:
+        """The derivatives by weights, in the order of the weights and each in the form of its weight."""
         scope = self.scope
         forms = {key: View(*scope.parts.weights[key].array.shape) for key in self._gradients.values()}
-        return [f"list({key}={scope.demand(name, forms[key])})"
-                for name, key in sorted(self._gradients.items(), key=lambda item: item[1])]
+        return [scope.demand(name, forms[key]) for name, key in sorted(self._gradients.items(), key=itemgetter(1))]
 
     def _as_text(self, name: str, form: Form) -> str:
         """The statement that decodes a text output to a frame, a string or a list of frames."""

@@ -84,6 +84,10 @@ SIGNAL = model(
     [node("Conv", "x,w", "c", strides=[2]), node("LeakyRelu", "c", "a"), node("MaxPool", "a", "m", kernel_shape=[2], strides=[3]),
      node("InstanceNormalization", "m,s,b", "y")],
     {"x": ["n", 2, 19]}, {"w": near(3, 2, 3), "s": near(3), "b": near(3, seed=1)}, ["y"])
+TWO_BIASES = model([node("MatMul", "x,w", "p"), node("Add", "p,a", "q"), node("Add", "q,b", "y")],
+                   {"x": ["n", 4]}, {"w": near(4, 3), "a": near(3), "b": near(3, seed=1)}, ["y"])
+
+
 def recurrent(op_type: str, gates: int, states: str, **attributes: Any) -> onnx.ModelProto:
     """Two directions of five units over sequences of three numbers, from initial states; all results are read."""
     outputs = ["all", "last", "cell"][: 3 if op_type == "LSTM" else 2]
@@ -124,6 +128,7 @@ ROWS = {
     "a signal": Row(SIGNAL, {"n": 3}, count=4),
     "numbers that scale are no weights": Row(SCALED, {"n": 3}, ("weights",), count=2),
     "but where they are named": Row(SCALED, {"n": 3}, ("weights", "f", "q"), count=4),
+    "two biases of one sum": Row(TWO_BIASES, {"n": 3}, count=4),
     "an LSTM": Row(recurrent("LSTM", 4, "h,c"), {"n": 2, "t": 4}, count=6),
     "an LSTM from zeros": Row(recurrent("LSTM", 4, ""), {"n": 3, "t": 2}, count=4),
     "a GRU": Row(recurrent("GRU", 3, "h"), {"n": 2, "t": 4}, count=5),
@@ -190,9 +195,7 @@ gen_net_backward = function(matrix[double] d_y, matrix[double] x, list[unknown] 
   d_h = (a > 0) * d_a
   d_x = d_h %*% w1
   d_w1 = product_of_few_rows_2(t(d_h), x)
-  gradients = list(b1=matrix(1, rows=1, cols=n) %*% d_h)
-  gradients = rbind(gradients, list(w1=d_w1))
-  gradients = rbind(gradients, list(w2=d_w2))
+  gradients = list(matrix(1, rows=1, cols=n) %*% d_h, d_w1, d_w2)
 }
 """
 
