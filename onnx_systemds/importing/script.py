@@ -185,7 +185,8 @@ class Script:
             return
         folder = target.with_suffix(".weights")
         if not is_file:
-            raise TranspileError("weights cannot be written beside a stream", target, "use: --weights inline")
+            hint = "use: --weights inline" if self.backward is None else "name a file by -o"
+            raise TranspileError("weights cannot be written beside a stream", target, hint)
         with replacing(target) as stream:
             fixed = folder.resolve().as_posix() if finds_weights else None
             stream.write(self.text_for(folder.stem, fixed).encode())

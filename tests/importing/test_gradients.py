@@ -88,6 +88,36 @@ TWO_BIASES = model([node("MatMul", "x,w", "p"), node("Add", "p,a", "q"), node("A
                    {"x": ["n", 4]}, {"w": near(4, 3), "a": near(3), "b": near(3, seed=1)}, ["y"])
 
 
+def with_function() -> onnx.ModelProto:
+    """Two calls of a function of the model, with weights of their own."""
+    layer = helper.make_function(
+        "own", "Layer", ["x", "w", "b"], ["y"],
+        [node("MatMul", "x,w", "p"), node("Add", "p,b", "s"), node("Tanh", "s", "t"), node("Add", "t,x", "r"), node("Exp", "r", "y")],
+        [helper.make_opsetid("", 20)])
+    calls = [helper.make_node("Layer", ["x", "w1", "b1"], ["h"], domain="own"),
+             helper.make_node("Layer", ["h", "w2", "b2"], ["y"], domain="own")]
+    weights = {"w1": near(3, 3), "b1": near(3), "w2": near(3, 3, seed=1), "b2": near(3, seed=2)}
+    found = model(calls, {"x": ["n", 3]}, weights, ["y"])
+    found.functions.append(layer)
+    found.opset_import.append(helper.make_opsetid("own", 1))
+    return found
+
+
+def classifier(kind: str, columns: int, norm: str) -> onnx.ModelProto:
+    """Scaled and normalized features, three or two classes."""
+    classes = max(columns, 2)
+    nodes = [
+        helper.make_node("Scaler", ["x"], ["s"], domain="ai.onnx.ml", offset=near(4).tolist(), scale=near(4, seed=1).tolist()),
+        helper.make_node("Normalizer", ["s"], ["z"], domain="ai.onnx.ml", norm=norm),
+        helper.make_node("LinearClassifier", ["z"], ["label", "y"], domain="ai.onnx.ml", post_transform=kind,
+                         classlabels_ints=list(range(classes)), coefficients=near(4 * columns, seed=2).tolist(),
+                         intercepts=near(columns, seed=3).tolist()),
+        helper.make_node("LinearRegressor", ["z"], ["r"], domain="ai.onnx.ml", targets=2, coefficients=near(8).tolist())]
+    found = model(nodes, {"x": ["n", 4]}, {}, ["label", "y", "r"])
+    found.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    return found
+
+
 def recurrent(op_type: str, gates: int, states: str, **attributes: Any) -> onnx.ModelProto:
     """Two directions of five units over sequences of three numbers, from initial states; all results are read."""
     outputs = ["all", "last", "cell"][: 3 if op_type == "LSTM" else 2]
@@ -129,6 +159,11 @@ ROWS = {
     "numbers that scale are no weights": Row(SCALED, {"n": 3}, ("weights",), count=2),
     "but where they are named": Row(SCALED, {"n": 3}, ("weights", "f", "q"), count=4),
     "two biases of one sum": Row(TWO_BIASES, {"n": 3}, count=4),
+    "functions of the model": Row(with_function(), {"n": 2}, count=5, options={"functions": "keep"}),
+    "a classifier of three classes": Row(classifier("SOFTMAX", 3, "L2"), {"n": 3}, ("inputs",), count=1),
+    "one of three truths": Row(classifier("LOGISTIC", 3, "L1"), {"n": 3}, ("x",), count=1),
+    "one of two classes": Row(classifier("LOGISTIC", 1, "L2"), {"n": 3}, ("x",), count=1),
+    "scores": Row(classifier("NONE", 3, "L1"), {"n": 3}, ("x",), count=1),
     "an LSTM": Row(recurrent("LSTM", 4, "h,c"), {"n": 2, "t": 4}, count=6),
     "an LSTM from zeros": Row(recurrent("LSTM", 4, ""), {"n": 3, "t": 2}, count=4),
     "a GRU": Row(recurrent("GRU", 3, "h"), {"n": 2, "t": 4}, count=5),

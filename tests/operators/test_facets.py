@@ -47,10 +47,9 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
     },
     "gradient": {
         "sub-graphs, lists and loops are refused": "Loop OptionalGetElement Scan",
-        "rules are for ai.onnx, of other domains they are refused": """SimplifiedLayerNormalization
+        "rules are for ai.onnx and linear models, of other domains they are refused": """SimplifiedLayerNormalization
             ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer ai.onnx.ml.FeatureVectorizer ai.onnx.ml.Imputer
-            ai.onnx.ml.LabelEncoder ai.onnx.ml.LinearClassifier ai.onnx.ml.LinearRegressor ai.onnx.ml.Normalizer
-            ai.onnx.ml.OneHotEncoder ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler
+            ai.onnx.ml.LabelEncoder ai.onnx.ml.OneHotEncoder ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor
             ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor
             ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum
             com.microsoft.DynamicQuantizeLSTM com.microsoft.FusedMatMul com.microsoft.Inverse com.microsoft.MurmurHash3

@@ -29,7 +29,7 @@ from onnx_systemds.model.walk import names_read
 GRADIENT = (TRAINING, "Gradient")
 NEEDS = (GRADIENT,)
 
-_OF_SEVERAL = ("GRU", "LSTM", "RNN", "Split")
+_OF_SEVERAL = ("GRU", "LSTM", "LinearClassifier", "RNN", "Split")
 """Operators whose rules take derivatives by further outputs."""
 _DERIVATIVE = "d"
 _MADE = re.compile(rf"(?:Gradient\d+/(?P<derivative>{_DERIVATIVE}/)?)+(?P<value>.+)", re.DOTALL)

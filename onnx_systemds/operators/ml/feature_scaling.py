@@ -11,10 +11,10 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import counted, row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES
 from onnx_systemds.model.ir import ML
-from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.selection_products import minus_vector
@@ -133,3 +133,28 @@ def imputer(node: NodeView) -> Fragment:
     row = node.constant_matrix(np.asarray(values, np.float64).reshape(1, -1), "values")
     imputed = f"{node.filled(1, View(view.rows, 1))} %*% {row}"
     return node.result(counted(f"ifelse({condition}, {imputed}, {x})"), view)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+@gradient("Scaler", domain=ML)
+def _scaler_gradient(n: Backward) -> Sequence[str]:
+    if n.rank(0) != 2:
+        raise UnsupportedCase(f"the derivative of a Scaler of rank {n.rank(0)}")
+    scale = n.known(n.attribute("scale"), n.values[n.out].dtype)
+    return [n.emit("CastLike", n.emit("Mul", n.grad, scale), n.x)]
+
+
+@gradient("Normalizer", domain=ML)
+def _normalizer_gradient(n: Backward) -> Sequence[str]:
+    """By x / norm(x); the norm has the derivative x / norm(x), or the sign of x."""
+    norm = n.attribute("norm")
+    if norm not in ("L1", "L2") or n.rank(0) != 2:
+        raise UnsupportedCase(f"the derivative of a Normalizer with norm {norm} of rank {n.rank(0)}")
+    axis, x = n.known([1]), n.emit("CastLike", n.x, n.out)
+    slope = n.emit("Sign", x) if norm == "L1" else n.out
+    along = n.times(slope, n.emit("ReduceSum", n.times(n.grad, n.out), axis))
+    length = n.emit(f"Reduce{norm}", x, axis)
+    some = n.emit("Where", n.emit("Equal", length, n.number(0.0)), n.number(1.0), length)  # zeros stay zeros
+    return [n.emit("CastLike", n.emit("Div", n.emit("Sub", n.grad, along), some), n.x)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.model.ir import ML
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.ml.class_labels import class_labels, label_result, labels_dtype
 from onnx_systemds.operators.ml.feature_scaling import data_view, row_operand, sample_count
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, NO_SECOND_CLASS, transformed_scores
@@ -110,3 +112,38 @@ def linear_classifier(node: NodeView) -> Fragment:
     second_class = COMPLEMENT if columns == 1 else NO_SECOND_CLASS
     text = transformed_scores(node, raw, columns, node.attribute("post_transform"), second_class)
     return result + node.matrix_result(text, 1, 1)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+@gradient("LinearRegressor", domain=ML)
+def _linear_regressor_gradient(n: Backward) -> Sequence[str]:
+    if n.attribute("post_transform") != "NONE" or n.rank(0) != 2:
+        raise UnsupportedCase("the derivative of a LinearRegressor with a transformation, or of a vector")
+    return [_by_samples(n, n.grad, int(n.attribute("targets")))]
+
+
+@gradient("LinearClassifier", domain=ML)
+def _linear_classifier_gradient(n: Backward) -> Sequence[str]:
+    """By the scores, which are the second output: the label has none."""
+    columns, kind, grad = _score_columns(n), n.attribute("post_transform"), n.given[1]
+    if n.rank(0) != 2 or kind not in ("NONE", "LOGISTIC", "SOFTMAX") or (columns == 1 and kind != "LOGISTIC"):
+        raise UnsupportedCase(f"the derivative of a LinearClassifier with {kind} of {columns} columns of scores")
+    scores = n.node.outputs[1]
+    last = n.known([1])
+    if columns == 1:  # 1 - score and score
+        grad = n.emit("Sub", *(n.emit("Gather", grad, n.known([place]), axis=1) for place in (1, 0)))
+        scores = n.emit("Gather", scores, last, axis=1)
+    if kind == "LOGISTIC":
+        grad = n.emit("Mul", grad, n.emit("Sub", scores, n.emit("Mul", scores, scores)))
+    elif kind == "SOFTMAX":
+        weighted = n.emit("ReduceSum", n.emit("Mul", grad, scores), last)
+        grad = n.emit("Mul", n.emit("Sub", grad, weighted), scores)
+    return [_by_samples(n, grad, columns)]
+
+
+def _by_samples(n: Backward, grad: str, columns: int) -> str:
+    """The derivative by the samples from that by sums of their features."""
+    coefficients = np.asarray(n.attribute("coefficients"), np.float32).reshape(columns, -1)
+    return n.emit("CastLike", n.emit("MatMul", grad, n.known(coefficients, "float")), n.x)
