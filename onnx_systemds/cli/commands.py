@@ -116,7 +116,7 @@ def main() -> None:
 @click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
               help="Write which lines of the script belong to each node of the model.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
-              help="Also write a function of the derivatives by a weight or an input, by all \"weights\" or all "
+              help="Also write functions that give derivatives by a weight or an input, by all \"weights\" or all "
                    "\"inputs\". Repeatable.")
 @conversion_options
 def convert(
@@ -150,7 +150,7 @@ def convert(
             words.append(f"{total} bytes of weights beside it" if total else "no weights beside it")
         print_stages(stages, verbose=options.verbose)
         if not quiet:
-            for line in success_lines(script.interface, model, target, script.backward):
+            for line in success_lines(script.interface, model, target, script.derivatives or ()):
                 say(line, err=True)
             if program_file is not None:
                 say(f"  {program_file.name} scores files with it: how, is in its first lines", err=True)

@@ -24,7 +24,7 @@ from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.gradients import (
     Derived,
     candidates,
-    with_backward,
+    with_derivatives,
     with_gradients,
     with_influence,
     with_trainable,
@@ -90,9 +90,9 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     style: "plain", or "nn": layers call SystemDS's ``nn/layers``, with the weights as they were trained.
     simplified: whether to simplify the graph first (the results are equal). omitted: names in `OPTIONAL_PASSES` of
     passes to skip. specialised: whether to specialise the script if all sizes are known (the results are equal up to
-    rounding). gradients: "weights", "inputs" or names of either: a function ``<function_name>_backward`` derives the
-    outputs by them, and the script is not specialised. progress: called with the number of nodes rendered so far.
-    stages: collects the stages, their times, and what passes did.
+    rounding). gradients: "weights", "inputs" or names of either: functions ``<function_name>_forward`` and
+    ``<function_name>_backward`` derive the outputs by them, and the script is not specialised. progress: called with
+    the number of nodes rendered so far. stages: collects the stages, their times, and what passes did.
     Raises TranspileError with all reasons if the model cannot be converted, ValueError for a wrong ``weights``,
     ``functions``, ``style``, ``omitted`` or ``function_name``.
     """
@@ -108,7 +108,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     if not gradients:
         return script_of(typing(model, keeps_functions=functions != "flat"), function_name, writing, progress, stages)
     derived = derived_of(typing, model, gradients)
-    return script_with_backward(typing, model, derived, function_name, writing, stages)
+    return script_with_derivatives(typing, model, derived, function_name, writing, stages)
 
 
 def _check_options(
@@ -202,10 +202,10 @@ def derived_of(typing: Typing, model: Model, words: Sequence[str]) -> Derived:
     return with_influence(derived, _typed(typing(model, keeps_functions=False)))
 
 
-def script_with_backward(
+def script_with_derivatives(
     typing: Typing, model: Model, derived: Derived, function_name: str | None, writing: Writing, stages: Stages
 ) -> Script:
-    """The script with a second function, of derivatives; see `import_model`. Raises TranspileError."""
+    """The script with functions of derivatives; see `import_model`. Raises TranspileError."""
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
     forward = typing(with_trainable(model, derived.weights), keeps_functions=writing.functions != "flat")
@@ -215,11 +215,11 @@ def script_with_backward(
     keys = {name: parts.trainable_key(name, model.graph.initializers[name]) for name in derived.weights}
     simplified = replace(forward.model, graph=forward.graph.source)
     typed = typing(with_gradients(simplified, forward.graph, derived), keeps_functions=False)
-    results = dict(zip(typed.graph.outputs[len(derived.inputs):], keys.values()))
-    backward = _script_of(
+    results = dict(zip(reversed(typed.graph.outputs), reversed(keys.values())))
+    both = _script_of(
         typed, f"{function}_backward", parts.of_another_function(), writing, None, stages, gradients=results
     )
-    return with_backward(script, backward, keys)
+    return with_derivatives(script, both, keys)
 
 
 def _typed(source: TypedModel) -> TypedGraph:

@@ -1,8 +1,8 @@
-"""Derivatives of a model by its weights and inputs, as a second function of its script.
+"""Derivatives of a model by its weights and inputs, as further functions of its script.
 
-``<main>_backward`` takes the derivatives of a loss by the outputs, as SystemDS's ``nn/layers`` do, before what the main
-function takes. It gives those by inputs, and a list of those by weights, under the names that these have in the list of
-weights. Weights that are derived by are trained: nothing is computed of them at conversion.
+``<main>_forward`` gives the results, and a list of what ``<main>_backward`` needs. This takes derivatives of a loss by
+the results before all else, as SystemDS's ``nn/layers`` do, and gives those by inputs, and a list of those by weights
+in the order of the list of weights. Weights that are derived by are trained: nothing is computed of them at conversion.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.rewrite import calling
 from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
+from onnx_systemds.importing.interface import CACHE, Interface, Port
+from onnx_systemds.importing.passes.kept_values import in_two
+from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.node_writer import NodeWriter
@@ -86,9 +89,10 @@ def _depending(graph: Graph, sources: Collection[str]) -> tuple[str, ...]:
 
 
 def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
-    """The model whose outputs are the derivatives `Derived.sources` have, of derivatives by outputs as first inputs.
+    """The model whose outputs are its own and the derivatives by `Derived.sources`.
 
-    typed: the graph of the model. Raises UnsupportedCase where no output is of floating-point numbers.
+    Its last inputs are derivatives by its own outputs. typed: the graph of the model. Raises UnsupportedCase where no
+    output is of floating-point numbers.
     """
     graph, taken = model.graph, {*typed.own}
     outputs = [name for name in derived.outputs if typed.values[name].dtype in FLOAT_DTYPES]
@@ -96,6 +100,7 @@ def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
         raise UnsupportedCase(f"no output of floating-point numbers depends on {quoted_list(derived.sources)}")
     seeds = {name: _fresh(f"d_{name}", taken) for name in outputs}
     results = [_fresh(f"d_{name}", taken) for name in derived.sources]
+    seeded = tuple(seeds)
     given = tuple(ValueInfo(seed, _declared(typed.values[name])) for name, seed in seeds.items())
     node = gradient_node(derived.sources, results, seeds)
     writer = NodeWriter(node, "d", 18)
@@ -104,7 +109,7 @@ def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
             seeds[name] = writer.emit("Reshape", seed, writer.emit("Shape", name))
     node = gradient_node(derived.sources, results, seeds)
     return replace(model, graph=replace(
-        graph, inputs=(*given, *graph.inputs), outputs=tuple(ValueInfo(name, None) for name in results),
+        graph, inputs=(*graph.inputs, *given), outputs=tuple(ValueInfo(name, None) for name in (*seeded, *results)),
         nodes=(*graph.nodes, *writer.nodes, node),
     ))
 
@@ -134,7 +139,7 @@ def with_influence(derived: Derived, typed: TypedGraph) -> Derived:
 
     typed: the graph of `with_gradients` for known weights.
     """
-    by_source = dict(zip(derived.sources, typed.outputs))
+    by_source = dict(zip(derived.sources, typed.outputs[-len(derived.sources) :]))
 
     def has_influence(name: str) -> bool:
         constant = typed.values[by_source[name]].constant
@@ -148,11 +153,13 @@ def with_trainable(model: Model, weights: Collection[str]) -> Model:
     return replace(model, graph=replace(model.graph, trainable=frozenset(weights)))
 
 
-def with_backward(script: Script, backward: Script, trained: Mapping[str, str]) -> Script:
+def with_derivatives(script: Script, both: Script, trained: Mapping[str, str]) -> Script:
     """The script of a model with the functions of its derivatives, which have the same list of weights.
 
-    trained: keys in the list by names. Those come first, in the order of the list of derivatives.
+    both: the script of `with_gradients`, of forward and backward pass. trained: keys in the list by names. Those come
+    first, in the order of the list of derivatives.
     """
+    backward, forward_interface, backward_interface = _in_two(both, script)
     functions = {function.name: function for function in (*script.library, *script.functions)}
     renamed = _renamed(functions, (*backward.library, *backward.functions))
     library = (*script.library, *_own(backward.library, functions, renamed))
@@ -163,8 +170,33 @@ def with_backward(script: Script, backward: Script, trained: Mapping[str, str]) 
     sources = {source.path: source for source in (*script.sources, *backward.sources)}
     return replace(
         script, library=library, functions=own, weights=tuple(weights[key] for key in ordered),
-        sources=tuple(sources[path] for path in sorted(sources)), backward=backward.interface,
+        sources=tuple(sources[path] for path in sorted(sources)),
+        derivatives=(forward_interface, backward_interface),
     )
+
+
+def _in_two(both: Script, script: Script) -> tuple[Script, Interface, Interface]:
+    """The script with a function for each pass, and their signatures."""
+    count = len(script.inputs)
+    seeds, given = both.inputs[count:], len(both.inputs) - count
+    names = [parameter.name for parameter in both.main.parameters[count : count + given]]
+    forward, backward = in_two(both.main, both.callees, names, script.main, given)
+    functions = [it for function in both.functions
+                 for it in ((forward, backward) if function is both.main else (function,))]
+    cache = Port("cache", "float", (), CACHE)
+    ahead = replace(
+        both.interface, function=forward.name, outputs=(*both.outputs[:given], cache), returned=(),
+        inputs=both.inputs[:count],
+    )
+    behind = replace(
+        both.interface, inputs=(*seeds, cache, *both.inputs[:count]), outputs=both.outputs[given:],
+    )
+    ahead, behind = (
+        replace(signature, parameters=tuple(parameter.name for parameter in function.parameters),
+                results=tuple(result.name for result in function.results))
+        for signature, function in ((ahead, forward), (behind, backward))
+    )
+    return with_lone_cuts(replace(both, functions=tuple(functions))), ahead, behind
 
 
 def _renamed(known: Mapping[str, tree.Function], others: Sequence[tree.Function]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
-GRADIENTS = "gradients"
-"""The kind of a port that is the list of derivatives by weights."""
+GRADIENTS, CACHE = "gradients", "cache"
+"""The kinds of ports that are the list of derivatives by weights, and the list of what the backward pass reads."""
 _WIDTH = 116  # of a line without the sign of a comment
 _LONGEST_SIZE = 40  # characters of a size that is still readable
 
@@ -100,10 +100,15 @@ def interface_lines(main: Interface, weights: str) -> list[str]:
     ]
 
 
-def backward_lines(backward: Interface, name: str) -> list[str]:
-    """The call of the function of derivatives of ``<name>.dml``, and a line for each parameter and result."""
-    call = broken(_call(backward, legal_identifier(name)), 4)
-    return [*call, *interface_lines(backward, "the same list, or a trained one")]
+def derivative_lines(forward: Interface, backward: Interface, name: str) -> list[str]:
+    """The calls of the functions of derivatives of ``<name>.dml``, and a line for each parameter and result."""
+    lines = interface_lines(backward, "the same list, or a trained one")
+    return [*_pass_calls((forward, backward), name), *lines]
+
+
+def _pass_calls(passes: Iterable[Interface], name: str) -> list[str]:
+    """The statements that call the forward and the backward pass."""
+    return [line for each in passes for line in broken(_call(each, legal_identifier(name)), 4)]
 
 
 def _call(function: Interface, namespace: str) -> str:
@@ -126,7 +131,7 @@ _DRAWN_NAME = re.compile(f"{FUNCTION_PREFIX}[0-9a-f]{{32}}")
 """As skl2onnx and onnxmltools call graphs."""
 
 
-def success_lines(main: Interface, model: Path, target: Path, backward: Interface | None = None) -> list[str]:
+def success_lines(main: Interface, model: Path, target: Path, passes: Iterable[Interface] = ()) -> list[str]:
     """The lines that are printed at the end: files, signature and example calls, from where the command ran.
 
     The engine looks for a script that is sourced, and for weights, in the folder that it is started in.
@@ -138,8 +143,7 @@ def success_lines(main: Interface, model: Path, target: Path, backward: Interfac
     calls = call_lines(main, main.function if is_stream(target) else target.stem, before)
     written = f"{shown_path(model)} -> {shown_path(target)}: {signature(main)}{weights}"
     lines = [written, *(f"  {line}" for line in calls)]
-    if backward is not None:
-        lines += [f"  {line}" for line in broken(_call(backward, legal_identifier(target.stem)), 4)]
+    lines += [f"  {line}" for line in _pass_calls(passes, target.stem)]
     if main.weights and not is_here:
         argument = shlex.quote(f"{weights_argument(target.stem)}={folder.as_posix()}")
         lines.append(f"  on the engine's command line: -nvargs {argument}")
@@ -153,6 +157,8 @@ def success_lines(main: Interface, model: Path, target: Path, backward: Interfac
 
 def described(port: Port) -> str:
     """The type of a port and its form in DML."""
+    if port.kind == CACHE:
+        return "a list of what the backward pass needs of the forward pass"
     if port.kind == GRADIENTS:
         return f"a list of the derivatives by the first of weights: {', '.join(map(str, port.keys))}"
     if port.kind == "map":

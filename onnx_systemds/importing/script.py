@@ -20,8 +20,8 @@ from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.interface import (
     Interface,
     Port,
-    backward_lines,
     call_lines,
+    derivative_lines,
     interface_lines,
     weights_argument,
 )
@@ -58,7 +58,7 @@ class Script:
     rows and columns of the inputs cannot confirm. notes: what the passes over the graph did, or why they did not.
     constants: what is computed once, with the weights. written: the statements of each node, by its first output.
     texts: the strings known at conversion, in the order of their codes. general: the script that a specialised one was
-    made from. sources: the layers of SystemDS that it calls. backward: the function of derivatives, if there is one.
+    made from. sources: the layers of SystemDS that it calls. derivatives: functions of both passes, if there are any.
     """
 
     function: str
@@ -78,7 +78,7 @@ class Script:
     texts: tuple[str, ...] = ()
     general: Script | None = None
     sources: tuple[tree.Source, ...] = ()
-    backward: Interface | None = None
+    derivatives: tuple[Interface, Interface] | None = None
 
     @property
     def unspecialised(self) -> Script:
@@ -113,8 +113,8 @@ class Script:
         place = f"{folder}{'' if folder.startswith('/') else ' where the engine starts'}"
         weights = f"from {place}, or -nvargs {argument}=<path>"
         header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface, weights))
-        if self.backward is not None:
-            header = (*header, "", *backward_lines(self.backward, name))
+        if self.derivatives is not None:
+            header = (*header, "", *derivative_lines(*self.derivatives, name))
         if self.weights:
             init = templates.template("init.dml.jinja").render(
                 main=self.function,
@@ -185,7 +185,7 @@ class Script:
             return
         folder = target.with_suffix(".weights")
         if not is_file:
-            hint = "use: --weights inline" if self.backward is None else "name a file by -o"
+            hint = "use: --weights inline" if self.derivatives is None else "name a file by -o"
             raise TranspileError("weights cannot be written beside a stream", target, hint)
         with replacing(target) as stream:
             fixed = folder.resolve().as_posix() if finds_weights else None

@@ -1,4 +1,4 @@
-"""``--gradient``: the function of derivatives by weights and inputs."""
+"""``--gradient``: the functions of derivatives by weights and inputs."""
 
 from __future__ import annotations
 
@@ -204,17 +204,13 @@ gen_net = function(matrix[double] x, list[unknown] weights) return (matrix[doubl
   y = y_exp / rowSums(y_exp)
 }
 
-gen_net_backward = function(matrix[double] d_y, matrix[double] x, list[unknown] weights)
-    return (matrix[double] d_x, list[unknown] gradients) {
+gen_net_forward = function(matrix[double] x, list[unknown] weights) return (matrix[double] y, list[unknown] cache) {
   never = time() < 0
   b1 = matrix(as.matrix(weights["b1"]), rows=1, cols=5)
   w1 = matrix(as.matrix(weights["w1"]), rows=5, cols=4)
   w2 = matrix(as.matrix(weights["w2"]), rows=5, cols=3)
   if (never) { print("never") }  # cuts the block: from here on all sizes are known
-  n = nrow(d_y)
-  if (nrow(x) != n) { stop("x has " + nrow(x) + " rows, not n = " + n) }
-  if ((ncol(d_y) != 3) | (ncol(x) != 4) | (nrow(x) == 0)) {
-    if (ncol(d_y) != 3) { stop("d_y has " + ncol(d_y) + " columns, not 3") }
+  if ((ncol(x) != 4) | (nrow(x) == 0)) {
     if (ncol(x) != 4) { stop("x has " + ncol(x) + " columns, not 4") }
     if (nrow(x) == 0) { stop("x has no rows") }
   }
@@ -222,9 +218,29 @@ gen_net_backward = function(matrix[double] d_y, matrix[double] x, list[unknown] 
   s = a %*% w2
   y_exp = exp(s - rowMaxs(s))
   y = y_exp / rowSums(y_exp)
+  d_s_Transpose = t(a)
+  if (never) { print("never") }  # cuts the block: W * f(A %*% B) is 0 where W is 0, for NaN as well
+  cache = list(a, y, d_s_Transpose)
+}
+
+gen_net_backward = function(matrix[double] d_y, list[unknown] cache, matrix[double] x, list[unknown] weights)
+    return (matrix[double] d_x, list[unknown] gradients) {
+  never = time() < 0
+  w1 = matrix(as.matrix(weights["w1"]), rows=5, cols=4)
+  w2 = matrix(as.matrix(weights["w2"]), rows=5, cols=3)
+  n = nrow(x)
+  a = matrix(as.matrix(cache[1]), rows=nrow(x), cols=5)
+  y = matrix(as.matrix(cache[2]), rows=nrow(x), cols=3)
+  d_s_Transpose = matrix(as.matrix(cache[3]), rows=5, cols=nrow(x))
+  if (never) { print("never") }  # cuts the block: from here on all sizes are known
+  if (nrow(d_y) != n) { stop("d_y has " + nrow(d_y) + " rows, not n = " + n) }
+  if ((ncol(x) != 4) | (ncol(d_y) != 3) | (nrow(x) == 0)) {
+    if (ncol(x) != 4) { stop("x has " + ncol(x) + " columns, not 4") }
+    if (ncol(d_y) != 3) { stop("d_y has " + ncol(d_y) + " columns, not 3") }
+    if (nrow(x) == 0) { stop("x has no rows") }
+  }
   d_s = (d_y + -((d_y * y) %*% matrix(1, rows=3, cols=1))) * y
   d_a = d_s %*% t(w2)
-  d_s_Transpose = t(a)
   d_w2 = product_of_few_rows(d_s_Transpose, d_s)
   if (never) { print("never") }  # cuts the block: W * f(A %*% B) is 0 where W is 0, for NaN as well
   d_h = (a > 0) * d_a
@@ -243,8 +259,8 @@ weights = net::gen_net_init()
 y = net::gen_net(X, weights)
 print("before " + sum(Y * log(y)))
 for (epoch in 1:50) {
-  y = net::gen_net(X, weights)
-  gradients = net::gen_net_backward(-Y / y / 200, X, weights)
+  [y, cache] = net::gen_net_forward(X, weights)
+  gradients = net::gen_net_backward(-Y / y / 200, cache, X, weights)
   for (i in 1:length(gradients)) {
     W = as.matrix(weights[i]) - 2 * as.matrix(gradients[i])
     weights[i] = W
@@ -291,4 +307,6 @@ def test_command_line(tmp_path: Path) -> None:
     onnx.save(PERCEPTRON, tmp_path / "net.onnx")
     found = CliRunner().invoke(main, [str(tmp_path / "net.onnx"), "--gradient", "weights"])
     assert found.exit_code == 0, found.output
-    assert "gradients = net::gen_net_backward(d_y, x, weights)" in (tmp_path / "net.dml").read_text()
+    text = (tmp_path / "net.dml").read_text()
+    assert "[y, cache] = net::gen_net_forward(x, weights)" in text
+    assert "gradients = net::gen_net_backward(d_y, cache, x, weights)" in text

@@ -46,9 +46,10 @@ def recurrent_gradient(node: NodeView) -> Fragment:
     given = [node.view(place, view) for place, view in enumerate(views)]
     options = ["TRUE" if node.attribute("linear") else "FALSE"] if node.node.op_type == "GRUGradient" else []
     call = node.call(_OPERATORS[node.node.op_type], *given, node.dim(batch), node.dim(units), *options)
-    names = [node.temporary(hint) for hint in ("by_x", "by_w", "by_r", "by_b", "by_b", "by_h", "by_c")]
     count = len(node.node.outputs)
-    node.write(f"[{', '.join(names[:count])}] = {call}")
+    hints = ("by_x", "by_w", "by_r", "by_b", *("by_b",) * len(options), "by_h", "by_c")
+    names = [node.temporary(hint) for hint in hints[:count]]
+    node.write(f"[{', '.join(names)}] = {call}")
     fragment = Fragment()
     for output in range(count):
         fragment += node.result(names[output], views[output], output)
