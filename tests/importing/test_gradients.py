@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.cli.commands import main
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.importing.passes.kept_values import in_two
 from tests.command_line import run_dml
 from tests.derivative_programs import derivatives
 
@@ -310,3 +314,48 @@ def test_command_line(tmp_path: Path) -> None:
     text = (tmp_path / "net.dml").read_text()
     assert "[y, cache] = net::gen_net_forward(x, weights)" in text
     assert "gradients = net::gen_net_backward(d_y, cache, x, weights)" in text
+
+
+BOTH = """
+both = function(matrix[double] x, matrix[double] d_y, list[unknown] weights) return (matrix[double] y, matrix[double] d_x) {
+  n = nrow(x)
+  w = matrix(as.matrix(weights["w"]), rows=1, cols=3)
+  a = exp(x)
+  s = sum(a)
+  y = a * w + s
+  d_a = d_y * a * w
+  a = a * 2
+  b = a + matrix(1, rows=n, cols=3)
+  d_x = d_a * b / s
+}
+"""
+
+
+def test_two_passes() -> None:
+    """What is read before it changes, changes in the backward pass; sizes and weights are not kept."""
+    (function,) = (item for item in parse_script(BOTH).items if isinstance(item, tree.Function))
+    forward, backward = in_two(function, {}, ["d_y"], replace(function, name="f"), 1)
+    assert print_statement(forward) == """\
+f_forward = function(matrix[double] x, list[unknown] weights) return (matrix[double] y, list[unknown] cache) {
+  w = matrix(as.matrix(weights["w"]), rows=1, cols=3)
+  a = exp(x)
+  s = sum(a)
+  y = a * w + s
+  cache = list(a, as.matrix(s))
+}
+"""
+    assert print_statement(backward) == """\
+both = function(matrix[double] d_y, list[unknown] cache, matrix[double] x, list[unknown] weights)
+    return (matrix[double] d_x) {
+  never = time() < 0
+  n = nrow(x)
+  w = matrix(as.matrix(weights["w"]), rows=1, cols=3)
+  a = matrix(as.matrix(cache[1]), rows=nrow(x), cols=ncol(x))
+  s = as.scalar(as.matrix(cache[2]))
+  if (never) { print("never") }  # cuts the block: from here on all sizes are known
+  d_a = d_y * a * w
+  a = a * 2
+  b = a + matrix(1, rows=n, cols=3)
+  d_x = d_a * b / s
+}
+"""

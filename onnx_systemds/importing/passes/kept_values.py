@@ -16,6 +16,7 @@ from onnx_systemds.dml.scopes import (
     assigned,
     assigns_variable,
     called_in,
+    definition_counts,
     ends_run,
     is_call,
     name_counts,
@@ -73,7 +74,7 @@ def in_two(
         body=with_never(_without_idle_cuts([*_needed(first, live, keeps=True), keeping])),
     )
     taken = [_taken(cache, number, name, name in scalars, shapes.get(name)) for number, name in enumerate(kept, 1)]
-    after = [statement for place, statement in enumerate(body) if place in back or is_never(statement)]
+    after = [statement for place, statement in enumerate(body) if place in back or _is_cut(statement)]
     after = [statement for statement in after if not is_loaded_cut(statement)]
     behind = replace(
         function, results=own, body=with_never(_without_idle_cuts([*again, *taken, cut(LOADED_CUT), *after])),
@@ -91,13 +92,21 @@ def _with_cache(
 
 
 def _depending(body: Sequence[tree.Statement], names: Iterable[str]) -> set[int]:
-    """The places of statements that depend on variables."""
-    depending, found = {*names}, set()
+    """The places of statements that depend on variables, and of those that change what such a statement has read."""
+    depending, read, found = {*names}, set[str](), set[int]()
     for place, statement in enumerate(body):
-        if not is_never(statement) and not depending.isdisjoint(_reads(statement)):
-            depending.update(assigned((statement,)))
+        made = assigned((statement,))
+        changed = read.intersection(made) if not is_never(statement) else ()
+        if not _is_cut(statement) and (changed or not depending.isdisjoint((*_reads(statement), *made))):
+            depending.update(made)
+            read.update(_reads(statement))
             found.add(place)
     return found
+
+
+def _is_cut(statement: tree.Statement) -> bool:
+    """Whether a statement is for the engine's compiler, and hides no size of a variable."""
+    return is_never(statement) and not assigned((statement,))
 
 
 def _reads(statement: tree.Statement) -> Collection[str]:
@@ -108,10 +117,13 @@ def _reads(statement: tree.Statement) -> Collection[str]:
 def _of_sizes(body: Sequence[tree.Statement], function: tree.Function, back: Collection[int]) -> set[int]:
     """The places of statements that compute of sizes and weights alone, and of the latter only what takes them."""
     known = {parameter.name for parameter in function.parameters if parameter.type.kind == "scalar"}
+    once = {name for name, count in definition_counts(function).items() if count == 1}
     given = {parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"}
     found: set[int] = set()
     for place, statement in enumerate(body):
-        if place in back or not assigns_variable(statement) or any(name in _RANDOM for name in called_in(statement)):
+        if place in back or not assigns_variable(statement) or statement.target.name not in once:
+            continue
+        if any(name in _RANDOM for name in called_in(statement)):
             continue
         if _read_values(statement.value, given) <= known or _takes_weight(statement.value):
             found.add(place)
@@ -186,9 +198,8 @@ def _without_idle_cuts(statements: Sequence[tree.Statement]) -> list[tree.Statem
     """The statements without cuts that follow others, or that nothing follows."""
     found: list[tree.Statement] = []
     for statement in statements:
-        if is_never(statement) and statement.comments.beside and found and is_never(found[-1]):
-            continue
-        found.append(statement)
-    while found and is_never(found[-1]):
+        if not (_is_cut(statement) and found and _is_cut(found[-1])):
+            found.append(statement)
+    while found and _is_cut(found[-1]):
         found.pop()
     return found
