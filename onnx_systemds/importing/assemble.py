@@ -183,5 +183,5 @@ def _function(
 
 
 def script_function_names(main: str) -> Names:
-    """Names for functions of a script, with that of the main function reserved."""
-    return Names([main, f"{main}_init"])
+    """Names for functions of a script, with those of the main function and of its derivatives reserved."""
+    return Names([main, f"{main}_init", f"{main}_forward", f"{main}_backward"])

@@ -30,6 +30,7 @@ from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Graph, Model, TensorType, ValueInfo
 from onnx_systemds.model.walk import all_nodes, names_read
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 ALL = ("weights", "inputs")
 """What is derived by, in a word; other words are names of weights and inputs."""
@@ -192,8 +193,11 @@ def _in_two(both: Script, script: Script) -> tuple[Script, Interface, Interface]
         both.interface, inputs=(*seeds, cache, *both.inputs[:count]), outputs=both.outputs[given:],
     )
     ahead, behind = (
-        replace(signature, parameters=tuple(parameter.name for parameter in function.parameters),
-                results=tuple(result.name for result in function.results))
+        replace(
+            signature, parameters=tuple(parameter.name for parameter in function.parameters),
+            results=tuple(result.name for result in function.results),
+            weights=signature.weights if any(it.name == WEIGHTS for it in function.parameters) else 0,
+        )
         for signature, function in ((ahead, forward), (behind, backward))
     )
     return with_lone_cuts(replace(both, functions=tuple(functions))), ahead, behind

@@ -7,7 +7,7 @@ forward pass, but computes sizes, and what is made of sizes alone, again, and ta
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
@@ -22,7 +22,6 @@ from onnx_systemds.dml.scopes import (
     name_counts,
     read_in,
     reads_of,
-    results,
 )
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
@@ -35,6 +34,22 @@ _OF_SIZES = ("nrow", "ncol")
 _RANDOM = ("rand", "sample")
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """The statements of both passes.
+
+    static: those that compute of sizes alone, and that take weights. kept: the values that are in the list, in its
+    order. scalars: those of them that are numbers. shapes: rows and columns.
+    """
+
+    ahead: Sequence[tree.Statement]
+    behind: Sequence[tree.Statement]
+    static: Sequence[tree.Statement]
+    kept: Sequence[str]
+    scalars: Collection[str]
+    shapes: Mapping[str, Shape]
+
+
 def in_two(
     function: tree.Function, functions: Mapping[str, tree.Function], seeds: Collection[str], main: tree.Function,
     given: int,
@@ -44,43 +59,65 @@ def in_two(
     functions: those that it calls, by name. seeds: parameters that are derivatives by results. main: the function that
     the model is, whose checks are those of the forward pass. given: how many results are those of the forward pass.
     """
+    others = tuple(parameter for parameter in function.parameters if parameter.name not in seeds)
+    names = [parameter.name for parameter in function.parameters]
+    cache = Names([*name_counts(function.body), *names, WEIGHTS]).fresh("cache")
+    listed = tree.Parameter(cache, UNKNOWN_LIST)
+    results_ahead, results_behind = function.results[:given], function.results[given:]
+    parts = _parts(function, functions, seeds, {result.name for result in results_behind})
+    live = {*parts.kept, *(result.name for result in results_ahead)}
+    ahead = _needed(_with_checks_of(main, parts.ahead, {it.name for it in others}), live, keeps=True)
+    values = (f"as.matrix({name})" if name in parts.scalars else name for name in parts.kept)
+    keeping = cut(f"{cache} = list({', '.join(values)})")
+    taken = [_taken(cache, place, name, name in parts.scalars, parts.shapes.get(name))
+             for place, name in enumerate(parts.kept, 1)]
+    behind = [*parts.static, *taken, cut(LOADED_CUT), *parts.behind]
+    return (
+        replace(function, name=f"{main.name}_forward", parameters=others, results=(*results_ahead, listed),
+                body=with_never(_without_idle_cuts([*ahead, keeping])), comments=tree.Comments()),
+        replace(function, parameters=_with_cache(function.parameters, seeds, listed), results=results_behind,
+                body=with_never(_without_idle_cuts(behind))),
+    )
+
+
+def _parts(
+    function: tree.Function, functions: Mapping[str, tree.Function], seeds: Collection[str], live: Collection[str]
+) -> _Parts:
+    """The statements of both passes. live: the results of the backward pass."""
     body = [statement for statement in function.body if statement != cut(NEVER)]
     back = _depending(body, seeds)
-    static = _of_sizes(body, function, back)
-    parameters = [parameter for parameter in function.parameters if parameter.name not in seeds]
-    own = function.results[given:]
-    missing = _read_before_set([body[place] for place in sorted(back)], results(replace(function, results=own)))
-    missing = missing.difference(parameter.name for parameter in function.parameters)
-    again = _needed([body[place] for place in sorted(static)], missing)
-    made = {name for statement in again for name in assigned((statement,))}
-    kept = [name for name in dict.fromkeys(name for statement in body for name in assigned((statement,)))
-            if name in missing and name not in made]
+    places = _of_sizes(body, function, back)
+    static = [statement for place, statement in enumerate(body) if place in places]
+    read = _read_before_set([statement for place, statement in enumerate(body) if place in back], live)
+    read = read.difference(parameter.name for parameter in function.parameters)
+    again = {name for statement in _needed(static, read) for name in assigned((statement,))}
+    made = dict.fromkeys(name for statement in body for name in assigned((statement,)))
+    kept = [name for name in made if name in read and name not in again]
     shapes, kinds = shapes_in(function, functions), kinds_of(function, functions)
-    scalars = {name for name in kept if name in kinds and kinds[name].kind == "scalar"}
-    sizes = {name for name in kept if name in shapes for name in _names_in(shapes[name])}
-    again = _needed([body[place] for place in sorted(static)], missing | sizes)
-    cache = Names([*name_counts(function.body), *(it.name for it in function.parameters), WEIGHTS]).fresh("cache")
-    listed = ", ".join(f"as.matrix({name})" if name in scalars else name for name in kept)
-    keeping = cut(f"{cache} = list({listed})")
-    first = [statement for place, statement in enumerate(body) if place not in back and not _is_check(statement)]
-    start = next((place for place, statement in enumerate(first) if place and is_loaded_cut(first[place - 1])), 0)
-    checks = [statement for statement in main.body if _is_check(statement)]
-    checks = [it for it in checks if {*_reads(it)} <= {parameter.name for parameter in parameters}]
-    first = [*first[:start], *checks, *first[start:]]
-    live = {*kept, *(result.name for result in function.results[:given])}
-    ahead = replace(
-        function, name=f"{main.name}_forward", parameters=tuple(parameters), comments=tree.Comments(),
-        results=(*function.results[:given], tree.Parameter(cache, UNKNOWN_LIST)),
-        body=with_never(_without_idle_cuts([*_needed(first, live, keeps=True), keeping])),
+    sizes = {node.name for name in kept for size in shapes.get(name, ()) for node in tree.walk(size)
+             if isinstance(node, tree.Name)}
+    return _Parts(
+        [statement for place, statement in enumerate(body) if place not in back],
+        [statement for place, statement in enumerate(body)
+         if place in back or (_is_cut(statement) and not is_loaded_cut(statement))],
+        _needed(static, read | sizes),
+        kept,
+        {name for name in kept if name in kinds and kinds[name].kind == "scalar"},
+        shapes,
     )
-    taken = [_taken(cache, number, name, name in scalars, shapes.get(name)) for number, name in enumerate(kept, 1)]
-    after = [statement for place, statement in enumerate(body) if place in back or _is_cut(statement)]
-    after = [statement for statement in after if not is_loaded_cut(statement)]
-    behind = replace(
-        function, results=own, body=with_never(_without_idle_cuts([*again, *taken, cut(LOADED_CUT), *after])),
-        parameters=_with_cache(function.parameters, seeds, tree.Parameter(cache, UNKNOWN_LIST)),
-    )
-    return ahead, behind
+
+
+def _with_checks_of(
+    main: tree.Function, statements: Sequence[tree.Statement], parameters: Collection[str]
+) -> list[tree.Statement]:
+    """The statements with the checks of parameters that another function has, in the place of their own."""
+
+    def is_of_parameters(statement: tree.Statement) -> bool:
+        return _is_check(statement) and {*_reads(statement)} <= {*parameters}
+
+    others = [statement for statement in statements if not is_of_parameters(statement)]
+    start = next((place for place, statement in enumerate(others, 1) if is_loaded_cut(statement)), 0)
+    return [*others[:start], *filter(is_of_parameters, main.body), *others[start:]]
 
 
 def _with_cache(
@@ -174,11 +211,6 @@ def _needed(
             needed.update(_reads(statement))
             found.append(statement)
     return found[::-1]
-
-
-def _names_in(shape: Shape) -> set[str]:
-    """The variables in the rows and columns of a value."""
-    return {node.name for size in shape for node in tree.walk(size) if isinstance(node, tree.Name)}
 
 
 def _taken(cache: str, number: int, name: str, is_scalar: bool, shape: Shape | None) -> tree.Statement:
