@@ -31,11 +31,6 @@ of milliseconds.
 """
 _STEPS = 3
 _LAYERS = ("affine", "conv2d_builtin", "cross_entropy_loss", "max_pool2d_builtin", "relu", "softmax")
-_UPDATED = """for (i in 1:length(gradients)) {
-  W = as.matrix(weights[i]) - 0.01 * as.matrix(gradients[i])
-  weights[i] = W
-}"""
-
 LENET = """
 W1 = as.matrix(weights["W1"]); W2 = as.matrix(weights["W2"])
 W3 = as.matrix(weights["W3"]); W4 = as.matrix(weights["W4"])
@@ -116,36 +111,39 @@ def compared(network: Trained, seconds: float, turns: int) -> tuple[float, float
     """Milliseconds of a step by generated functions and by hand, after a check that they train alike."""
     script = import_model(network.model, function_name="net", gradients=["weights"])
     assert script.derivatives is not None
-    backward = script.derivatives[1]
+    forward, backward = script.derivatives.forward, script.derivatives.backward
     head = [
         'source("net.dml") as net', *(f'source("nn/layers/{name}.dml") as {name}' for name in _LAYERS),
         f"X = rand(rows={network.batch}, cols=784, seed=1)",
         f"T = table(seq(1, {network.batch}), 1 + (seq(1, {network.batch}) %% 10), {network.batch}, 10)",
         "weights = net::net_init()",
     ]
-    given = ", ".join(name for name in backward.parameters if name not in ("X", "cache", "weights"))
-    ours = ["[P, cache] = net::net_forward(X, weights)", f"{given} = cross_entropy_loss::backward(P, T)",
-            f"gradients = net::net_backward({', '.join(backward.parameters)})", _UPDATED]
+    ours = [f"[{', '.join(forward.results)}] = net::net_forward(X, parameters)",
+            f"{backward.parameters[0]} = cross_entropy_loss::backward({forward.results[0]}, T)",
+            f"gradient = net::net_backward({', '.join(backward.parameters)})",
+            "parameters = parameters - 0.01 * gradient"]
     by_hand = network.step.strip().splitlines()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         script.save(folder / "net.dml")
-        programs = [(head, ours), ([*head, *network.start.strip().splitlines()], by_hand)]
-        losses = [_loss(start, step, folder) for start, step in programs]
+        ours_start = [*head, "parameters = net::net_parameters(weights)"]
+        programs = [(ours_start, ours), ([*head, *network.start.strip().splitlines()], by_hand)]
+        scores = (forward.results[0], "P")
+        losses = [_loss(start, step, name, folder) for (start, step), name in zip(programs, scores)]
         if abs(losses[0] - losses[1]) > 1e-9 * abs(losses[1]):
             raise RuntimeError(f"{network.title}: the losses are {losses[0]} and {losses[1]}")
         times: list[list[float]] = [[], []]
         for _ in range(turns):
-            for found, (start, step) in zip(times, programs):
+            for found, (start, step), name in zip(times, programs, scores):
                 call = "\n  ".join(step)
-                found.append(timed(start, call, ["print(sum(P))"], folder, warm_up=seconds, seconds=seconds,
+                found.append(timed(start, call, [f"print(sum({name}))"], folder, warm_up=seconds, seconds=seconds,
                                    heap="4g").call)
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def _loss(start: Sequence[str], step: Sequence[str], folder: Path) -> float:
+def _loss(start: Sequence[str], step: Sequence[str], scores: str, folder: Path) -> float:
     """Cross entropy before the last of some steps."""
-    lines = [*start, f"for (k in 1:{_STEPS}) {{", *step, "}", "print(cross_entropy_loss::forward(P, T))"]
+    lines = [*start, f"for (k in 1:{_STEPS}) {{", *step, "}", f"print(cross_entropy_loss::forward({scores}, T))"]
     output, _ = run_program("\n".join(lines), folder, heap="4g")
     return next(float(line) for line in output.splitlines() if line[:1].isdigit() and " " not in line)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from onnx_systemds.importing.interface import GRADIENTS, Interface, Port
+from onnx_systemds.importing.interface import KEPT, PARAMETERS, Derivatives, Interface, Port
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -23,21 +23,24 @@ def derivatives(script: Script, sizes: Mapping[str, int], folder: Path) -> list[
     """
     assert script.derivatives is not None
     script.save(folder / "model.dml")
-    output = run_dml("\n".join(_program(script, *script.derivatives, sizes)), folder)
+    output = run_dml("\n".join(_program(script, script.derivatives, sizes)), folder)
     apart = [float(text) for text in re.findall(r"^apart (\S+)$", output, re.MULTILINE)]
     assert apart and max(apart) <= 1e-6  # of GELU, which the forward pass computes by another function, some digits
     found = re.findall(r"^derivative (\S+) (\S+) (\S+)$", output, re.MULTILINE)
     return [(name, float(derivative), float(difference)) for name, derivative, difference in found]
 
 
-def _program(script: Script, forward: Interface, backward: Interface, sizes: Mapping[str, int]) -> Iterator[str]:
-    main = script.interface
-    seeds = backward.parameters[: len(backward.inputs) - len(main.inputs) - 1]
+def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int]) -> Iterator[str]:
+    main, forward, backward = script.interface, derivatives.forward, derivatives.backward
+    seeds = backward.parameters[: len(backward.inputs) - sum(port.kind == KEPT for port in backward.inputs) - len(main.inputs)
+                                - any(port.kind == PARAMETERS for port in backward.inputs)]
     outputs = [next(name for name in main.results if seed.rstrip("_") == f"d_{name}") for seed in seeds]
     loss = " + ".join(f"sum({name} * {seed})" for name, seed in zip(outputs, seeds))
     yield 'source("model.dml") as model'
     if script.weights:
         yield f"{WEIGHTS} = model::{main.function}_init()"
+    if derivatives.column:
+        yield f"{derivatives.column} = model::{main.function}_parameters({WEIGHTS})"
     for number, (name, port) in enumerate(zip(main.parameters, main.inputs)):
         yield f"{name} = {_drawn(port, sizes, number)}"
     yield from (f"{name} = {sizes[symbol]}" for name, symbol in zip(main.parameters[len(main.inputs) :], main.sizes))
@@ -49,33 +52,40 @@ def _program(script: Script, forward: Interface, backward: Interface, sizes: Map
     for number, (seed, name) in enumerate(zip(seeds, outputs)):
         yield f"{seed} = rand(rows=nrow({name}), cols=ncol({name}), min=-1, max=1, seed={number + 50})"
     yield _call(backward)
-    for result, port in zip(backward.results, backward.outputs):
-        if port.kind == GRADIENTS:
-            yield from _by_weights(result, loss, main)
-        else:
-            name = result[len("d_") :].rstrip("_")
-            yield from _difference(name, f'"{name}"', result, "", loss, main)
+    for result in backward.results[: len(backward.results) - bool(derivatives.column)]:
+        name = result[len("d_") :].rstrip("_")
+        direction = f"rand(rows=nrow({name}), cols=ncol({name}), min=-1, max=1, seed=7)"
+        yield from _difference(name, name, result, direction, "", loss, main)
+    if derivatives.column:
+        yield from _by_weights(script, derivatives, loss)
 
 
-def _by_weights(result: str, loss: str, main: Interface) -> Iterator[str]:
-    yield f"for (i in 1:length({result})) {{"
-    yield f"G = as.matrix({result}[i])"
-    yield f"W = as.matrix({WEIGHTS}[i])"
-    yield from _difference("W", "i", "G", f"{WEIGHTS}[i] = W", loss, main)
-    yield "}"
+def _by_weights(script: Script, derivatives: Derivatives, loss: str) -> Iterator[str]:
+    """A direction for each weight that is trained."""
+    (column,) = (port for port in derivatives.forward.inputs if port.kind == PARAMETERS)
+    counts = {weight.name: weight.array.size for weight in script.weights}
+    put = f"{WEIGHTS} = model::{script.function}_trained({derivatives.column}, {WEIGHTS})"
+    result, first = derivatives.backward.results[-1], 1
+    yield f"blank = 0 * {result}"
+    for key in column.keys:
+        last = first + counts[str(key)] - 1
+        yield "direction = blank"
+        yield f"direction[{first}:{last}, ] = rand(rows={last - first + 1}, cols=1, min=-1, max=1, seed=7)"
+        yield from _difference(derivatives.column, str(key), result, "direction", put, loss, script.interface)
+        first = last + 1
 
 
-def _difference(name: str, label: str, derivative: str, put: str, loss: str, main: Interface) -> Iterator[str]:
+def _difference(
+    name: str, label: str, derivative: str, direction: str, put: str, loss: str, main: Interface
+) -> Iterator[str]:
     """What is printed of one variable: ``put`` puts it where the main function reads it."""
     yield f"K = {name}"
-    yield f"V = rand(rows=nrow(K), cols=ncol(K), min=-1, max=1, seed=7) + 0 * {derivative}"
+    yield f"V = {direction}"
     for sign, side in (("+", "up"), ("-", "down")):
-        yield f"{name} = K {sign} {_STEP} * V"
-        # the engine takes a list for a matrix that is read in the block where an element is put into it
-        yield from (put, 'if (time() < 0) { print("never") }', _call(main), f"{side} = {loss}")
+        yield from (f"{name} = K {sign} {_STEP} * V", put, _call(main), f"{side} = {loss}")
     yield f"{name} = K"
     yield put
-    yield f'print("derivative " + {label} + " " + sum({derivative} * V) + " " + (up - down) / (2 * {_STEP}))'
+    yield f'print("derivative {label} " + sum({derivative} * V) + " " + (up - down) / (2 * {_STEP}))'
 
 
 def _drawn(port: Port, sizes: Mapping[str, int], seed: int) -> str:

@@ -150,7 +150,7 @@ def convert(
             words.append(f"{total} bytes of weights beside it" if total else "no weights beside it")
         print_stages(stages, verbose=options.verbose)
         if not quiet:
-            for line in success_lines(script.interface, model, target, script.derivatives or ()):
+            for line in success_lines(script.interface, model, target, script.derivatives):
                 say(line, err=True)
             if program_file is not None:
                 say(f"  {program_file.name} scores files with it: how, is in its first lines", err=True)

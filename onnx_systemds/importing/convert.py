@@ -29,7 +29,7 @@ from onnx_systemds.importing.gradients import (
     with_influence,
     with_trainable,
 )
-from onnx_systemds.importing.interface import GRADIENTS, Port
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.counted_rows import with_counted_rows
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
@@ -219,7 +219,7 @@ def script_with_derivatives(
     both = _script_of(
         typed, f"{function}_backward", parts.of_another_function(), writing, None, stages, gradients=results
     )
-    return with_derivatives(script, both, keys)
+    return with_derivatives(script, both, keys.values())
 
 
 def _typed(source: TypedModel) -> TypedGraph:
@@ -263,7 +263,8 @@ def _written(
     called = {function.name: function for function in (*library, *rendered.functions)}
     outputs = [_bounded(_port(typed, name), main.largest_output(name))
                for name in typed.outputs if name not in gradients]
-    outputs += [Port("gradients", "float", (), GRADIENTS, keys=tuple(sorted(gradients.values())))] if gradients else []
+    count = sum(parts.weights[key].array.size for key in gradients.values())
+    outputs += [Port("gradient", "float", (count,))] if gradients else []
     return Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),

@@ -16,10 +16,18 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.rewrite import calling
 from onnx_systemds.dml.scopes import called_in
+from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
-from onnx_systemds.importing.interface import CACHE, Interface, Port
+from onnx_systemds.importing.interface import KEPT, PARAMETERS, Derivatives, Interface, Port
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
+from onnx_systemds.importing.passes.trained_column import (
+    Column,
+    check_main_alone,
+    column_functions,
+    column_of,
+    with_column,
+)
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.node_writer import NodeWriter
@@ -154,53 +162,57 @@ def with_trainable(model: Model, weights: Collection[str]) -> Model:
     return replace(model, graph=replace(model.graph, trainable=frozenset(weights)))
 
 
-def with_derivatives(script: Script, both: Script, trained: Mapping[str, str]) -> Script:
-    """The script of a model with the functions of its derivatives, which have the same list of weights.
+def with_derivatives(script: Script, both: Script, trained: Collection[str]) -> Script:
+    """The script of a model with the functions of its derivatives.
 
-    both: the script of `with_gradients`, of forward and backward pass. trained: keys in the list by names. Those come
-    first, in the order of the list of derivatives.
+    both: the script of `with_gradients`, of forward and backward pass. trained: keys of weights.
     """
-    backward, forward_interface, backward_interface = _in_two(both, script)
+    weights = {weight.name: weight for weight in (*script.weights, *both.weights)}
+    passes, derivatives, column = _in_two(both, script, [weights[key] for key in sorted(trained)])
     functions = {function.name: function for function in (*script.library, *script.functions)}
-    renamed = _renamed(functions, (*backward.library, *backward.functions))
-    library = (*script.library, *_own(backward.library, functions, renamed))
-    own = (*script.functions, *_own(backward.functions, functions, renamed))
-    first = sorted(trained.values())
-    weights = {weight.name: weight for weight in (*script.weights, *backward.weights)}
-    ordered = [*first, *sorted(weights.keys() - {*first})]
-    sources = {source.path: source for source in (*script.sources, *backward.sources)}
+    renamed = _renamed(functions, (*passes.library, *passes.functions))
+    library = (*script.library, *_own(passes.library, functions, renamed))
+    own = (*script.functions, *_own(passes.functions, functions, renamed))
+    of_column = column_functions(script.function, column) if column.weights else ()
+    sources = {source.path: source for source in (*script.sources, *both.sources)}
     return replace(
-        script, library=library, functions=own, weights=tuple(weights[key] for key in ordered),
-        sources=tuple(sources[path] for path in sorted(sources)),
-        derivatives=(forward_interface, backward_interface),
+        script, library=library, functions=(*own, *of_column), weights=tuple(weights[key] for key in sorted(weights)),
+        sources=tuple(sources[path] for path in sorted(sources)), derivatives=derivatives,
     )
 
 
-def _in_two(both: Script, script: Script) -> tuple[Script, Interface, Interface]:
-    """The script with a function for each pass, and their signatures."""
+def _in_two(both: Script, script: Script, trained: Sequence[Weight]) -> tuple[Script, Derivatives, Column]:
+    """The script with a function for each pass, their signatures, and the column of weights that are trained."""
     count = len(script.inputs)
     seeds, given = both.inputs[count:], len(both.inputs) - count
     names = [parameter.name for parameter in both.main.parameters[count : count + given]]
-    forward, backward = in_two(both.main, both.callees, names, script.main, given)
-    functions = [it for function in both.functions
-                 for it in ((forward, backward) if function is both.main else (function,))]
-    cache = Port("cache", "float", (), CACHE)
-    ahead = replace(
-        both.interface, function=forward.name, outputs=(*both.outputs[:given], cache), returned=(),
-        inputs=both.inputs[:count],
+    *passes, kept = in_two(both.main, both.callees, names, script.main, given)
+    column = column_of(trained, passes)
+    others = [function for function in both.functions if function is not both.main]
+    check_main_alone((*others, *both.library), column)
+    forward, backward = (with_column(function, column) for function in passes)
+    values = tuple(Port(parameter.name, "float", (), KEPT) for parameter in kept)
+    own = {result.name for result in both.main.results[:given]}
+    returned = tuple(port for port in values if port.name not in own)
+    parameters = Port(column.name, "float", (), PARAMETERS, keys=tuple(weight.name for weight in trained))
+    derivatives = Derivatives(
+        _signature(both, forward, both.inputs[:count], (*both.outputs[:given], *returned), parameters),
+        _signature(both, backward, (*seeds, *values, *both.inputs[:count]), both.outputs[given:], parameters),
+        column.name if trained else "",
     )
-    behind = replace(
-        both.interface, inputs=(*seeds, cache, *both.inputs[:count]), outputs=both.outputs[given:],
-    )
-    ahead, behind = (
-        replace(
-            signature, parameters=tuple(parameter.name for parameter in function.parameters),
-            results=tuple(result.name for result in function.results),
-            weights=signature.weights if any(it.name == WEIGHTS for it in function.parameters) else 0,
-        )
-        for signature, function in ((ahead, forward), (behind, backward))
-    )
-    return with_lone_cuts(replace(both, functions=tuple(functions))), ahead, behind
+    changed = replace(both, functions=(*others, forward, backward))
+    return with_lone_cuts(changed), derivatives, column
+
+
+def _signature(
+    both: Script, function: tree.Function, inputs: Sequence[Port], outputs: Sequence[Port], parameters: Port
+) -> Interface:
+    """The signature of one pass. Sizes are between its inputs and the column of parameters."""
+    names, results = ([it.name for it in given] for given in (function.parameters, function.results))
+    ports = [*inputs, parameters] if parameters.name in names and not both.sizes else inputs
+    returned = both.returned if len(results) > len(outputs) else ()
+    return Interface(function.name, tuple(names), tuple(results), tuple(ports), tuple(outputs), both.sizes, returned,
+                     both.interface.weights if WEIGHTS in names else 0)
 
 
 def _renamed(known: Mapping[str, tree.Function], others: Sequence[tree.Function]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
-GRADIENTS, CACHE = "gradients", "cache"
-"""The kinds of ports that are the list of derivatives by weights, and the list of what the backward pass reads."""
+KEPT, PARAMETERS = "kept", "parameters"
+"""The kinds of ports that the backward pass gets from the forward pass, and that are a column of trained weights."""
 _WIDTH = 116  # of a line without the sign of a comment
 _LONGEST_SIZE = 40  # characters of a size that is still readable
 
@@ -29,7 +29,7 @@ class Port:
 
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
     dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
-    "gradients" is the list of derivatives by weights, whose names in their list are ``keys``.
+    "kept" is a value of the forward pass, "parameters" a column of the weights whose ``keys`` in their list are given.
     "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
     "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
     either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
@@ -47,7 +47,7 @@ class Port:
     @property
     def is_list(self) -> bool:
         """Whether the port is a DML list."""
-        return self.kind not in ("tensor", "maps", "map")
+        return self.kind not in ("tensor", "maps", "map", KEPT, PARAMETERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,15 @@ class Interface:
     sizes: tuple[str, ...]
     returned: tuple[str, ...]
     weights: int
+
+
+@dataclass(frozen=True, slots=True)
+class Derivatives:
+    """The functions of the forward and the backward pass. column: what they call trained weights, "" without any."""
+
+    forward: Interface
+    backward: Interface
+    column: str
 
 
 def weights_argument(name: str) -> str:
@@ -100,15 +109,21 @@ def interface_lines(main: Interface, weights: str) -> list[str]:
     ]
 
 
-def derivative_lines(forward: Interface, backward: Interface, name: str) -> list[str]:
+def derivative_lines(derivatives: Derivatives, name: str) -> list[str]:
     """The calls of the functions of derivatives of ``<name>.dml``, and a line for each parameter and result."""
-    lines = interface_lines(backward, "the same list, or a trained one")
-    return [*_pass_calls((forward, backward), name), *lines]
+    lines = interface_lines(derivatives.backward, "as above")
+    return [*derivative_calls(derivatives, name), *lines]
 
 
-def _pass_calls(passes: Iterable[Interface], name: str) -> list[str]:
-    """The statements that call the forward and the backward pass."""
-    return [line for each in passes for line in broken(_call(each, legal_identifier(name)), 4)]
+def derivative_calls(derivatives: Derivatives, name: str) -> list[str]:
+    """The statements that call them, with long lines broken."""
+    namespace, column = legal_identifier(name), derivatives.column
+    main = derivatives.forward.function.removesuffix("_forward")
+    statements = [_call(derivatives.forward, namespace), _call(derivatives.backward, namespace)]
+    if column:
+        statements = [f"{column} = {namespace}::{main}_parameters({WEIGHTS})", *statements,
+                      f"{WEIGHTS} = {namespace}::{main}_trained({column}, {WEIGHTS})"]
+    return [line for statement in statements for line in broken(statement, 4)]
 
 
 def _call(function: Interface, namespace: str) -> str:
@@ -131,7 +146,7 @@ _DRAWN_NAME = re.compile(f"{FUNCTION_PREFIX}[0-9a-f]{{32}}")
 """As skl2onnx and onnxmltools call graphs."""
 
 
-def success_lines(main: Interface, model: Path, target: Path, passes: Iterable[Interface] = ()) -> list[str]:
+def success_lines(main: Interface, model: Path, target: Path, derivatives: Derivatives | None = None) -> list[str]:
     """The lines that are printed at the end: files, signature and example calls, from where the command ran.
 
     The engine looks for a script that is sourced, and for weights, in the folder that it is started in.
@@ -143,7 +158,8 @@ def success_lines(main: Interface, model: Path, target: Path, passes: Iterable[I
     calls = call_lines(main, main.function if is_stream(target) else target.stem, before)
     written = f"{shown_path(model)} -> {shown_path(target)}: {signature(main)}{weights}"
     lines = [written, *(f"  {line}" for line in calls)]
-    lines += [f"  {line}" for line in _pass_calls(passes, target.stem)]
+    if derivatives is not None:
+        lines += [f"  {line}" for line in derivative_calls(derivatives, target.stem)]
     if main.weights and not is_here:
         argument = shlex.quote(f"{weights_argument(target.stem)}={folder.as_posix()}")
         lines.append(f"  on the engine's command line: -nvargs {argument}")
@@ -157,10 +173,8 @@ def success_lines(main: Interface, model: Path, target: Path, passes: Iterable[I
 
 def described(port: Port) -> str:
     """The type of a port and its form in DML."""
-    if port.kind == CACHE:
-        return "a list of what the backward pass needs of the forward pass"
-    if port.kind == GRADIENTS:
-        return f"a list of the derivatives by the first of weights: {', '.join(map(str, port.keys))}"
+    if port.kind == PARAMETERS:
+        return f"a column of weights: {', '.join(map(str, port.keys))}"
     if port.kind == "map":
         return "a map: a row for each key, the keys and the values"
     if port.is_list:
@@ -175,6 +189,8 @@ def key_words(port: Port) -> str:
 
 def _described(names: Sequence[str], ports: Sequence[Port], sizes: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name, port in zip(names, ports):
+        if port.kind == KEPT:  # one function gives what the other takes
+            continue
         yield name, ("" if name == port.name else f"({escaped(port.name)}) ") + described(port)
     for name, size in zip(names[len(ports) :], sizes):
         words = symbol_words(size)

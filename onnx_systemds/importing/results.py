@@ -7,11 +7,11 @@ from operator import itemgetter
 from types import MappingProxyType
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.importing.parameters import INTEGER, UNKNOWN_LIST, as_declared, declaration, is_nested
+from onnx_systemds.importing.parameters import INTEGER, MATRIX, as_declared, declaration, is_nested
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim, Dims
-from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, split_view
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, bind, split_view
 from onnx_systemds.operators.rendering.scope import Scope
 
 NO_GRADIENTS: Mapping[str, str] = MappingProxyType({})
@@ -29,8 +29,8 @@ class Results:
     ) -> None:
         """Demand the outputs of a function.
 
-        sizes: those that a sub-graph's function returns, too. gradients: the outputs that go into one list, with the
-        keys of the weights of which they have the form.
+        sizes: those that a sub-graph's function returns, too. gradients: the outputs that go into one column, with the
+        keys of the weights by which they are derived.
         """
         self.scope = scope
         self.is_inner = is_inner
@@ -65,9 +65,9 @@ class Results:
                 returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
             self.parameters.append(declaration(value, identifier, is_inner=self.is_inner))
         if self._gradients:
-            identifier = scope.names.fresh("gradients")
-            returns.append(f"{identifier} = list({', '.join(self._derivatives())})")
-            self.parameters.append(tree.Parameter(identifier, UNKNOWN_LIST))
+            identifier = scope.names.fresh("gradient")
+            returns.append(f"{identifier} = {bind('rbind', self._derivatives())}")
+            self.parameters.append(tree.Parameter(identifier, MATRIX))
         for size in sizes:
             identifier = scope.names.fresh("size")
             returns.append(f"{identifier} = as.integer({scope.sizes.text(size)})")
@@ -75,10 +75,10 @@ class Results:
         return returns if self.is_inner else returns + self._return_sizes()
 
     def _derivatives(self) -> list[str]:
-        """The derivatives by weights, in the order of the weights and each in the form of its weight."""
-        scope = self.scope
-        forms = {key: View(*scope.parts.weights[key].array.shape) for key in self._gradients.values()}
-        return [scope.demand(name, forms[key]) for name, key in sorted(self._gradients.items(), key=itemgetter(1))]
+        """The derivatives by weights, in the order of their keys, each as a column."""
+        weights = self.scope.parts.weights
+        return [self.scope.demand(name, View(weights[key].array.size, 1))
+                for name, key in sorted(self._gradients.items(), key=itemgetter(1))]
 
     def _as_text(self, name: str, form: Form) -> str:
         """The statement that decodes a text output to a frame, a string or a list of frames."""

@@ -18,6 +18,7 @@ from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.interface import (
+    Derivatives,
     Interface,
     Port,
     call_lines,
@@ -78,7 +79,7 @@ class Script:
     texts: tuple[str, ...] = ()
     general: Script | None = None
     sources: tuple[tree.Source, ...] = ()
-    derivatives: tuple[Interface, Interface] | None = None
+    derivatives: Derivatives | None = None
 
     @property
     def unspecialised(self) -> Script:
@@ -114,7 +115,7 @@ class Script:
         weights = f"from {place}, or -nvargs {argument}=<path>"
         header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface, weights))
         if self.derivatives is not None:
-            header = (*header, "", *derivative_lines(*self.derivatives, name))
+            header = (*header, "", *derivative_lines(self.derivatives, name))
         if self.weights:
             init = templates.template("init.dml.jinja").render(
                 main=self.function,

@@ -208,12 +208,11 @@ gen_net = function(matrix[double] x, list[unknown] weights) return (matrix[doubl
   y = y_exp / rowSums(y_exp)
 }
 
-gen_net_forward = function(matrix[double] x, list[unknown] weights) return (matrix[double] y, list[unknown] cache) {
-  never = time() < 0
-  b1 = matrix(as.matrix(weights["b1"]), rows=1, cols=5)
-  w1 = matrix(as.matrix(weights["w1"]), rows=5, cols=4)
-  w2 = matrix(as.matrix(weights["w2"]), rows=5, cols=3)
-  if (never) { print("never") }  # cuts the block: from here on all sizes are known
+gen_net_forward = function(matrix[double] x, matrix[double] parameters) return (matrix[double] y, matrix[double] a) {
+  b1 = matrix(parameters[1:5, ], rows=1, cols=5)
+  w1 = matrix(parameters[6:25, ], rows=5, cols=4)
+  w2 = matrix(parameters[26:40, ], rows=5, cols=3)
+  if (time() < 0) { print("never") }  # cuts the block: from here on all sizes are known
   if ((ncol(x) != 4) | (nrow(x) == 0)) {
     if (ncol(x) != 4) { stop("x has " + ncol(x) + " columns, not 4") }
     if (nrow(x) == 0) { stop("x has no rows") }
@@ -222,21 +221,17 @@ gen_net_forward = function(matrix[double] x, list[unknown] weights) return (matr
   s = a %*% w2
   y_exp = exp(s - rowMaxs(s))
   y = y_exp / rowSums(y_exp)
-  d_s_Transpose = t(a)
-  if (never) { print("never") }  # cuts the block: W * f(A %*% B) is 0 where W is 0, for NaN as well
-  cache = list(a, y, d_s_Transpose)
 }
 
-gen_net_backward = function(matrix[double] d_y, list[unknown] cache, matrix[double] x, list[unknown] weights)
-    return (matrix[double] d_x, list[unknown] gradients) {
+gen_net_backward = function(matrix[double] d_y, matrix[double] a, matrix[double] y, matrix[double] x,
+    matrix[double] parameters)
+    return (matrix[double] d_x, matrix[double] gradient) {
   never = time() < 0
-  w1 = matrix(as.matrix(weights["w1"]), rows=5, cols=4)
-  w2 = matrix(as.matrix(weights["w2"]), rows=5, cols=3)
+  w1 = matrix(parameters[6:25, ], rows=5, cols=4)
+  w2 = matrix(parameters[26:40, ], rows=5, cols=3)
   n = nrow(x)
-  a = matrix(as.matrix(cache[1]), rows=nrow(x), cols=5)
-  y = matrix(as.matrix(cache[2]), rows=nrow(x), cols=3)
-  d_s_Transpose = matrix(as.matrix(cache[3]), rows=5, cols=nrow(x))
   if (never) { print("never") }  # cuts the block: from here on all sizes are known
+  d_s_Transpose = t(a)
   if (nrow(d_y) != n) { stop("d_y has " + nrow(d_y) + " rows, not n = " + n) }
   if ((ncol(x) != 4) | (ncol(d_y) != 3) | (nrow(x) == 0)) {
     if (ncol(x) != 4) { stop("x has " + ncol(x) + " columns, not 4") }
@@ -245,12 +240,29 @@ gen_net_backward = function(matrix[double] d_y, list[unknown] cache, matrix[doub
   }
   d_s = (d_y + -((d_y * y) %*% matrix(1, rows=3, cols=1))) * y
   d_a = d_s %*% t(w2)
-  d_w2 = product_of_few_rows(d_s_Transpose, d_s)
+  d_w2 = matrix(product_of_few_rows(d_s_Transpose, d_s), rows=15, cols=1)
   if (never) { print("never") }  # cuts the block: W * f(A %*% B) is 0 where W is 0, for NaN as well
   d_h = (a > 0) * d_a
   d_x = d_h %*% w1
-  d_w1 = product_of_few_rows_2(t(d_h), x)
-  gradients = list(matrix(1, rows=1, cols=n) %*% d_h, d_w1, d_w2)
+  d_w1 = matrix(product_of_few_rows_2(t(d_h), x), rows=20, cols=1)
+  gradient = rbind(matrix(matrix(1, rows=1, cols=n) %*% d_h, rows=5, cols=1), d_w1, d_w2)
+}
+
+# The weights that are trained, one below the other.
+gen_net_parameters = function(list[unknown] weights) return (matrix[double] parameters) {
+  parameters = rbind(matrix(as.matrix(weights["b1"]), rows=5, cols=1),
+      matrix(as.matrix(weights["w1"]), rows=20, cols=1), matrix(as.matrix(weights["w2"]), rows=15, cols=1))
+}
+
+# The list of weights with those of a column.
+gen_net_trained = function(matrix[double] parameters, list[unknown] weights) return (list[unknown] trained) {
+  trained = weights
+  value = matrix(parameters[1:5, ], rows=1, cols=5)
+  trained["b1"] = value
+  value = matrix(parameters[6:25, ], rows=5, cols=4)
+  trained["w1"] = value
+  value = matrix(parameters[26:40, ], rows=5, cols=3)
+  trained["w2"] = value
 }
 """
 
@@ -262,14 +274,13 @@ Y = table(seq(1, 200), 1 + (X[, 1] > 0) + (X[, 2] > 0), 200, 3)
 weights = net::gen_net_init()
 y = net::gen_net(X, weights)
 print("before " + sum(Y * log(y)))
+parameters = net::gen_net_parameters(weights)
 for (epoch in 1:50) {
-  [y, cache] = net::gen_net_forward(X, weights)
-  gradients = net::gen_net_backward(-Y / y / 200, cache, X, weights)
-  for (i in 1:length(gradients)) {
-    W = as.matrix(weights[i]) - 2 * as.matrix(gradients[i])
-    weights[i] = W
-  }
+  [y, a] = net::gen_net_forward(X, parameters)
+  gradient = net::gen_net_backward(-Y / y / 200, a, y, X, parameters)
+  parameters = parameters - 2 * gradient
 }
+weights = net::gen_net_trained(parameters, weights)
 y = net::gen_net(X, weights)
 print("after " + sum(Y * log(y)))
 """
@@ -312,8 +323,10 @@ def test_command_line(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, [str(tmp_path / "net.onnx"), "--gradient", "weights"])
     assert found.exit_code == 0, found.output
     text = (tmp_path / "net.dml").read_text()
-    assert "[y, cache] = net::gen_net_forward(x, weights)" in text
-    assert "gradients = net::gen_net_backward(d_y, cache, x, weights)" in text
+    for statement in ("parameters = net::gen_net_parameters(weights)", "[y, a] = net::gen_net_forward(x, parameters)",
+                      "gradient = net::gen_net_backward(d_y, a, y, x, parameters)",
+                      "weights = net::gen_net_trained(parameters, weights)"):
+        assert f"# {statement}\n" in text
 
 
 BOTH = """
@@ -332,26 +345,24 @@ both = function(matrix[double] x, matrix[double] d_y, list[unknown] weights) ret
 
 
 def test_two_passes() -> None:
-    """What is read before it changes, changes in the backward pass; sizes and weights are not kept."""
+    """What is read before it changes, changes in the backward pass, which computes sizes and takes weights itself."""
     (function,) = (item for item in parse_script(BOTH).items if isinstance(item, tree.Function))
-    forward, backward = in_two(function, {}, ["d_y"], replace(function, name="f"), 1)
+    forward, backward, kept = in_two(function, {}, ["d_y"], replace(function, name="f"), 1)
+    assert [parameter.name for parameter in kept] == ["a", "s"]
     assert print_statement(forward) == """\
-f_forward = function(matrix[double] x, list[unknown] weights) return (matrix[double] y, list[unknown] cache) {
+f_forward = function(matrix[double] x, list[unknown] weights) return (matrix[double] y, matrix[double] a, double s) {
   w = matrix(as.matrix(weights["w"]), rows=1, cols=3)
   a = exp(x)
   s = sum(a)
   y = a * w + s
-  cache = list(a, as.matrix(s))
 }
 """
     assert print_statement(backward) == """\
-both = function(matrix[double] d_y, list[unknown] cache, matrix[double] x, list[unknown] weights)
+both = function(matrix[double] d_y, matrix[double] a, double s, matrix[double] x, list[unknown] weights)
     return (matrix[double] d_x) {
   never = time() < 0
   n = nrow(x)
   w = matrix(as.matrix(weights["w"]), rows=1, cols=3)
-  a = matrix(as.matrix(cache[1]), rows=nrow(x), cols=ncol(x))
-  s = as.scalar(as.matrix(cache[2]))
   if (never) { print("never") }  # cuts the block: from here on all sizes are known
   d_a = d_y * a * w
   a = a * 2

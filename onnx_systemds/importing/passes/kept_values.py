@@ -1,7 +1,9 @@
 """The function of derivatives in two: its forward pass, which keeps what the backward pass needs, and this.
 
-What depends on the derivatives by the results is the backward pass. It takes a list of the values that it reads of the
-forward pass, but computes sizes, and what is made of sizes alone, again, and takes weights out of their list.
+What depends on the derivatives by the results is the backward pass. It takes what it reads of the forward pass, which
+returns it after the results: one by one, as SystemDS's layers do, since matrices in a list that a function returns stay
+in the engine's buffer to the end of the program. Sizes, what is made of sizes alone, and other forms of a value are
+computed again, and weights are taken again from where they are.
 """
 
 from __future__ import annotations
@@ -10,8 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.dml.scopes import (
     assigned,
     assigns_variable,
@@ -19,15 +19,12 @@ from onnx_systemds.dml.scopes import (
     definition_counts,
     ends_run,
     is_call,
-    name_counts,
     read_in,
     reads_of,
 )
-from onnx_systemds.dml.snippets import parse_snippet
-from onnx_systemds.importing.parameters import UNKNOWN_LIST
+from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, NEVER, cut, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
-from onnx_systemds.importing.passes.result_sizes import Shape, shapes_in
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _OF_SIZES = ("nrow", "ncol")
@@ -38,46 +35,43 @@ _RANDOM = ("rand", "sample")
 class _Parts:
     """The statements of both passes.
 
-    static: those that compute of sizes alone, and that take weights. kept: the values that are in the list, in its
-    order. scalars: those of them that are numbers. shapes: rows and columns.
+    static: those that compute of sizes alone, and that take weights. again: those that give values another form once
+    more. kept: the values that the backward pass takes.
     """
 
     ahead: Sequence[tree.Statement]
     behind: Sequence[tree.Statement]
     static: Sequence[tree.Statement]
-    kept: Sequence[str]
-    scalars: Collection[str]
-    shapes: Mapping[str, Shape]
+    again: Sequence[tree.Statement]
+    kept: tuple[tree.Parameter, ...]
 
 
 def in_two(
     function: tree.Function, functions: Mapping[str, tree.Function], seeds: Collection[str], main: tree.Function,
     given: int,
-) -> tuple[tree.Function, tree.Function]:
-    """The forward pass, which has a name of its own, and the backward pass.
+) -> tuple[tree.Function, tree.Function, tuple[tree.Parameter, ...]]:
+    """The forward pass, which has a name of its own, the backward pass, and what the one gives the other.
 
     functions: those that it calls, by name. seeds: parameters that are derivatives by results. main: the function that
     the model is, whose checks are those of the forward pass. given: how many results are those of the forward pass.
     """
+    ahead, behind = function.results[:given], function.results[given:]
+    first = tuple(parameter for parameter in function.parameters if parameter.name in seeds)
     others = tuple(parameter for parameter in function.parameters if parameter.name not in seeds)
-    names = [parameter.name for parameter in function.parameters]
-    cache = Names([*name_counts(function.body), *names, WEIGHTS]).fresh("cache")
-    listed = tree.Parameter(cache, UNKNOWN_LIST)
-    results_ahead, results_behind = function.results[:given], function.results[given:]
-    parts = _parts(function, functions, seeds, {result.name for result in results_behind})
-    live = {*parts.kept, *(result.name for result in results_ahead)}
-    ahead = _needed(_with_checks_of(main, parts.ahead, {it.name for it in others}), live, keeps=True)
-    values = (f"as.matrix({name})" if name in parts.scalars else name for name in parts.kept)
-    keeping = cut(f"{cache} = list({', '.join(values)})")
-    taken = [_taken(cache, place, name, name in parts.scalars, parts.shapes.get(name))
-             for place, name in enumerate(parts.kept, 1)]
-    behind = [*parts.static, *taken, cut(LOADED_CUT), *parts.behind]
-    return (
-        replace(function, name=f"{main.name}_forward", parameters=others, results=(*results_ahead, listed),
-                body=with_never(_without_idle_cuts([*ahead, keeping])), comments=tree.Comments()),
-        replace(function, parameters=_with_cache(function.parameters, seeds, listed), results=results_behind,
-                body=with_never(_without_idle_cuts(behind))),
+    parts = _parts(function, functions, seeds, {result.name for result in behind})
+    kept = tuple(parameter for parameter in parts.kept if parameter not in ahead)
+    live = {parameter.name for parameter in (*kept, *ahead)}
+    statements = _needed(_with_checks_of(main, parts.ahead, {it.name for it in others}), live, keeps=True)
+    forward = replace(
+        function, name=f"{main.name}_forward", parameters=others, results=(*ahead, *kept), comments=tree.Comments(),
+        body=with_never(_without_idle_cuts(statements)),
     )
+    after = [*parts.static, *([cut(LOADED_CUT)] if parts.static else []), *parts.again, *parts.behind]
+    backward = replace(
+        function, parameters=(*first, *parts.kept, *others), results=behind,
+        body=with_never(_without_idle_cuts(after)),
+    )
+    return forward, backward, parts.kept
 
 
 def _parts(
@@ -88,22 +82,23 @@ def _parts(
     back = _depending(body, seeds)
     places = _of_sizes(body, function, back)
     static = [statement for place, statement in enumerate(body) if place in places]
-    read = _read_before_set([statement for place, statement in enumerate(body) if place in back], live)
-    read = read.difference(parameter.name for parameter in function.parameters)
-    again = {name for statement in _needed(static, read) for name in assigned((statement,))}
-    made = dict.fromkeys(name for statement in body for name in assigned((statement,)))
-    kept = [name for name in made if name in read and name not in again]
-    shapes, kinds = shapes_in(function, functions), kinds_of(function, functions)
-    sizes = {node.name for name in kept for size in shapes.get(name, ()) for node in tree.walk(size)
-             if isinstance(node, tree.Name)}
+    ahead = [statement for place, statement in enumerate(body) if place not in back]
+    given = {parameter.name for parameter in function.parameters}
+    computed = {name for statement in static for name in assigned((statement,))}
+    moved = [statement for statement in ahead if _is_moved(statement) and statement not in static]
+    read = _read_before_set([statement for place, statement in enumerate(body) if place in back], live) - given
+    again = _needed(moved, read - computed)
+    made = {name for statement in again for name in assigned((statement,))}
+    read |= {name for statement in again for name in _reads(statement)}
+    kinds, others = kinds_of(function, functions), computed | made | given
+    order = dict.fromkeys(name for statement in body for name in assigned((statement,)))
     return _Parts(
-        [statement for place, statement in enumerate(body) if place not in back],
+        ahead,
         [statement for place, statement in enumerate(body)
          if place in back or (_is_cut(statement) and not is_loaded_cut(statement))],
-        _needed(static, read | sizes),
-        kept,
-        {name for name in kept if name in kinds and kinds[name].kind == "scalar"},
-        shapes,
+        _needed(static, read),
+        again,
+        tuple(tree.Parameter(name, kinds.get(name, MATRIX)) for name in order if name in read and name not in others),
     )
 
 
@@ -118,14 +113,6 @@ def _with_checks_of(
     others = [statement for statement in statements if not is_of_parameters(statement)]
     start = next((place for place, statement in enumerate(others, 1) if is_loaded_cut(statement)), 0)
     return [*others[:start], *filter(is_of_parameters, main.body), *others[start:]]
-
-
-def _with_cache(
-    parameters: Sequence[tree.Parameter], seeds: Collection[str], cache: tree.Parameter
-) -> tuple[tree.Parameter, ...]:
-    """The derivatives by results, the list of values, and the others."""
-    given = [parameter for parameter in parameters if parameter.name in seeds]
-    return (*given, cache, *(parameter for parameter in parameters if parameter.name not in seeds))
 
 
 def _depending(body: Sequence[tree.Statement], names: Iterable[str]) -> set[int]:
@@ -184,6 +171,13 @@ def _is_check(statement: tree.Statement) -> bool:
         ends_run(node) for node in tree.walk(statement))
 
 
+def _is_moved(statement: tree.Statement) -> bool:
+    """Whether a value is another one with rows and columns changed."""
+    if not assigns_variable(statement) or not is_call(statement.value, "t", "matrix"):
+        return False
+    return isinstance(statement.value.arguments[0].value, tree.Name)
+
+
 def _takes_weight(expression: tree.Node) -> bool:
     """Whether an expression is of one weight as it is in the list."""
     names = [node.name for node in tree.walk(expression) if isinstance(node, (tree.Name, tree.Indexed))]
@@ -211,19 +205,6 @@ def _needed(
             needed.update(_reads(statement))
             found.append(statement)
     return found[::-1]
-
-
-def _taken(cache: str, number: int, name: str, is_scalar: bool, shape: Shape | None) -> tree.Statement:
-    """The statement that takes a value out of the list."""
-    text = f"as.matrix({cache}[{number}])"
-    if is_scalar:
-        text = f"as.scalar({text})"
-    elif shape is not None:
-        rows, cols = map(print_expression, shape)
-        text = f"matrix({text}, rows={rows}, cols={cols})"
-    (statement,) = parse_snippet(f"{name} = {text}")
-    assert isinstance(statement, tree.Assign)
-    return statement
 
 
 def _without_idle_cuts(statements: Sequence[tree.Statement]) -> list[tree.Statement]:
