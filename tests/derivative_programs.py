@@ -34,7 +34,7 @@ def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int])
     main, forward, backward = script.interface, derivatives.forward, derivatives.backward
     seeds = backward.parameters[: len(backward.inputs) - sum(port.kind == KEPT for port in backward.inputs) - len(main.inputs)
                                 - any(port.kind == PARAMETERS for port in backward.inputs)]
-    outputs = [next(name for name in main.results if seed.rstrip("_") == f"d_{name}") for seed in seeds]
+    outputs = [next(name for name in main.results if seed.rstrip("_") == f"d_{name}".rstrip("_")) for seed in seeds]
     loss = " + ".join(f"sum({name} * {seed})" for name, seed in zip(outputs, seeds))
     yield 'source("model.dml") as model'
     if script.weights:
