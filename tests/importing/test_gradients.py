@@ -147,7 +147,6 @@ LAYERS = model(
         helper.make_node("LayerNormalization", [f"r{number}", f"g{number}"], [f"h{number + 1}"], epsilon=1e-3))],
     {"h0": ["n", 5]}, {name: near(*dims, seed=number) for number in range(6)
                        for name, dims in ((f"w{number}", (5, 5)), (f"g{number}", (5,)))}, ["h6"])
-
 ROWS = {
     "a perceptron": Row(PERCEPTRON, {"n": 7}, count=4),
     "by its weights": Row(PERCEPTRON, {"n": 7}, ("weights",), count=3),
@@ -254,15 +253,15 @@ gen_net_parameters = function(list[unknown] weights) return (matrix[double] para
       matrix(as.matrix(weights["w1"]), rows=20, cols=1), matrix(as.matrix(weights["w2"]), rows=15, cols=1))
 }
 
-# The list of weights with those of a column.
+# The list of weights with those of a column; as.matrix(list(..)) hides sizes, which the compiler takes for the list's.
 gen_net_trained = function(matrix[double] parameters, list[unknown] weights) return (list[unknown] trained) {
   trained = weights
   value = matrix(parameters[1:5, ], rows=1, cols=5)
-  trained["b1"] = value
+  trained["b1"] = as.matrix(list(value))
   value = matrix(parameters[6:25, ], rows=5, cols=4)
-  trained["w1"] = value
+  trained["w1"] = as.matrix(list(value))
   value = matrix(parameters[26:40, ], rows=5, cols=3)
-  trained["w2"] = value
+  trained["w2"] = as.matrix(list(value))
 }
 """
 
@@ -292,6 +291,38 @@ def test_training(tmp_path: Path) -> None:
     lines = dict(line.split() for line in run_dml(TRAINING, tmp_path).splitlines() if line.startswith(("before", "after")))
     assert float(lines["before"]) < -200
     assert float(lines["after"]) > -60
+
+
+# A weight of n x 1, where the list has n entries: the weights and a mark.
+LISTS = {
+    "two weights": model(
+        [node("MatMul", "x,w1", "h"), node("Tanh", "h", "t"), node("MatMul", "t,w2", "y")],
+        {"x": ["n", 2]}, {"w1": near(2, 3), "w2": near(3, 1)}, ["y"]),
+    "one weight": model([node("MatMul", "x,w", "y")], {"x": ["n", 2]}, {"w": near(2, 1)}, ["y"]),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("network", LISTS.values(), ids=LISTS)
+def test_list_of_what_was_trained(network: onnx.ModelProto, tmp_path: Path) -> None:
+    import_model(network, gradients=["weights"]).save(tmp_path / "net.dml")
+    program = """
+source("net.dml") as net
+X = rand(rows=5, cols=2, min=-1, max=1, seed=1)
+weights = net::gen_net_init()
+parameters = net::gen_net_parameters(weights)
+before = net::gen_net(X, weights)
+weights = net::gen_net_trained(2 * parameters, weights)
+y = net::gen_net(X, weights)
+print("apart " + max(abs(y - before)))
+weights = net::gen_net_trained(parameters, weights)
+y = net::gen_net(X, weights)
+print("apart " + max(abs(y - before)))
+"""
+    output = run_dml(program, tmp_path)
+    doubled, same = (float(line.split()[1]) for line in output.splitlines() if line.startswith("apart"))
+    assert doubled > 0.1
+    assert same == 0
 
 
 REFUSED = {

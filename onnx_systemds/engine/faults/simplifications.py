@@ -246,4 +246,13 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         inputs=((1, 2),),
         raises="square matrix",
     ),
+    Fault(
+        "list-entry-as-long-as-list",
+        "L[name] = M is M, no list, where M is n x 1 and the list has n entries",
+        'L = list(a=X, b=X)\nif (ncol(X) > 9) { print("never") }\nL["b"] = X\nresult = as.matrix(L["b"])',
+        ((1,), (2,)),
+        "importing/passes/trained_column.py",
+        inputs=((1,), (2,)),
+        raises="Index -1 out of bounds",
+    ),
 )

@@ -76,7 +76,7 @@ def column_functions(main: str, column: Column) -> tuple[tree.Function, ...]:
         rows, cols = weight.array.shape
         joined.append(f'matrix(as.matrix({WEIGHTS}["{weight.name}"]), rows={rows * cols}, cols=1)')
         apart.append(f'value = matrix({column.name}[{first}:{last}, ], rows={rows}, cols={cols})')
-        apart.append(f'trained["{weight.name}"] = value')
+        apart.append(f'trained["{weight.name}"] = as.matrix(list(value))')  # fault list-entry-as-long-as-list
     whole = joined[0] if len(joined) == 1 else f"rbind({', '.join(joined)})"
     text = f"""\
 # The weights that are trained, one below the other.
@@ -84,7 +84,7 @@ def column_functions(main: str, column: Column) -> tuple[tree.Function, ...]:
   {column.name} = {whole}
 }}
 
-# The list of weights with those of a column.
+# The list of weights with those of a column; as.matrix(list(..)) hides sizes, which the compiler takes for the list's.
 {main}_trained = function(matrix[double] {column.name}, list[unknown] {WEIGHTS}) return (list[unknown] trained) {{
   trained = {WEIGHTS}
   {"; ".join(apart)}
