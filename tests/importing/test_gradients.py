@@ -370,7 +370,12 @@ both = function(matrix[double] x, matrix[double] d_y, list[unknown] weights) ret
   d_a = d_y * a * w
   a = a * 2
   b = a + matrix(1, rows=n, cols=3)
-  d_x = d_a * b / s
+  if (s > 1) {
+    d_b = d_a
+  } else {
+    d_b = d_a * 2
+  }
+  d_x = d_b * b / s
 }
 """
 
@@ -398,6 +403,11 @@ both = function(matrix[double] d_y, matrix[double] a, double s, matrix[double] x
   d_a = d_y * a * w
   a = a * 2
   b = a + matrix(1, rows=n, cols=3)
-  d_x = d_a * b / s
+  if (s > 1) {
+    d_b = d_a
+  } else {
+    d_b = d_a * 2
+  }
+  d_x = d_b * b / s
 }
 """

@@ -91,7 +91,7 @@ def _parts(
     made = {name for statement in again for name in assigned((statement,))}
     read |= {name for statement in again for name in _reads(statement)}
     kinds, others = kinds_of(function, functions), computed | made | given
-    order = dict.fromkeys(name for statement in body for name in assigned((statement,)))
+    order = dict.fromkeys(name for statement in ahead for name in assigned((statement,)))
     return _Parts(
         ahead,
         [statement for place, statement in enumerate(body)
