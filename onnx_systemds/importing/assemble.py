@@ -184,4 +184,4 @@ def _function(
 
 def script_function_names(main: str) -> Names:
     """Names for functions of a script, with those of the main function and of its derivatives reserved."""
-    return Names([main, f"{main}_init", f"{main}_forward", f"{main}_backward"])
+    return Names([main, *(f"{main}_{word}" for word in ("init", "forward", "backward", "parameters", "trained"))])

@@ -1,8 +1,9 @@
 """Derivatives of a model by its weights and inputs, as further functions of its script.
 
-``<main>_forward`` gives the results, and a list of what ``<main>_backward`` needs. This takes derivatives of a loss by
-the results before all else, as SystemDS's ``nn/layers`` do, and gives those by inputs, and a list of those by weights
-in the order of the list of weights. Weights that are derived by are trained: nothing is computed of them at conversion.
+``<main>_forward`` gives the results, and what ``<main>_backward`` needs. This takes derivatives of a loss by the
+results before all else, as SystemDS's ``nn/layers`` do, and gives those by inputs, and a column of those by weights, in
+the order of their keys. Weights that are derived by are trained: nothing is computed of them at conversion. Both passes
+take them as such a column, which ``<main>_parameters`` makes of their list; ``<main>_trained`` makes the list of it.
 """
 
 from __future__ import annotations

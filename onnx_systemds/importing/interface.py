@@ -109,20 +109,19 @@ def interface_lines(main: Interface, weights: str) -> list[str]:
     ]
 
 
-def derivative_lines(derivatives: Derivatives, name: str) -> list[str]:
+def derivative_lines(derivatives: Derivatives, main: Interface, name: str) -> list[str]:
     """The calls of the functions of derivatives of ``<name>.dml``, and a line for each parameter and result."""
     lines = interface_lines(derivatives.backward, "as above")
-    return [*derivative_calls(derivatives, name), *lines]
+    return [*derivative_calls(derivatives, main, name), *lines]
 
 
-def derivative_calls(derivatives: Derivatives, name: str) -> list[str]:
+def derivative_calls(derivatives: Derivatives, main: Interface, name: str) -> list[str]:
     """The statements that call them, with long lines broken."""
     namespace, column = legal_identifier(name), derivatives.column
-    main = derivatives.forward.function.removesuffix("_forward")
     statements = [_call(derivatives.forward, namespace), _call(derivatives.backward, namespace)]
     if column:
-        statements = [f"{column} = {namespace}::{main}_parameters({WEIGHTS})", *statements,
-                      f"{WEIGHTS} = {namespace}::{main}_trained({column}, {WEIGHTS})"]
+        statements = [f"{column} = {namespace}::{main.function}_parameters({WEIGHTS})", *statements,
+                      f"{WEIGHTS} = {namespace}::{main.function}_trained({column}, {WEIGHTS})"]
     return [line for statement in statements for line in broken(statement, 4)]
 
 
@@ -155,11 +154,12 @@ def success_lines(main: Interface, model: Path, target: Path, derivatives: Deriv
     is_here = is_stream(target) or target.parent == Path()
     weights = f", {counted(main.weights, 'weight')} in {shown_path(folder.name)}" if main.weights else ""
     before = "" if is_here else f"{target.parent.as_posix()}/".replace("//", "/")
-    calls = call_lines(main, main.function if is_stream(target) else target.stem, before)
+    name = main.function if is_stream(target) else target.stem
+    calls = call_lines(main, name, before)
     written = f"{shown_path(model)} -> {shown_path(target)}: {signature(main)}{weights}"
     lines = [written, *(f"  {line}" for line in calls)]
     if derivatives is not None:
-        lines += [f"  {line}" for line in derivative_calls(derivatives, target.stem)]
+        lines += [f"  {line}" for line in derivative_calls(derivatives, main, name)]
     if main.weights and not is_here:
         argument = shlex.quote(f"{weights_argument(target.stem)}={folder.as_posix()}")
         lines.append(f"  on the engine's command line: -nvargs {argument}")

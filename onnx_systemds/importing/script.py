@@ -115,7 +115,7 @@ class Script:
         weights = f"from {place}, or -nvargs {argument}=<path>"
         header = (*self.header, *apart, *call_lines(self.interface, name), *interface_lines(self.interface, weights))
         if self.derivatives is not None:
-            header = (*header, "", *derivative_lines(self.derivatives, name))
+            header = (*header, "", *derivative_lines(self.derivatives, self.interface, name))
         if self.weights:
             init = templates.template("init.dml.jinja").render(
                 main=self.function,

@@ -19,8 +19,10 @@ from onnx_systemds.dml.scopes import (
     definition_counts,
     ends_run,
     is_call,
+    read_first,
     read_in,
     reads_of,
+    surely_assigned,
 )
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, NEVER, cut, is_loaded_cut, is_never, with_never
@@ -86,10 +88,11 @@ def _parts(
     given = {parameter.name for parameter in function.parameters}
     computed = {name for statement in static for name in assigned((statement,))}
     moved = [statement for statement in ahead if _is_moved(statement) and statement not in static]
-    read = _read_before_set([statement for place, statement in enumerate(body) if place in back], live) - given
+    after = [statement for place, statement in enumerate(body) if place in back]
+    read = (read_first(after) | (frozenset(live) - surely_assigned(after))) - given
     again = _needed(moved, read - computed)
     made = {name for statement in again for name in assigned((statement,))}
-    read |= {name for statement in again for name in _reads(statement)}
+    read = read.union(*map(_reads, again))
     kinds, others = kinds_of(function, functions), computed | made | given
     order = dict.fromkeys(name for statement in ahead for name in assigned((statement,)))
     return _Parts(
@@ -182,16 +185,6 @@ def _takes_weight(expression: tree.Node) -> bool:
     """Whether an expression is of one weight as it is in the list."""
     names = [node.name for node in tree.walk(expression) if isinstance(node, (tree.Name, tree.Indexed))]
     return names == [WEIGHTS]
-
-
-def _read_before_set(statements: Sequence[tree.Statement], live: Collection[str]) -> set[str]:
-    """What statements read that none before them sets, and those results that none sets."""
-    found: set[str] = set()
-    made: set[str] = set()
-    for statement in statements:
-        found.update(name for name in _reads(statement) if name not in made)
-        made.update(assigned((statement,)))
-    return found | {*live} - made
 
 
 def _needed(
