@@ -131,6 +131,21 @@ class Backward(NodeFacts, NodeWriter):
         sizes = self.emit("Gather", self.emit("Shape", self.x), self.known(axes))
         return self.emit("Div", name, self.emit("CastLike", self.emit("ReduceProd", sizes, keepdims=0), name))
 
+    def reversed(self, name: str, axes: Sequence[int]) -> str:
+        """Emit a value from the last to the first element along some axes."""
+        last, first, back = ([number] * len(axes) for number in (-1, -(2**31), -1))
+        return self.emit("Slice", name, *map(self.known, (last, first, axes, back)))
+
+    def by_norm(self, x: str, axis: str, *, is_first: bool) -> tuple[str, str]:
+        """Emit the derivative by x, times the norm, of the output, which is x by its norm along an axis; and the norm.
+
+        The norm, the L1 norm if it is the first, has the derivative x / norm(x), or the sign of x.
+        """
+        norm = self.emit("ReduceL1" if is_first else "ReduceL2", x, axis)
+        slope = self.emit("Sign", x) if is_first else self.out
+        along = self.times(slope, self.emit("ReduceSum", self.times(self.grad, self.out), axis))
+        return self.emit("Sub", self.grad, along), norm
+
     def centred_mean(self, grad: str, normal: str, axes: Sequence[int]) -> str:
         """Emit the derivative by x, times the deviation, of ``normal``, which is x less its mean, by its deviation."""
         means = self.known(axes)

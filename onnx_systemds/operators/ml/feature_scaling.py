@@ -148,13 +148,9 @@ def _scaler_gradient(n: Backward) -> Sequence[str]:
 
 @gradient("Normalizer", domain=ML)
 def _normalizer_gradient(n: Backward) -> Sequence[str]:
-    """By x / norm(x); the norm has the derivative x / norm(x), or the sign of x."""
     norm = n.attribute("norm")
     if norm not in ("L1", "L2") or n.rank(0) != 2:
         raise UnsupportedCase(f"the derivative of a Normalizer with norm {norm} of rank {n.rank(0)}")
-    axis, x = n.known([1]), n.emit("CastLike", n.x, n.out)
-    slope = n.emit("Sign", x) if norm == "L1" else n.out
-    along = n.times(slope, n.emit("ReduceSum", n.times(n.grad, n.out), axis))
-    length = n.emit(f"Reduce{norm}", x, axis)
+    change, length = n.by_norm(n.emit("CastLike", n.x, n.out), n.known([1]), is_first=norm == "L1")
     some = n.emit("Where", n.emit("Equal", length, n.number(0.0)), n.number(1.0), length)  # zeros stay zeros
-    return [n.emit("CastLike", n.emit("Div", n.emit("Sub", n.grad, along), some), n.x)]
+    return [n.emit("CastLike", n.emit("Div", change, some), n.x)]

@@ -332,13 +332,7 @@ def _instance_normalization_gradient(n: Backward) -> Sequence[str]:
 
 @gradient("LpNormalization")
 def _lp_normalization_gradient(n: Backward) -> Sequence[str]:
-    """By x / norm(x); the norm has the derivative x / norm(x), or the sign of x."""
-    is_first = n.attribute("p") == 1
-    axis = n.known([n.axis(default=-1)])
-    norm = n.emit("ReduceL1" if is_first else "ReduceL2", n.x, axis)
-    slope = n.emit("Sign", n.x) if is_first else n.out
-    along = n.times(slope, n.emit("ReduceSum", n.times(n.grad, n.out), axis))
-    return [n.emit("Div", n.emit("Sub", n.grad, along), norm)]
+    return [n.emit("Div", *n.by_norm(n.x, n.known([n.axis(default=-1)]), is_first=n.attribute("p") == 1))]
 
 
 def _normal(n: Backward, axes: Sequence[int]) -> tuple[str, str]:

@@ -18,8 +18,6 @@ from onnx_systemds.operators.onnx.recurrent_steps import DEFAULTS, GATES
 
 _X, _W, _R, _B, _LENS, _H, _C, _P = range(8)
 _OPERATORS = {"RNNGradient": "rnn_gradient", "GRUGradient": "gru_gradient", "LSTMGradient": "lstm_gradient"}
-_LAST = -(2**31)
-"""Of a Slice backwards to the first element."""
 
 batch_rule(*_OPERATORS, domain=DERIVATIVES)(lambda node, position, axis: True)
 
@@ -74,7 +72,7 @@ def _recurrent_gradient(n: Backward) -> Sequence[str]:
     _check(n, kind)
     directions = {"forward": [False], "reverse": [True]}.get(direction_of(n), [False, True])
     found = [_of_direction(n, kind, place, is_reverse) for place, is_reverse in enumerate(directions)]
-    by_x = [_reversed(n, each[0]) if is_reverse else each[0] for each, is_reverse in zip(found, directions)]
+    by_x = [n.reversed(each[0], [0]) if is_reverse else each[0] for each, is_reverse in zip(found, directions)]
     biases = [n.emit("Concat", *_biases(each[3:], kind), axis=0) for each in found]
     states = [each[3 + (kind == "GRU") + 1:] for each in found]
     stacked = [[each[1] for each in found], [each[2] for each in found], biases, *zip(*states)]
@@ -99,7 +97,7 @@ def _check(n: Backward, kind: str) -> None:
 
 def _of_direction(n: Backward, kind: str, place: int, is_reverse: bool) -> tuple[str, ...]:
     """The results of the operator of one direction."""
-    x = _reversed(n, n.x) if is_reverse else n.x
+    x = n.reversed(n.x, [0]) if is_reverse else n.x
     w, r = (_part(n, n.node.inputs[position], place, 0) for position in (_W, _R))
     units = n.known_dims(_R, "the derivative of a recurrent layer")[2]
     gates = GATES[kind] * units
@@ -116,7 +114,7 @@ def _of_direction(n: Backward, kind: str, place: int, is_reverse: bool) -> tuple
     every = n.given[0] and _part(n, n.given[0], place, 2 if n.attribute(JOINED) else 1)
     every = every or _zeros(n, n.emit("Shape", n.x, start=0, end=2), units)
     last = [_part(n, given, place, 0) if given else none for given in (*n.given[1:], "", "")[:count]]
-    every = _reversed(n, every) if is_reverse and n.given[0] else every
+    every = n.reversed(every, [0]) if is_reverse and n.given[0] else every
     attributes: dict[str, Any] = {"linear": n.attribute("linear_before_reset")} if kind == "GRU" else {}
     first = n.fresh(f"{kind}Gradient")
     outputs = [first, *(f"{first}_{number}" for number in range(1, 3 + len(own) + count))]
@@ -138,8 +136,3 @@ def _biases(found: Sequence[str], kind: str) -> tuple[str, str]:
 def _part(n: Backward, name: str, place: int, axis: int) -> str:
     """The part of one direction."""
     return n.emit("Gather", name, n.known(place), axis=axis)
-
-
-def _reversed(n: Backward, name: str) -> str:
-    """The steps from the last one to the first one."""
-    return n.emit("Slice", name, n.known([-1]), n.known([_LAST]), n.known([0]), n.known([-1]))

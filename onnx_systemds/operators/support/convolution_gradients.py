@@ -72,9 +72,7 @@ def image_gradient(n: Backward, group: int, grid: Grid) -> str:
     around = [(size - 1) * step - pad for size, step, pad in zip(kernel * 2, grid.dilations * 2, grid.pads)]
     if planes > 1 or filters != group or set(grid.strides) != {1} or min(around) < 0 or group == 1:
         return n.emit("ConvTranspose", n.grad, weight, group=group, output_padding=grid.rest, **attributes)
-    axes = range(2, len(kernel) + 2)
-    last, first, back = ([number] * len(kernel) for number in (-1, -END, -1))
-    turned = n.emit("Slice", weight, *map(n.known, (last, first, axes, back)))
+    turned = n.reversed(weight, range(2, len(kernel) + 2))
     return n.emit("Conv", n.grad, turned, group=group, **{**attributes, "pads": tuple(around)})
 
 
