@@ -38,6 +38,7 @@ from onnx_systemds.cli.options import (
     with_options,
 )
 from onnx_systemds.cli.planning import plan_lines, plan_summary
+from onnx_systemds.cli.programs import Programs, program_lines
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
@@ -46,8 +47,10 @@ from onnx_systemds.files import adding, check_target, check_targets, is_stream, 
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.convert import typed_model
 from onnx_systemds.importing.interface import success_lines
+from onnx_systemds.importing.losses import LOSSES
+from onnx_systemds.importing.optimizers import DEFAULT, OPTIMIZERS
 from onnx_systemds.importing.plan import PLACES, plan_of
-from onnx_systemds.importing.score_program import check_program, program_name, score_text
+from onnx_systemds.importing.train_program import training_of
 from onnx_systemds.model.protos import dtype_text
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
@@ -118,10 +121,15 @@ def main() -> None:
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="Also write functions that give derivatives by a weight or an input, by all \"weights\" or all "
                    "\"inputs\". Repeatable.")
+@click.option("--train", "losses", multiple=True, metavar="[RESULT=]LOSS",
+              help=f"Also write <name>_train.dml, a program that trains the model. LOSS is {' or '.join(LOSSES)}. "
+                   "Repeatable, for several results. All weights are trained unless --gradient names some.")
+@click.option("--optimizer", type=click.Choice([*OPTIMIZERS]),
+              help=f"Of the program that trains.  [default: {DEFAULT}]")
 @conversion_options
-def convert(
+def convert(  # noqa: PLR0913 - one parameter an option
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, gradients: tuple[str, ...],
-    options: ConversionOptions,
+    losses: tuple[str, ...], optimizer: str | None, options: ConversionOptions,
 ) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
@@ -130,18 +138,17 @@ def convert(
         stages = Stages()
         loaded = read_model(model, given, stages)
         target = output or model.with_suffix(".dml")
-        program_file = target.with_name(program_name(target.stem)) if scored else None
-        if program_file is not None and is_stream(target):
-            raise TranspileError("--score writes no program beside a stream", target, "name a file by -o")
-        targets = [path for path in (target, program_file, map_file) if path is not None]
+        if optimizer is not None and not losses:
+            raise TranspileError("--optimizer is of the program that --train writes")
+        programs = Programs(scored, training_of(losses, optimizer or DEFAULT) if losses else None)
+        files = programs.paths(target)
+        targets = [path for path in (target, *files.values(), map_file) if path is not None]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
-        if program_file is not None:
-            check_program(program_file)
-        types = common_rows(loaded, sizes) if scored else {}
-        conversion = partial(converted, loaded, sizes, options, stages=stages, gradients=gradients)
-        script = script_for_rows(conversion, types)
+        types = common_rows(loaded, sizes) if programs.are_any else {}
+        derived = programs.gradients(gradients, loaded.graph)
+        script = script_for_rows(partial(converted, loaded, sizes, options, stages=stages, gradients=derived), types)
         script = with_coded_texts(script) if scored else script
-        beside = {} if program_file is None else {program_file: score_text(script, target.stem)}
+        beside = programs.texts(script, target)
         if map_file is not None:
             beside[map_file] = map_text(script_map(script, target.stem))
         total = sum(weight.array.size * 8 for weight in script.weights)
@@ -152,8 +159,8 @@ def convert(
         if not quiet:
             for line in success_lines(script.interface, model, target, script.derivatives):
                 say(line, err=True)
-            if program_file is not None:
-                say(f"  {program_file.name} scores files with it: how, is in its first lines", err=True)
+            for line in program_lines(files):
+                say(line, err=True)
 
 
 @main.command(short_help="Run MODEL.onnx on the embedded SystemDS.")

@@ -111,7 +111,10 @@ def interface_lines(main: Interface, weights: str) -> list[str]:
 
 def derivative_lines(derivatives: Derivatives, main: Interface, name: str) -> list[str]:
     """The calls of the functions of derivatives of ``<name>.dml``, and a line for each parameter and result."""
-    lines = interface_lines(derivatives.backward, "as above")
+    forward, backward = derivatives.forward, derivatives.backward
+    lines = interface_lines(backward, "as above")
+    if derivatives.column not in backward.parameters:  # nothing that is derived depends on the weights themselves
+        lines += [f"{derivatives.column} is {described(port)}" for port in forward.inputs if port.kind == PARAMETERS]
     return [*derivative_calls(derivatives, main, name), *lines]
 
 

@@ -1,8 +1,8 @@
-"""The variables of the program that scores files, and where samples lie in them."""
+"""The variables of the programs that score files or train, and where samples lie in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml.names import Names
@@ -163,9 +163,9 @@ class Program:
         )
 
 
-def program_of(script: Script) -> Program:
-    """The variables of the program for a script."""
-    names, given, made = Names(_VARIABLES), len(script.inputs), len(script.outputs)
+def program_of(script: Script, taken: Iterable[str] = ()) -> Program:
+    """The variables of the program for a script. taken: names that they do not have, as those of one that scores."""
+    names, given, made = Names((*_VARIABLES, *taken)), len(script.inputs), len(script.outputs)
     parameters = [names.fresh(_apart(each.name)) for each in script.main.parameters if each.name != WEIGHTS]
     results = [names.fresh(_apart(result.name)) for result in script.main.results]
     ports = zip((*parameters[:given], *results[:made]), (*script.inputs, *script.outputs))

@@ -150,7 +150,8 @@ EXPORT: dict[str, list[str]] = {
     "plugins": ["nowhere.py", "folder", "bad.py", "m.onnx", "exits.py"],
 }
 BAD: dict[str, dict[str, list[str]]] = {
-    "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, "gradients": ["", "no_such", "input"], **CONVERSION},
+    "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, "gradients": ["", "no_such", "input"],
+                "losses": ["", "loss", "l2_loss", "Y=", "=l2_loss", "nosuch=l2_loss"], "optimizer": ["", "Adam", "adam"], **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
     "score": {"source": [*ARRAY_FILES, ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
               "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", "", "9" * 30], "engine": ["", "cloud", "Spark"],

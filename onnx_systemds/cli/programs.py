@@ -1,0 +1,65 @@
+"""The programs that are written beside a script: one that scores files, one that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.files import is_stream
+from onnx_systemds.importing import score_program, train_program
+from onnx_systemds.importing.program_files import check_program
+from onnx_systemds.importing.score_program import SCORES, score_text
+from onnx_systemds.importing.script import Script
+from onnx_systemds.importing.train_program import TRAINS, Training, check_losses, train_text
+from onnx_systemds.model.ir import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What is asked for. scores: a program that scores files. training: what another one does, if there is one."""
+
+    scores: bool
+    training: Training | None
+
+    @property
+    def are_any(self) -> bool:
+        """Whether there is one."""
+        return self.scores or self.training is not None
+
+    def paths(self, target: Path) -> dict[str, Path]:
+        """Their files beside the script, by option. Raises TranspileError where it is a stream, or they are no such."""
+        found = {}
+        if self.scores:
+            found["--score"] = target.with_name(score_program.program_name(target.stem))
+        if self.training is not None:
+            found["--train"] = target.with_name(train_program.program_name(target.stem))
+        for option, path in found.items():
+            if is_stream(target):
+                raise TranspileError(f"{option} writes no program beside a stream", target, "name a file by -o")
+            check_program(path, {"--score": SCORES, "--train": TRAINS}[option], option)
+        return found
+
+    def gradients(self, named: tuple[str, ...], graph: Graph) -> tuple[str, ...]:
+        """What is derived by, if these names are given. Raises InvalidModel where a loss does not fit the graph."""
+        if self.training is None:
+            return named
+        check_losses(self.training, graph)
+        return named or ("weights",)
+
+    def texts(self, script: Script, target: Path) -> dict[Path, str]:
+        """Their texts by path. Raises UnsupportedCase."""
+        paths, found = self.paths(target), {}
+        if self.scores:
+            found[paths["--score"]] = score_text(script, target.stem)
+        if self.training is not None:
+            found[paths["--train"]] = train_text(script, target.stem, self.training)
+        return found
+
+
+def program_lines(paths: Mapping[str, Path]) -> Iterator[str]:
+    """What is printed of them at the end."""
+    does = {"--score": "scores files with it", "--train": "trains it"}
+    for option, path in paths.items():
+        yield f"  {path.name} {does[option]}: how, is in its first lines"

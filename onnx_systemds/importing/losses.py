@@ -1,0 +1,42 @@
+"""The losses that the program which trains a model can minimise: most are layers of SystemDS, by their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss, the mean over samples. of: what it takes, in words. after: ONNX operators whose results it does not take.
+
+    is_layer: it is in ``nn/layers``, else in the template of the program. of_classes: targets may be class numbers.
+    of_probabilities: it takes numbers from 0 to 1.
+    """
+
+    name: str
+    of: str
+    is_layer: bool = True
+    of_classes: bool = False
+    of_probabilities: bool = False
+    after: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Of its layer."""
+        return f"nn/layers/{self.name}.dml"
+
+    def call(self, direction: str, result: str, target: str) -> str:
+        """The call that gives the loss (forward), or its derivative (backward)."""
+        return f"{self.name}{'::' if self.is_layer else '_'}{direction}({result}, {target})"
+
+
+LOSSES = {loss.name: loss for loss in (
+    Loss("l2_loss", "numbers: half the squared distance"),
+    Loss("l1_loss", "numbers: the absolute difference"),
+    Loss("cross_entropy_loss", "probabilities of classes, after a Softmax", of_classes=True, of_probabilities=True),
+    Loss("softmax_cross_entropy_loss", "scores of classes, before a Softmax", of_classes=True,
+         after=("Softmax", "LogSoftmax")),
+    Loss("log_loss", "a probability, after a Sigmoid", of_probabilities=True),
+    Loss("sigmoid_cross_entropy_loss", "a score, before a Sigmoid", is_layer=False, after=("Sigmoid",)),
+)}
+"""By name."""

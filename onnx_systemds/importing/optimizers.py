@@ -1,0 +1,60 @@
+"""The optimizers that the program which trains a model can use: those of SystemDS, by their names in ``nn/optim``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """An optimizer. states: columns that it keeps beside the parameters. rate: by default.
+
+    arguments: of its update function between the rate and the states; ``t`` is the number of updates before.
+    """
+
+    name: str
+    rate: float
+    arguments: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Of its script."""
+        return f"nn/optim/{self.name}.dml"
+
+    @property
+    def init(self) -> str:
+        """The statement that sets its states, "" if it has none."""
+        if not self.states:
+            return ""
+        return f"{_targets(self.states)} = {self.name}::init(parameters)"
+
+    @property
+    def update(self) -> str:
+        """The statement that changes parameters and states by the gradient."""
+        arguments = ("parameters", "gradient", "rate", *self.arguments, *self.states)
+        return f"{_targets(('parameters', *self.states))} = {self.name}::update({', '.join(arguments)})"
+
+    @property
+    def step(self) -> str:
+        """The statement that calls the program's function for an update."""
+        arguments = ("parameters", "gradient", "t", *self.states)
+        return f"{_targets(('parameters', *self.states))} = update({', '.join(arguments)})"
+
+
+def _targets(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+
+
+OPTIMIZERS = {optimizer.name: optimizer for optimizer in (
+    Optimizer("adam", 0.001, ("0.9", "0.999", "1e-8", "t"), ("m", "v")),
+    Optimizer("adamw", 0.001, ("0.9", "0.999", "1e-8", "0.01", "t"), ("m", "v")),
+    Optimizer("rmsprop", 0.001, ("0.99", "1e-8"), ("cache",)),
+    Optimizer("adagrad", 0.01, ("1e-6",), ("cache",)),
+    Optimizer("sgd", 0.01),
+    Optimizer("sgd_momentum", 0.01, ("0.9",), ("v",)),
+    Optimizer("sgd_nesterov", 0.01, ("0.9",), ("v",)),
+)}
+"""By name."""
+DEFAULT = "adam"
+"""The optimizer where none is named."""

@@ -1,0 +1,39 @@
+"""What the programs beside a script have in common: how they are started, what they say, and who wrote them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.importing.interface import key_words
+from onnx_systemds.importing.score_variables import Variable
+from onnx_systemds.inference.values import dims_words
+
+_ENGINE = 'java --add-modules=jdk.incubator.vector -cp "SystemDS.jar:lib/*" org.apache.sysds.api.DMLScript'
+
+
+def start_lines(program: str, arguments: Sequence[str]) -> Iterator[str]:
+    """The command that starts the program of a file in its folder."""
+    yield f"  {_ENGINE} \\"
+    yield f"    -f {escaped(shlex.quote(program))} -exec singlenode -nvargs {' '.join(arguments)}"
+
+
+def described(variable: Variable) -> str:
+    """What follows the name of a variable in a comment."""
+    port = variable.port
+    name = "" if port.name == variable.name else f" ({escaped(port.name)})"
+    return f"{name}: {port.dtype} {dims_words(port.dims)}{key_words(port)}"
+
+
+def in_literal(text: str) -> str:
+    """A text as it stands between the quotes of a literal, "?" for what cannot stand there."""
+    return string_literal(text, replacement="?")[1:-1]
+
+
+def check_program(path: Path, first: str, option: str) -> None:
+    """Raise TranspileError where ``path`` is a program that somebody wrote. first: how those of the option begin."""
+    if path.is_file() and not path.read_bytes().startswith(first.encode()):
+        raise TranspileError(f"it is there, and {option} did not write it", path, "move it, or give another name by -o")

@@ -1,0 +1,232 @@
+"""The program that trains a model, run as people run it, against the same steps in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.importing.train_program import train_text, training_of
+from tests.command_line import run_dml
+from tests.invoking import invoke
+from tests.trained_files import Array, after_steps, trained_weights
+
+ROWS, COLUMNS, CLASSES = 12, 4, 3
+RNG = np.random.default_rng(0)
+W, B = RNG.normal(size=(COLUMNS, CLASSES)).astype(np.float32), RNG.normal(size=(1, CLASSES)).astype(np.float32)
+X = RNG.normal(size=(ROWS, COLUMNS))
+CLASS = RNG.integers(0, CLASSES, (ROWS, 1))
+ONE_HOT = np.eye(CLASSES)[CLASS[:, 0]]
+NUMBERS = RNG.normal(size=(ROWS, CLASSES))
+RATE, EPOCHS = 0.02, 3
+
+
+def linear(last: str = "", rows: Any = "n") -> onnx.ModelProto:
+    """X W + B, and an activation after it."""
+    nodes = [helper.make_node("Gemm", ["X", "W", "B"], ["scores" if last else "Y"])]
+    nodes += [helper.make_node(last, ["scores"], ["Y"])] if last else []
+    graph = helper.make_graph(nodes, "linear", [helper.make_tensor_value_info("X", TensorProto.FLOAT, [rows, COLUMNS])],
+                              [helper.make_tensor_value_info("Y", TensorProto.FLOAT, [rows, CLASSES])],
+                              [numpy_helper.from_array(W, "W"), numpy_helper.from_array(B, "B")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+
+
+def softmax(scores: Array) -> Array:
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    return np.asarray(powers / powers.sum(1, keepdims=True))
+
+
+def sigmoid(scores: Array) -> Array:
+    return 1 / (1 + np.exp(-scores))
+
+
+# loss, activation, optimizer, targets, and the derivative of the loss by the scores times the number of rows
+CASES: list[tuple[str, str, str, Array, Callable[[Array], Array]]] = [
+    ("l2_loss", "", "sgd", NUMBERS, lambda scores: scores - NUMBERS),
+    ("l1_loss", "", "sgd_momentum", NUMBERS, lambda scores: np.sign(scores - NUMBERS)),
+    ("cross_entropy_loss", "Softmax", "adam", CLASS, lambda scores: softmax(scores) - ONE_HOT),
+    ("softmax_cross_entropy_loss", "", "adamw", ONE_HOT, lambda scores: softmax(scores) - ONE_HOT),
+    ("softmax_cross_entropy_loss", "", "sgd_nesterov", CLASS, lambda scores: softmax(scores) - ONE_HOT),
+    ("log_loss", "Sigmoid", "rmsprop", ONE_HOT, lambda scores: sigmoid(scores) - ONE_HOT),
+    ("sigmoid_cross_entropy_loss", "", "adagrad", ONE_HOT, lambda scores: sigmoid(scores) - ONE_HOT),
+]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("loss", "last", "optimizer", "target", "derivative"), CASES, ids=[f"{c[0]}-{c[2]}" for c in CASES])
+def test_steps_are_those_of_the_optimizer(
+    loss: str, last: str, optimizer: str, target: Array, derivative: Callable[[Array], Array], tmp_path: Path
+) -> None:
+    script = import_model(linear(last), gradients=["weights"])
+    script.save(tmp_path / "model.dml")
+    np.savetxt(tmp_path / "X.csv", X, delimiter=",")
+    np.savetxt(tmp_path / "target.csv", target, delimiter=",")
+    output = run_dml(
+        train_text(script, "model", training_of([loss], optimizer)), tmp_path,
+        arguments={"X": "X.csv", "target": "target.csv", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE)},
+    )
+
+    def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
+        scores = derivative(X @ weights["W"] + weights["B"]) / ROWS
+        return {"W": X.T @ scores, "B": scores.sum(0, keepdims=True)}
+
+    expected = after_steps(optimizer, {"W": W, "B": B}, gradients, RATE, EPOCHS)  # all rows are one batch
+    found = trained_weights(tmp_path / "model_trained.weights", ["B", "W"])
+    assert output.count("epoch ") == EPOCHS
+    for name, before in (("W", W), ("B", B)):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+        assert abs(expected[name] - before).max() > RATE / 10
+
+
+@pytest.mark.engine
+def test_samples_in_batches_of_another_order_in_each_epoch(tmp_path: Path) -> None:
+    """Every sample once in an epoch: with a gradient that does not depend on weights, the order makes no difference."""
+    script = import_model(linear(), gradients=["B"])
+    script.save(tmp_path / "model.dml")
+    np.savetxt(tmp_path / "X.csv", X, delimiter=",")
+    np.savetxt(tmp_path / "target.csv", 1e6 + np.arange(ROWS * CLASSES).reshape(ROWS, CLASSES), delimiter=",")
+    text = train_text(script, "model", training_of(["l1_loss"], "sgd"))
+    text = text.replace("      t = t + 1\n", "      t = t + 1\n      print(\"of \" + as.scalar(target_batch[1, 1]))\n")
+    output = run_dml(text, tmp_path, arguments={
+        "X": "X.csv", "target": "target.csv", "batch": "5", "epochs": "2", "rate": str(RATE), "trained": "other.weights",
+    })
+    firsts = [line for line in output.splitlines() if line.startswith("of ")]
+    assert len(firsts) == 6 and firsts[:3] != firsts[3:]
+    found = trained_weights(tmp_path / "other.weights", ["B", "W"])
+    np.testing.assert_allclose(found["B"], B + 6 * RATE, rtol=1e-6)
+    np.testing.assert_array_equal(found["W"], W)
+    assert not (tmp_path / "model_trained.weights").exists()
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("target", "words"), [
+    (np.array([[0.0], [3], [1]]), "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0], [-1], [1]]), "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0], [np.nan], [1]]), "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0, 1], [1, 0], [0, 1]]), "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0], [1]]), "target has 2 rows, there are 3 samples"),
+    (np.array([[0.0], [1], [2]]), "the loss of epoch 1 is no number"),
+], ids=["too large", "negative", "nan", "too few columns", "too few rows", "scores for probabilities"])
+def test_what_cannot_be_trained_on_is_told_and_nothing_is_written(target: Array, words: str, tmp_path: Path) -> None:
+    script = import_model(linear(), gradients=["weights"])
+    script.save(tmp_path / "model.dml")
+    np.savetxt(tmp_path / "X.csv", 100 * X[:3], delimiter=",")
+    (tmp_path / "target.csv").write_text("".join(f"{','.join(map(str, row))}\n" for row in target).replace("nan", "NaN"))
+    text = train_text(script, "model", training_of(["cross_entropy_loss"], "adam"))
+    with pytest.raises(AssertionError, match=words):
+        run_dml(text, tmp_path, arguments={"X": "X.csv", "target": "target.csv"})
+    assert not (tmp_path / "model_trained.weights").exists()
+
+
+def two_results(first: list[Any], second: list[Any]) -> onnx.ModelProto:
+    """Two inputs, two results, and a third one that is not derived."""
+    nodes = [helper.make_node("Gemm", ["X", "W", "B"], ["P"]), helper.make_node("Mul", ["epochs", "S"], ["Q"]),
+             helper.make_node("ArgMax", ["P"], ["K"], axis=1)]
+    infos = [helper.make_tensor_value_info(name, dtype, dims) for name, dtype, dims in (
+        ("X", 1, first), ("epochs", 1, second), ("P", 1, None), ("Q", 1, None), ("K", 7, None))]
+    graph = helper.make_graph(nodes, "two", infos[:2], infos[2:], [
+        numpy_helper.from_array(W, "W"), numpy_helper.from_array(B, "B"),
+        numpy_helper.from_array(np.float32([[2, 3]]), "S")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+
+
+@pytest.mark.engine
+def test_several_inputs_and_results(tmp_path: Path) -> None:
+    """An input is called as a variable of the program; the result without a loss has no influence."""
+    script = import_model(two_results(["n", COLUMNS], ["n", 2]), gradients=["weights"])
+    script.save(tmp_path / "model.dml")
+    given = {"X": X, "epochs_2": X[:, :2], "target": X[:, :2] * [4, 1]}
+    for name, array in given.items():
+        np.savetxt(tmp_path / f"{name}.csv", array, delimiter=",")
+    text = train_text(script, "model", training_of(["Q=l2_loss"], "sgd"))
+    run_dml(text, tmp_path, arguments={**{name: f"{name}.csv" for name in given}, "epochs": "200", "rate": "0.3"})
+    found = trained_weights(tmp_path / "model_trained.weights", ["B", "S", "W"])
+    np.testing.assert_allclose(found["S"], [[4, 1]], atol=1e-6)
+    np.testing.assert_array_equal(found["W"], W)
+
+    for name, array in (("P_target", CLASS), ("Q_target", given["target"])):
+        np.savetxt(tmp_path / f"{name}.csv", array, delimiter=",")
+    both = train_text(script, "model", training_of(["Q=l2_loss", "P=softmax_cross_entropy_loss"], "sgd"))
+    names = ["X", "epochs_2", "P_target", "Q_target"]
+    output = run_dml(both, tmp_path, arguments={**{name: f"{name}.csv" for name in names}, "epochs": "200", "rate": "0.3"})
+    found = trained_weights(tmp_path / "model_trained.weights", ["B", "S", "W"])
+    np.testing.assert_allclose(found["S"], [[4, 1]], atol=1e-6)
+    losses = [float(line.split("loss ")[1].split(",")[0]) for line in output.splitlines() if line.startswith("epoch ")]
+    assert abs(found["W"] - W).max() > 0.1 and losses[-1] < losses[0] / 2
+
+
+@pytest.mark.engine
+def test_columns_of_one_table(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["a", "S"], ["c"]), helper.make_node("Add", ["c", "b"], ["Y"])]
+    infos = [helper.make_tensor_value_info(name, 1, ["n", 1]) for name in ("a", "b", "Y")]
+    graph = helper.make_graph(nodes, "table", infos[:2], infos[2:], [numpy_helper.from_array(np.float32([[1]]), "S")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+    script = import_model(model, gradients=["S"])
+    script.save(tmp_path / "model.dml")
+    (tmp_path / "table.csv").write_text("x,y\n1,10\n2,20\n3,5\n", encoding="utf-8")
+    (tmp_path / "target.csv").write_text("z\n15\n30\n20\n", encoding="utf-8")
+    text = train_text(script, "model", training_of(["l2_loss"], "sgd"))
+    arguments = {"table": "table.csv", "target": "target.csv", "header": "TRUE", "epochs": "100", "rate": "0.2"}
+    run_dml(text, tmp_path, arguments=arguments)
+    np.testing.assert_allclose(trained_weights(tmp_path / "model_trained.weights", ["S"])["S"], [[5]], atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "losses", "error", "words"), [
+    (linear(), ["l3_loss"], InvalidModel, '"l3_loss" is no loss'),
+    (linear(), ["Z=l2_loss"], InvalidModel, '"Z" is no result that has derivatives'),
+    (linear(), ["Y=l2_loss", "Y=l1_loss"], InvalidModel, '"Y" has two losses'),
+    (linear(rows=4), ["l2_loss"], UnsupportedCase, r'reads rows of samples, "X" has the dims \[4, 4\]'),
+    (two_results(["n", COLUMNS], ["n", 2]), ["l2_loss"], InvalidModel, "which result has the l2_loss?"),
+    (two_results(["n", COLUMNS], ["m", 2]), ["P=l2_loss"], UnsupportedCase, r"they have \[n, 4\], \[m, 2\]"),
+    (two_results(["n", COLUMNS], [2]), ["P=l2_loss"], UnsupportedCase, r'rows of samples, "epochs" has the dims \[2\]'),
+])
+def test_refusals(model: onnx.ModelProto, losses: list[str], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        train_text(import_model(model, gradients=["weights"]), "model", training_of(losses, "adam"))
+
+
+def test_classes_are_columns_of_a_matrix() -> None:
+    nodes = [helper.make_node("Conv", ["X", "W"], ["Y"])]
+    infos = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (("X", ["n", 2, 5]), ("Y", ["n", 3, 5]))]
+    graph = helper.make_graph(nodes, "c", infos[:1], infos[1:], [numpy_helper.from_array(np.ones((3, 2, 1), np.float32), "W")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+    script = import_model(model, gradients=["weights"])
+    with pytest.raises(UnsupportedCase, match=r'column for each class, "Y" has the dims \[n, 3, 5\]'):
+        train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
+    assert "(ncol(target) != 15)" in train_text(script, "model", training_of(["l2_loss"], "adam"))
+
+
+def test_the_command_writes_the_program_beside_the_script(tmp_path: Path) -> None:
+    onnx.save(linear("Softmax"), tmp_path / "m.onnx")
+    done = invoke(tmp_path / "m.onnx", "--train", "cross_entropy_loss", "--optimizer", "sgd")
+    assert done.exit_code == 0 and "m_train.dml trains it" in done.output
+    program = (tmp_path / "m_train.dml").read_text(encoding="utf-8")
+    assert "sgd::update(parameters, gradient, rate)" in program and 'source("m.dml") as model' in program
+    assert invoke(tmp_path / "m.onnx", "--train", "cross_entropy_loss", "--gradient", "B").exit_code == 0
+    assert "a column of weights: B\n" in (tmp_path / "m.dml").read_text(encoding="utf-8")
+    both = invoke(tmp_path / "m.onnx", "--train", "cross_entropy_loss", "--score")
+    assert both.exit_code == 0 and "m_score.dml scores files with it" in both.output
+
+    (tmp_path / "m_train.dml").write_text("print(1)", encoding="utf-8")
+    refused = invoke(tmp_path / "m.onnx", "--train", "cross_entropy_loss")
+    assert refused.exit_code == 1 and "--train did not write it" in refused.output
+    assert (tmp_path / "m_train.dml").read_text(encoding="utf-8") == "print(1)"
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["--train", "softmax_cross_entropy_loss"], '"Y" comes after a Softmax, softmax_cross_entropy_loss takes scores'),
+    (["--train", "loss"], '"loss" is no loss'),
+    (["--train", "Y=l2_loss", "--gradient", "X"], "no weights to train"),
+])
+def test_the_command_refuses(words: list[str], told: str, tmp_path: Path) -> None:
+    onnx.save(linear("Softmax"), tmp_path / "m.onnx")
+    refused = invoke(tmp_path / "m.onnx", *words)
+    assert refused.exit_code == 1 and told in refused.output
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]

@@ -1,0 +1,129 @@
+"""Programs that train do so with samples at federated sites, in the same steps as with all samples in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.importing.script import Script
+from onnx_systemds.importing.train_program import train_text, training_of
+from tests.command_line import run_dml
+from tests.scale.sites import at_sites, two_workers
+from tests.trained_files import Array, after_steps, trained_weights
+
+Ports = tuple[int, int]
+ROWS, FIRST, RATE, EPOCHS = 12, 4, 0.05, 3
+RNG = np.random.default_rng(3)
+X, TARGET = RNG.normal(size=(ROWS, 5)), RNG.integers(0, 3, (ROWS, 1))
+WEIGHTS = {"A": RNG.normal(size=(3, 3)), "B": RNG.normal(size=(2, 3)), "C": RNG.normal(size=(1, 3))}
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
+    with two_workers(tmp_path_factory.mktemp("workers")) as found:
+        yield found
+
+
+def two_inputs() -> onnx.ModelProto:
+    """scores = P A + Q B + C"""
+    nodes = [helper.make_node("MatMul", ["P", "A"], ["left"]), helper.make_node("Gemm", ["Q", "B", "C"], ["right"]),
+             helper.make_node("Add", ["left", "right"], ["scores"])]
+    infos = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (
+        ("P", ["n", 3]), ("Q", ["n", 2]), ("scores", ["n", 3]))]
+    weights = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in WEIGHTS.items()]
+    graph = helper.make_graph(nodes, "two", infos[:2], infos[2:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+
+
+def one_input() -> onnx.ModelProto:
+    """scores = X A + C"""
+    node = helper.make_node("Gemm", ["X", "A", "C"], ["scores"])
+    infos = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (("X", ["n", 5]), ("scores", ["n", 3]))]
+    weights = [numpy_helper.from_array(array, name) for name, array in (
+        ("A", np.vstack([WEIGHTS["A"], WEIGHTS["B"]]).astype(np.float32)), ("C", WEIGHTS["C"].astype(np.float32)))]
+    graph = helper.make_graph([node], "one", infos[:1], infos[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+
+
+def softmax_gradient(scores: Array) -> Array:
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    return np.asarray((powers / powers.sum(1, keepdims=True) - np.eye(3)[TARGET[:, 0]]) / ROWS)
+
+
+@pytest.mark.parametrize("trained", ["all", "one"])
+def test_a_step_is_that_of_all_samples_together(trained: str, ports: Ports, tmp_path: Path) -> None:
+    """Sites of different numbers of rows; weights that are not trained go to them, too."""
+    script = import_model(two_inputs(), gradients=["weights"] if trained == "all" else ["B"],
+                          weights="files")
+    output = _trained(script, ports, tmp_path, table="yes")
+    start = {name: array.astype(np.float32).astype(float) for name, array in WEIGHTS.items()}
+
+    def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
+        scores = softmax_gradient(X[:, :3] @ weights["A"] + X[:, 3:] @ weights["B"] + weights["C"])
+        every = {"A": X[:, :3].T @ scores, "B": X[:, 3:].T @ scores, "C": scores.sum(0, keepdims=True)}
+        return {name: gradient for name, gradient in every.items() if trained == "all" or name == "B"}
+
+    expected = after_steps("adam", start, gradients, RATE, EPOCHS)
+    found = trained_weights(tmp_path / "model_trained.weights", ["A", "B", "C"])
+    assert output.count("epoch ") == EPOCHS
+    for name in WEIGHTS:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_a_target_that_is_no_class_is_told_before_sites_train(ports: Ports, tmp_path: Path) -> None:
+    script = import_model(one_input(), gradients=["weights"])
+    with pytest.raises(AssertionError, match="target is class numbers from 0 to 2, or has 3 columns"):
+        _trained(script, ports, tmp_path, target=TARGET + 1)
+    with pytest.raises(AssertionError, match="X has 4 columns, not 5"):
+        _trained(script, ports, tmp_path, samples=X[:, 1:])
+    assert not (tmp_path / "model_trained.weights").exists()
+    _trained(script, ports, tmp_path)
+
+
+def test_sites_that_fail_are_told(ports: Ports, tmp_path: Path) -> None:
+    """All of them: with some of them the engine waits for the others for ever."""
+    script = import_model(two_inputs(), gradients=["weights"])
+    text = train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
+    failing = text.replace("  P = features[, 1:3]", '  if (nrow(features) > 0) { stop("no") }\n  P = features[, 1:3]')
+    assert failing != text
+    with pytest.raises(AssertionError, match="the sites have trained on 0.0 of 12 samples"):
+        _run(script, failing, ports, tmp_path, X, TARGET, table="yes")
+    assert not (tmp_path / "model_trained.weights").exists()
+
+
+def test_samples_that_cannot_stay_at_their_sites(ports: Ports, tmp_path: Path) -> None:
+    model = one_input()
+    model.graph.node.append(helper.make_node("Neg", ["scores"], ["other"]))
+    model.graph.output.append(helper.make_tensor_value_info("other", 1, None))
+    script = import_model(model, gradients=["weights"])
+    text = train_text(script, "model", training_of(["scores=l2_loss", "other=l2_loss"], "adam"))
+    script.save(tmp_path / "model.dml")
+    for name in ("X", "scores_target", "other_target"):
+        text = at_sites(text, X, FIRST, ports, tmp_path, start=name)
+    with pytest.raises(AssertionError, match="samples would leave their sites: there are several targets"):
+        run_dml(text, tmp_path, arguments={"format": "federated"})
+
+
+def _trained(
+    script: Script, ports: Ports, folder: Path, samples: Array = X, target: Array = TARGET, table: str = ""
+) -> str:
+    """Train with some rows at one site and more at another one; what the engine prints."""
+    text = train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
+    return _run(script, text, ports, folder, samples, target, table)
+
+
+def _run(
+    script: Script, text: str, ports: Ports, folder: Path, samples: Array, target: Array, table: str
+) -> str:
+    script.save(folder / "model.dml")
+    inputs, targets = text.split("target = read(", 1)
+    inputs = at_sites(inputs, samples, FIRST, ports, folder, start=f"X{len(samples[0])}_")
+    targets = at_sites(f"target = read({targets}", target.astype(float), FIRST, ports, folder, start=f"target{target.sum()}_")
+    arguments = {"format": "federated", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE)}
+    return run_dml(inputs + targets, folder, arguments=arguments | ({"table": table} if table else {}))
