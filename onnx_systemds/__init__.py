@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from onnx_systemds.exporting.export import export_script
     from onnx_systemds.exporting.interface import InputSpec
     from onnx_systemds.exporting.model_files import export_file
+    from onnx_systemds.exporting.trained_model import trained_model
     from onnx_systemds.importing.convert import import_model
     from onnx_systemds.importing.script import Script
     from onnx_systemds.runtime.scoring import ScoringFunction
     from onnx_systemds.runtime.systemds_module import systemds_module
 
 __all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_file", "export_script",
-           "import_model", "systemds_module"]
+           "import_model", "systemds_module", "trained_model"]
 
 _HOMES = {
     "InputSpec": "exporting.interface",
@@ -27,6 +28,7 @@ _HOMES = {
     "export_script": "exporting.export",
     "import_model": "importing.convert",
     "systemds_module": "runtime.systemds_module",
+    "trained_model": "exporting.trained_model",
 }
 
 

@@ -41,6 +41,7 @@ from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.programs import Programs, program_lines
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
+from onnx_systemds.cli.trained_command import trained
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.files import adding, check_target, check_targets, is_stream, replacing
@@ -308,3 +309,4 @@ def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
 main.add_command(export)
 main.add_command(verify_script)
 main.add_command(score)
+main.add_command(trained)

@@ -36,11 +36,12 @@ def export_file(
     external = ExternalData(data_path(path).name, external_data)
     model = export_script(source, function, external=external, **options)
     with adding({} if added is None else added(model)):
-        _write(model, path, external)
+        write_model(model, path, external)
     return model
 
 
-def _write(model: onnx.ModelProto, path: Path, external: ExternalData) -> None:
+def write_model(model: onnx.ModelProto, path: Path, external: ExternalData) -> None:
+    """Write a model, and what it has in another file, all or nothing. Raises TranspileError, OSError."""
     if not external.weights:
         with replacing(path) as stream:
             stream.write(model.SerializeToString())

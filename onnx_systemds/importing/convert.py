@@ -219,7 +219,7 @@ def script_with_derivatives(
     both = _script_of(
         typed, f"{function}_backward", parts.of_another_function(), writing, None, stages, gradients=results
     )
-    return with_derivatives(script, both, keys.values())
+    return with_derivatives(script, both, {key: name for name, key in keys.items()})
 
 
 def _typed(source: TypedModel) -> TypedGraph:

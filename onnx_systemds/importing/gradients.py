@@ -163,13 +163,14 @@ def with_trainable(model: Model, weights: Collection[str]) -> Model:
     return replace(model, graph=replace(model.graph, trainable=frozenset(weights)))
 
 
-def with_derivatives(script: Script, both: Script, trained: Collection[str]) -> Script:
+def with_derivatives(script: Script, both: Script, trained: Mapping[str, str]) -> Script:
     """The script of a model with the functions of its derivatives.
 
-    both: the script of `with_gradients`, of forward and backward pass. trained: keys of weights.
+    both: the script of `with_gradients`, of forward and backward pass. trained: ONNX names of weights, by key.
     """
     weights = {weight.name: weight for weight in (*script.weights, *both.weights)}
-    passes, derivatives, column = _in_two(both, script, [weights[key] for key in sorted(trained)])
+    names = {key: trained[key] for key in sorted(trained)}
+    passes, derivatives, column = _in_two(both, script, [weights[key] for key in names], names)
     functions = {function.name: function for function in (*script.library, *script.functions)}
     renamed = _renamed(functions, (*passes.library, *passes.functions))
     library = (*script.library, *_own(passes.library, functions, renamed))
@@ -182,7 +183,9 @@ def with_derivatives(script: Script, both: Script, trained: Collection[str]) -> 
     )
 
 
-def _in_two(both: Script, script: Script, trained: Sequence[Weight]) -> tuple[Script, Derivatives, Column]:
+def _in_two(
+    both: Script, script: Script, trained: Sequence[Weight], onnx_names: Mapping[str, str]
+) -> tuple[Script, Derivatives, Column]:
     """The script with a function for each pass, their signatures, and the column of weights that are trained."""
     count = len(script.inputs)
     seeds, given = both.inputs[count:], len(both.inputs) - count
@@ -199,7 +202,7 @@ def _in_two(both: Script, script: Script, trained: Sequence[Weight]) -> tuple[Sc
     derivatives = Derivatives(
         _signature(both, forward, both.inputs[:count], (*both.outputs[:given], *returned), parameters),
         _signature(both, backward, (*seeds, *values, *both.inputs[:count]), both.outputs[given:], parameters),
-        column.name if trained else "",
+        column.name if trained else "", onnx_names,
     )
     changed = replace(both, functions=(*others, forward, backward))
     return with_lone_cuts(changed), derivatives, column

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +68,15 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Derivatives:
-    """The functions of the forward and the backward pass. column: what they call trained weights, "" without any."""
+    """The functions of the forward and the backward pass. column: what they call trained weights, "" without any.
+
+    weights: the ONNX names of these, by their keys in the list of weights.
+    """
 
     forward: Interface
     backward: Interface
     column: str
+    weights: Mapping[str, str]
 
 
 def weights_argument(name: str) -> str:

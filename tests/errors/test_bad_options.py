@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import Result
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds import plugins
+from onnx_systemds import import_model, plugins
 from onnx_systemds.cli.commands import main
 from tests.invoking import invoke
 
@@ -62,6 +62,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *([helper.make_tensor_value_info(name, TensorProto.STRING, [2])] for name in "XY"),
     )
     onnx.save(helper.make_model(text, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "words.onnx")
+    product = helper.make_graph([helper.make_node("MatMul", ["X", "W"], ["Y"])], "product", infos[:1], infos[1:],
+                                [numpy_helper.from_array(np.eye(3, dtype=np.float32), "W")])
+    onnx.save(helper.make_model(product, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "w.onnx")
+    import_model(folder / "w.onnx", gradients=["weights"]).save(folder / "w.dml")
     (folder / "s.dml").write_text(SCRIPT)
     array_archive(folder, "good.npz", X=X)
     array_archive(folder, "keys.npz", x=X)
@@ -161,6 +165,8 @@ BAD: dict[str, dict[str, list[str]]] = {
     "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
                "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
     "verify-script": {"dims": DIMS, "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
+    "trained": {"folder": ["m.onnx", "folder", "nowhere", "loop", ""], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "m.onnx/y", "loop", ""],
+                "gradients": ["", "no_such", "X", "inputs"], **CONVERSION},
     "operators": {"plugins": CONVERSION["plugins"]},
     "builtins": {"plugins": CONVERSION["plugins"]},
 }
@@ -172,6 +178,7 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "inspect": {"model": "m.onnx"},
     "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
+    "trained": {"model": "w.onnx", "folder": "w.weights", "output": "out.onnx"},
     "operators": {},
     "builtins": {},
 }
@@ -240,6 +247,12 @@ TWICE = {
     "s.dml --function f --input X=double[2,2] --input X=double[3,2]": "'X' is given twice",
     "m.onnx --dim batch=2 --dim batch=3": "'batch' is given two sizes",
 }
+
+
+def test_what_is_given_beside_bad_values_is_right(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = invoked("trained", GIVEN["trained"], files, monkeypatch)
+    assert result.exit_code == 0, result.output
+    (files / "out.onnx").unlink()
 
 
 @pytest.mark.parametrize("words", TWICE)

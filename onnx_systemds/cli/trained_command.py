@@ -1,0 +1,55 @@
+"""``onnx-systemds trained``: a model with the weights that a program trained in SystemDS."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from onnx_systemds.cli.converting import converted, read_model
+from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
+from onnx_systemds.errors import counted, shown_path
+from onnx_systemds.files import check_targets
+from onnx_systemds.stages import Stages
+
+
+@click.command(short_help="Put trained weights into MODEL.onnx.")
+@click.argument("model", type=FILE)
+@click.argument("folder", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="The model to write.")
+@click.option("--gradient", "gradients", multiple=True, metavar="NAME",
+              help="As at the conversion; all weights by default. Repeatable.")
+@conversion_options
+def trained(
+    model: Path, folder: Path, output: Path, gradients: tuple[str, ...], options: ConversionOptions
+) -> None:
+    """Write MODEL.onnx with the weights in FOLDER, which a program of --train wrote, or one of your own.
+
+    The model is the same but for the numbers of its initializers. Other options are those of the conversion whose
+    script the program called: the list of weights says whether they are.
+    """
+    from onnx_systemds.exporting.external_data import ExternalData
+    from onnx_systemds.exporting.model_files import data_path, write_model
+    from onnx_systemds.exporting.trained_model import is_of_script, trained_model, with_external_data
+    from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
+
+    sizes, given = options.sizes(), options.given()
+    with explained(options.traceback):
+        options.load_plugins()
+        stages = Stages()
+        loaded = read_model(model, given, stages)
+        targets = [output, *([data_path(output)] if loaded.data_files else [])]
+        check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
+        conversion = partial(converted, loaded, sizes, options, stages=stages, gradients=gradients or ("weights",))
+        script = conversion({})
+        if not is_of_script(folder, script):  # --train has rows in common
+            script = script_for_rows(conversion, common_rows(loaded, sizes))
+        changed = trained_model(model, script, folder)
+        location = data_path(output).name
+        external = with_external_data(changed, location) if loaded.data_files else ExternalData(location)
+        write_model(changed, output, external)
+        print_stages(stages, verbose=options.verbose)
+    count = 0 if script.derivatives is None else len(script.derivatives.weights)
+    say(f"{shown_path(model)} -> {shown_path(output)}: {counted(count, 'weight')} of {shown_path(folder)}", err=True)

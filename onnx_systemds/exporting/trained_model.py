@@ -1,0 +1,68 @@
+"""A model with weights that a program trained: its own graph, with other numbers in its initializers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from onnx_systemds.engine.matrix_files import list_key, read_matrix
+from onnx_systemds.errors import InvalidModel, TranspileError, quoted
+from onnx_systemds.exporting.external_data import SMALLEST, ExternalData
+from onnx_systemds.exporting.graph.nodes import Array
+from onnx_systemds.importing.script import Script
+from onnx_systemds.importing.weights_mark import with_mark
+
+
+def trained_model(source: str | Path | onnx.ModelProto, script: Script, weights: str | Path) -> onnx.ModelProto:
+    """The model with the weights in the folder ``weights``, which a program with the functions of ``script`` trained.
+
+    source: what the script was made of, ``import_model(source, gradients=...)``. Weights are rounded to the types that
+    they have in the model. Raises InvalidModel where the script has no weights to train, TranspileError where the
+    folder is of another one, OSError.
+    """
+    if script.derivatives is None or not script.derivatives.weights:
+        raise InvalidModel("the script has no weights to train", hint="convert the model with --gradient weights")
+    if not is_of_script(weights, script):
+        raise TranspileError("these are no weights of this model as it is converted", Path(weights),
+                             "give the same options, such as --gradient and --dim, as at the conversion")
+    changed = onnx.ModelProto()
+    changed.CopyFrom(source if isinstance(source, onnx.ModelProto) else onnx.load(source))
+    tensors = {tensor.name: tensor for tensor in changed.graph.initializer}
+    files = {weight.name: f"{place}_{list_key(weight.name)}" for place, weight in enumerate(script.weights)}
+    for key, name in script.derivatives.weights.items():
+        if name not in tensors:
+            raise InvalidModel(f"{quoted(name)} is no initializer of the model", hint="it was given at conversion")
+        tensors[name].CopyFrom(_tensor(tensors[name], read_matrix(Path(weights) / "weights" / files[key])))
+    return changed
+
+
+def is_of_script(weights: str | Path, script: Script) -> bool:
+    """Whether a folder has a list of weights of this script. Raises InvalidModel, OSError."""
+    mark = with_mark(script.weights)[-1]
+    file = Path(weights) / "weights" / f"{len(script.weights)}_{list_key(mark.name)}"
+    return file.exists() and np.array_equal(read_matrix(file), mark.array)
+
+
+def _tensor(own: onnx.TensorProto, content: Array) -> onnx.TensorProto:
+    """The tensor of an initializer with other numbers. Raises TranspileError where they are beyond its type."""
+    dtype = helper.tensor_dtype_to_np_dtype(own.data_type)
+    with np.errstate(over="ignore"):
+        array = content.reshape(tuple(own.dims)).astype(dtype)
+    if not np.isfinite(array.astype(np.float64)).all():
+        raise TranspileError(f"trained numbers of {quoted(own.name)} are none of its type, {dtype}")
+    return helper.make_tensor(own.name, own.data_type, own.dims, np.ascontiguousarray(array).tobytes(), raw=True)
+
+
+def with_external_data(model: onnx.ModelProto, location: str) -> ExternalData:
+    """What goes into the file ``location`` beside a model: its large initializers, which leave the protobuf."""
+    external = ExternalData(location)
+    for tensor in model.graph.initializer:
+        size = len(tensor.raw_data)
+        if size >= SMALLEST:
+            content = np.frombuffer(tensor.raw_data, helper.tensor_dtype_to_np_dtype(tensor.data_type))
+            tensor.ClearField("raw_data")
+            external.take(tensor, content, size)
+    return external
