@@ -54,7 +54,7 @@ from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.train_program import training_of
 from onnx_systemds.model.protos import dtype_text
 from onnx_systemds.plugins import load_plugins
-from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
+from onnx_systemds.runtime.row_blocks import common_rows
 from onnx_systemds.stages import Stages
 
 
@@ -145,9 +145,9 @@ def convert(  # noqa: PLR0913 - one parameter an option
         files = programs.paths(target)
         targets = [path for path in (target, *files.values(), map_file) if path is not None]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
-        types = common_rows(loaded, sizes) if programs.are_any else {}
         derived = programs.gradients(gradients, loaded.graph)
-        script = script_for_rows(partial(converted, loaded, sizes, options, stages=stages, gradients=derived), types)
+        script = programs.script(
+            partial(converted, loaded, sizes, options, stages=stages, gradients=derived), loaded, sizes)
         script = with_coded_texts(script) if scored else script
         beside = programs.texts(script, target)
         if map_file is not None:
@@ -158,7 +158,8 @@ def convert(  # noqa: PLR0913 - one parameter an option
             words.append(f"{total} bytes of weights beside it" if total else "no weights beside it")
         print_stages(stages, verbose=options.verbose)
         if not quiet:
-            for line in success_lines(script.interface, model, target, script.derivatives):
+            derivatives = None if programs.training is not None else script.derivatives  # the program calls them
+            for line in success_lines(script.interface, model, target, derivatives):
                 say(line, err=True)
             for line in program_lines(files):
                 say(line, err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +12,10 @@ from onnx_systemds.importing import score_program, train_program
 from onnx_systemds.importing.program_files import check_program
 from onnx_systemds.importing.score_program import SCORES, score_text
 from onnx_systemds.importing.script import Script
-from onnx_systemds.importing.train_program import TRAINS, Training, check_losses, train_text
-from onnx_systemds.model.ir import Graph
+from onnx_systemds.importing.train_program import TRAINS, Training, train_text
+from onnx_systemds.importing.trained_results import check_losses
+from onnx_systemds.model.ir import Graph, Model, Type
+from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +24,6 @@ class Programs:
 
     scores: bool
     training: Training | None
-
-    @property
-    def are_any(self) -> bool:
-        """Whether there is one."""
-        return self.scores or self.training is not None
 
     def paths(self, target: Path) -> dict[str, Path]:
         """Their files beside the script, by option. Raises TranspileError where it is a stream, or they are no such."""
@@ -45,8 +42,16 @@ class Programs:
         """What is derived by, if these names are given. Raises InvalidModel where a loss does not fit the graph."""
         if self.training is None:
             return named
-        check_losses(self.training, graph)
+        check_losses(self.training.losses, graph)
         return named or ("weights",)
+
+    def script(
+        self, convert: Callable[[Mapping[str, Type]], Script], model: Model, sizes: Mapping[str, int]
+    ) -> Script:
+        """The script that they call, by what makes it for types of inputs. Raises TranspileError."""
+        if self.training is not None:
+            return convert(common_rows(model, sizes, is_table=True))
+        return script_for_rows(convert, common_rows(model, sizes)) if self.scores else convert({})
 
     def texts(self, script: Script, target: Path) -> dict[Path, str]:
         """Their texts by path. Raises UnsupportedCase."""

@@ -33,7 +33,7 @@ def trained(
     from onnx_systemds.exporting.external_data import ExternalData
     from onnx_systemds.exporting.model_files import data_path, write_model
     from onnx_systemds.exporting.trained_model import is_of_script, trained_model, with_external_data
-    from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
+    from onnx_systemds.runtime.row_blocks import common_rows
 
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
@@ -45,7 +45,7 @@ def trained(
         conversion = partial(converted, loaded, sizes, options, stages=stages, gradients=gradients or ("weights",))
         script = conversion({})
         if not is_of_script(folder, script):  # --train has rows in common
-            script = script_for_rows(conversion, common_rows(loaded, sizes))
+            script = conversion(common_rows(loaded, sizes, is_table=True))
         changed = trained_model(model, script, folder)
         location = data_path(output).name
         external = with_external_data(changed, location) if loaded.data_files else ExternalData(location)

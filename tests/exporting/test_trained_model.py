@@ -67,7 +67,6 @@ def test_types_of_the_model_stay(dtype: int, tmp_path: Path) -> None:
     script = import_model(model, gradients=["weights"])
     changed(script, tmp_path / "w")
     found = trained_model(model, script, tmp_path / "w")
-    own = helper.tensor_dtype_to_np_dtype(dtype)
     assert found.graph.initializer[0].data_type == dtype
     array = numpy_helper.to_array(found.graph.initializer[0])
     np.testing.assert_array_equal(array.astype(float), W * 1.25 + 0.25)

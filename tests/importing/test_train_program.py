@@ -162,6 +162,45 @@ def test_several_inputs_and_results(tmp_path: Path) -> None:
     assert abs(found["W"] - W).max() > 0.1 and losses[-1] < losses[0] / 2
 
 
+def tagger() -> onnx.ModelProto:
+    """Scores of three classes for each of four places."""
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["products"]), helper.make_node("Add", ["products", "B"], ["Y"])]
+    infos = [helper.make_tensor_value_info(name, 1, ["n", 4, size]) for name, size in (("X", COLUMNS), ("Y", CLASSES))]
+    graph = helper.make_graph(nodes, "tags", infos[:1], infos[1:], [numpy_helper.from_array(W, "W"), numpy_helper.from_array(B, "B")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+
+
+@pytest.mark.engine
+def test_classes_of_places_of_which_some_do_not_count(tmp_path: Path) -> None:
+    tags, words = RNG.integers(0, CLASSES, (ROWS, 4)), RNG.normal(size=(ROWS, 4, COLUMNS))
+    tags[1:, 2:] = -100
+    script = import_model(tagger(), gradients=["weights"])
+    script.save(tmp_path / "model.dml")
+    np.savetxt(tmp_path / "X.csv", words.reshape(ROWS, -1), delimiter=",")
+    np.savetxt(tmp_path / "target.csv", tags, delimiter=",", fmt="%d")
+    text = train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
+    arguments = {"X": "X.csv", "target": "target.csv", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE)}
+    output = run_dml(text, tmp_path, arguments=arguments)
+    counts = tags.ravel() >= 0
+
+    def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
+        flat = words.reshape(-1, COLUMNS)[counts]
+        scores = (softmax(flat @ weights["W"] + weights["B"]) - np.eye(CLASSES)[tags.ravel()[counts]]) / counts.sum()
+        return {"W": flat.T @ scores, "B": scores.sum(0, keepdims=True)}
+
+    expected = after_steps("adam", {"W": W, "B": B}, gradients, RATE, EPOCHS)
+    found = trained_weights(tmp_path / "model_trained.weights", ["B", "W"])
+    for name in ("W", "B"):
+        np.testing.assert_allclose(found[name].ravel(), expected[name].ravel(), rtol=1e-6, atol=1e-8, err_msg=name)
+    flat = words.reshape(-1, COLUMNS)[counts] @ W + B
+    loss = -np.log(softmax(flat)[np.arange(counts.sum()), tags.ravel()[counts]]).mean()
+    assert abs(float(output.split("epoch 1: loss ")[1].split(",")[0]) - loss) < 1e-6
+
+    np.savetxt(tmp_path / "target.csv", tags + (tags == 2), delimiter=",", fmt="%d")
+    with pytest.raises(AssertionError, match="target is a class number below 3, or -100, for each of 4 places"):
+        run_dml(text, tmp_path, arguments=arguments)
+
+
 @pytest.mark.engine
 def test_columns_of_one_table(tmp_path: Path) -> None:
     nodes = [helper.make_node("Mul", ["a", "S"], ["c"]), helper.make_node("Add", ["c", "b"], ["Y"])]
@@ -193,12 +232,12 @@ def test_refusals(model: onnx.ModelProto, losses: list[str], error: type[Excepti
 
 
 def test_classes_are_columns_of_a_matrix() -> None:
-    nodes = [helper.make_node("Conv", ["X", "W"], ["Y"])]
-    infos = [helper.make_tensor_value_info(name, 1, dims) for name, dims in (("X", ["n", 2, 5]), ("Y", ["n", 3, 5]))]
-    graph = helper.make_graph(nodes, "c", infos[:1], infos[1:], [numpy_helper.from_array(np.ones((3, 2, 1), np.float32), "W")])
+    weight = numpy_helper.from_array(np.ones((3, 2, 1, 1), np.float32), "W")
+    infos = [helper.make_tensor_value_info(name, 1, ["n", count, 5, 1]) for name, count in (("X", 2), ("Y", 3))]
+    graph = helper.make_graph([helper.make_node("Conv", ["X", "W"], ["Y"])], "c", infos[:1], infos[1:], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
     script = import_model(model, gradients=["weights"])
-    with pytest.raises(UnsupportedCase, match=r'column for each class, "Y" has the dims \[n, 3, 5\]'):
+    with pytest.raises(UnsupportedCase, match=r'last of two or three are classes, "Y" has the dims \[n, 3, 5, 1\]'):
         train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
     assert "(ncol(target) != 15)" in train_text(script, "model", training_of(["l2_loss"], "adam"))
 
@@ -213,6 +252,10 @@ def test_the_command_writes_the_program_beside_the_script(tmp_path: Path) -> Non
     assert "a column of weights: B\n" in (tmp_path / "m.dml").read_text(encoding="utf-8")
     both = invoke(tmp_path / "m.onnx", "--train", "cross_entropy_loss", "--score")
     assert both.exit_code == 0 and "m_score.dml scores files with it" in both.output
+
+    onnx.save(two_results(["n", COLUMNS], ["m", 2]), tmp_path / "two.onnx")  # a sample is a row of each, whatever their names
+    done = invoke(tmp_path / "two.onnx", "--train", "Q=l2_loss")
+    assert done.exit_code == 0 and "_forward" not in done.output
 
     (tmp_path / "m_train.dml").write_text("print(1)", encoding="utf-8")
     refused = invoke(tmp_path / "m.onnx", "--train", "cross_entropy_loss")

@@ -1,0 +1,141 @@
+"""The results that a program trains: their losses, their targets, and the statements between both passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx_systemds.dml.names import Names
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
+from onnx_systemds.importing.interface import KEPT, Derivatives, Port
+from onnx_systemds.importing.losses import Loss
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.values import dims_words
+from onnx_systemds.model.ir import Graph
+
+_RANKS = 2, 3
+"""Of results whose last axis are classes: of samples, or of places of samples, such as the words of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A result that is trained. name: in the functions of both passes. target: the file and variable of its target."""
+
+    port: Port
+    name: str
+    loss: Loss
+    target: str
+
+    @property
+    def classes(self) -> int:
+        """The number of classes, 0 where targets are numbers."""
+        last = self.port.dims[-1]
+        return last if self.loss.of_classes and isinstance(last, int) else 0
+
+    @property
+    def of_places(self) -> bool:
+        """Whether each place of a sample has a class of its own."""
+        return self.loss.of_classes and len(self.port.dims) == max(_RANKS)
+
+    @property
+    def columns(self) -> int | None:
+        """How many columns the target has, if they are known."""
+        found: Dim = dim.product(self.port.dims[1:-1] if self.of_places else self.port.dims[1:])
+        return found if isinstance(found, int) else None
+
+    @property
+    def target_words(self) -> str:
+        """What the target is."""
+        if self.of_places:
+            return "a class number from 0 on for each place, or -100 for places that do not count"
+        return "class numbers from 0 on, or a column for each class" if self.classes else self.loss.of
+
+
+@dataclass(frozen=True, slots=True)
+class LossStatements:
+    """The statements between both passes. loss: its variable. count: of how many samples or places it is the mean."""
+
+    statements: tuple[str, ...]
+    loss: str
+    count: str
+
+
+def check_losses(losses: Mapping[str, Loss], graph: Graph) -> None:
+    """Raise InvalidModel where a loss does not take what comes after the operator that gives a result."""
+    made_by = {name: node for node in graph.nodes for name in node.outputs}
+    for result, loss in losses.items():
+        for name in [result] if result else [output.name for output in graph.outputs]:
+            node = made_by.get(name)
+            if node is not None and not node.domain and node.op_type in loss.after:
+                raise InvalidModel(f"{quoted(name)} comes after a {node.op_type}, {loss.name} takes {loss.of}")
+
+
+def trained_results(derivatives: Derivatives, losses: Mapping[str, Loss], names: Names) -> list[Trained]:
+    """The results that have losses. names: of what else there is. Raises InvalidModel, UnsupportedCase."""
+    forward, found = derivatives.forward, []
+    ports = [(name, port) for name, port in zip(forward.results, forward.outputs) if port.kind != KEPT]
+    known = quoted_list(port.name for _, port in ports)
+    for result, loss in losses.items():
+        if not result and len(ports) > 1:
+            raise InvalidModel(f"which result has the {loss.name}?", hint=f"write RESULT={loss.name}; there is {known}")
+        if result and result not in (port.name for _, port in ports):
+            raise InvalidModel(f"{quoted(result)} is no result that has derivatives", hint=f"there is {known}")
+        name, port = next((name, port) for name, port in ports if result in ("", port.name))
+        _check(port, loss, derivatives.forward.inputs[0])
+        found.append(Trained(port, name, loss, names.fresh("target" if len(losses) == 1 else f"{name}_target")))
+    return found
+
+
+def _check(port: Port, loss: Loss, samples: Port) -> None:
+    dims, words = port.dims, f"{quoted(port.name)} has the dims {dims_words(port.dims)}"
+    if not dims or dims[0] != samples.dims[0]:
+        raise UnsupportedCase(f"a loss takes a row for each sample, {words}")
+    if loss.of_classes and (len(dims) not in _RANKS or not isinstance(dims[-1], int) or dims[-1] == 1):
+        raise UnsupportedCase(f"{loss.name} takes dims of which the last of two or three are classes, {words}")
+
+
+def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names: Names) -> LossStatements:
+    """The loss of results, and its derivatives by them. Targets are parameters of their own names. names: others."""
+    forward, backward = derivatives.forward, derivatives.backward
+    loss, count = names.fresh("loss"), f"nrow({forward.parameters[0]})"
+    seeds = dict(zip(forward.results, backward.parameters))
+    statements: list[str] = []
+    losses: list[str] = []
+    for each in trained:
+        result, target, seed = each.name, each.target, seeds[each.name]
+        if each.of_places:
+            places, wanted, counting = (names.fresh(f"{hint}_of_places") for hint in (result, "classes", "count"))
+            share, count = names.fresh("share"), f"sum({counting})"
+            statements += [
+                f"{places} = matrix({result}, rows=length({result}) / {each.classes}, cols={each.classes})",
+                f"[{wanted}, {counting}] = class_rows_of_places({target}, {each.classes})",
+                f"{share} = max(mean({counting}), 1e-300)",
+            ]
+            backwards = each.loss.call("backward", places, wanted)
+            statements.append(
+                f"{seed} = matrix({backwards} * ({counting} / {share}), rows=nrow({result}), cols=ncol({result}))")
+            losses.append(f"{each.loss.call('forward', places, wanted)} / {share}")
+        else:
+            if each.classes:
+                wanted = names.fresh("classes")
+                statements.append(f"{wanted} = class_rows({target}, {each.classes})")
+            else:
+                wanted = target
+            statements.append(f"{seed} = {each.loss.call('backward', result, wanted)}")
+            losses.append(each.loss.call("forward", result, wanted))
+    statements.append(f"{loss} = {' + '.join(losses)}")
+    for each in trained:
+        if each.loss.of_probabilities:
+            outside = f"min({each.name}) < 0 | max({each.name}) > 1.000001"
+            statements.append(f"if ({outside}) {{ {loss} = 0 / 0 }}  # no probabilities")
+    statements += _without_loss(derivatives, {each.name for each in trained})
+    return LossStatements(tuple(statements), loss, count)
+
+
+def _without_loss(derivatives: Derivatives, trained: set[str]) -> Iterator[str]:
+    """The statements that give derivatives by the results that no loss depends on."""
+    forward, backward = derivatives.forward, derivatives.backward
+    for seed, result, port in zip(backward.parameters, forward.results, forward.outputs):
+        if port.kind != KEPT and result not in trained:
+            yield f"{seed} = {f'matrix(0, rows=nrow({result}), cols=ncol({result}))' if port.dims else '0'}"
