@@ -52,6 +52,19 @@ def training_of(words: Sequence[str], optimizer: str) -> Training:
     return Training(losses, OPTIMIZERS[optimizer])
 
 
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A variable whose rows are samples, and variables with these in the order of an epoch, and with those of a batch.
+
+    columns: of all three, None where the file says how many there are.
+    """
+
+    name: str
+    ordered: str
+    batch: str
+    columns: int | None
+
+
 def program_name(name: str) -> str:
     """The file of the program for the script in ``<name>.dml``."""
     return f"{name}_train.dml"
@@ -77,7 +90,10 @@ def train_text(script: Script, name: str, training: Training) -> str:
     joint = is_joint(program)
     by_variables = joint and not refusal
     variables = Names([*_VARIABLES, *inputs, *own])
-    moved = [(each, variables.fresh(f"{each}_ordered"), variables.fresh(f"{each}_batch")) for each in (*inputs, *own)]
+    widths = {variable.name: variable.columns for variable in program.inputs} | {
+        each.target: None if each.classes and not each.of_places else each.columns for each in trained}
+    moved = [_Moved(name, variables.fresh(f"{name}_ordered"), variables.fresh(f"{name}_batch"),
+                    columns if isinstance(columns, int) else None) for name, columns in widths.items()]
     return templates.template("train.dml.jinja").render(
         header=[*_header(program, name, trained, training.optimizer, refusal)],
         trained=trained,
@@ -99,7 +115,7 @@ def train_text(script: Script, name: str, training: Training) -> str:
         has_weights=bool(last),
         site_inputs=[] if refusal else [*columns_of(FEATURES, program, sizes)],
         site_arguments=[*inputs, "labels", "parameters", *last],
-        batch_arguments=[*(batch for _, _, batch in moved), "parameters", *last],
+        batch_arguments=[*(each.batch for each in moved), "parameters", *last],
         moved=moved,
         first=inputs[0],
         targets=own,
@@ -206,7 +222,7 @@ def _header(
     yield "  format=csv     of the files that are read; header=TRUE where a csv file begins with names"
     yield f"  trained={folder}"
     yield "  epochs=10      how often it goes through all samples, in another order each time"
-    yield "  batch=32       samples of a step"
+    yield "  batch=32       samples of a step; some count twice where the number of samples is no multiple of it"
     yield f"  {f'rate={optimizer.rate}':<14} of the optimizer, {optimizer.name}"
     yield "  seed=1         of the order"
     if not refusal:

@@ -119,7 +119,8 @@ def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names:
         else:
             if each.classes:
                 wanted = names.fresh("classes")
-                statements.append(f"{wanted} = class_rows({target}, {each.classes})")
+                shape = f"rows=nrow({target}), cols={each.classes}"
+                statements.append(f"{wanted} = matrix(class_rows({target}, {each.classes}), {shape})")
             else:
                 wanted = target
             statements.append(f"{seed} = {each.loss.call('backward', result, wanted)}")

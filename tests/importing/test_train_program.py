@@ -87,18 +87,19 @@ def test_steps_are_those_of_the_optimizer(
 
 @pytest.mark.engine
 def test_samples_in_batches_of_another_order_in_each_epoch(tmp_path: Path) -> None:
-    """Every sample once in an epoch: with a gradient that does not depend on weights, the order makes no difference."""
+    """The last batch is filled up; with a gradient that does not depend on weights, the order makes no difference."""
     script = import_model(linear(), gradients=["B"])
     script.save(tmp_path / "model.dml")
     np.savetxt(tmp_path / "X.csv", X, delimiter=",")
     np.savetxt(tmp_path / "target.csv", 1e6 + np.arange(ROWS * CLASSES).reshape(ROWS, CLASSES), delimiter=",")
     text = train_text(script, "model", training_of(["l1_loss"], "sgd"))
-    text = text.replace("      t = t + 1\n", "      t = t + 1\n      print(\"of \" + as.scalar(target_batch[1, 1]))\n")
+    text = text.replace("      t = t + 1\n", "      t = t + 1\n      print(\"of \" + toString(t(target_batch[, 1])))\n")
     output = run_dml(text, tmp_path, arguments={
         "X": "X.csv", "target": "target.csv", "batch": "5", "epochs": "2", "rate": str(RATE), "trained": "other.weights",
     })
-    firsts = [line for line in output.splitlines() if line.startswith("of ")]
-    assert len(firsts) == 6 and firsts[:3] != firsts[3:]
+    batches = [np.array(line.split()[1:], dtype=float) for line in output.splitlines() if line.startswith("of ")]
+    assert [len(batch) for batch in batches] == [5] * 6 and not np.array_equal(batches[0], batches[3])
+    assert all(len(set(np.hstack(epoch))) == ROWS for epoch in (batches[:3], batches[3:]))
     found = trained_weights(tmp_path / "other.weights", ["B", "W"])
     np.testing.assert_allclose(found["B"], B + 6 * RATE, rtol=1e-6)
     np.testing.assert_array_equal(found["W"], W)
@@ -106,22 +107,25 @@ def test_samples_in_batches_of_another_order_in_each_epoch(tmp_path: Path) -> No
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(("target", "words"), [
-    (np.array([[0.0], [3], [1]]), "target is class numbers from 0 to 2, or has 3 columns"),
-    (np.array([[0.0], [-1], [1]]), "target is class numbers from 0 to 2, or has 3 columns"),
-    (np.array([[0.0], [np.nan], [1]]), "target is class numbers from 0 to 2, or has 3 columns"),
-    (np.array([[0.0, 1], [1, 0], [0, 1]]), "target is class numbers from 0 to 2, or has 3 columns"),
-    (np.array([[0.0], [1]]), "target has 2 rows, there are 3 samples"),
-    (np.array([[0.0], [1], [2]]), "the loss of epoch 1 is no number"),
-], ids=["too large", "negative", "nan", "too few columns", "too few rows", "scores for probabilities"])
-def test_what_cannot_be_trained_on_is_told_and_nothing_is_written(target: Array, words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("target", "batch", "words"), [
+    (np.array([[0.0], [3], [1]]), "3", "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0], [-1], [1]]), "3", "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0], [np.nan], [1]]), "3", "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0, 1], [1, 0], [0, 1]]), "3", "target is class numbers from 0 to 2, or has 3 columns"),
+    (np.array([[0.0], [1]]), "3", "target has 2 rows, there are 3 samples"),
+    (np.array([[0.0], [1], [2]]), "3", "the loss of epoch 1 is no number"),
+    (np.array([[0.0], [1], [2]]), "4", "there are 3 samples, fewer than a batch has; batch=3 makes it smaller"),
+], ids=["too large", "negative", "nan", "too few columns", "too few rows", "scores for probabilities", "too large a batch"])
+def test_what_cannot_be_trained_on_is_told_and_nothing_is_written(
+    target: Array, batch: str, words: str, tmp_path: Path
+) -> None:
     script = import_model(linear(), gradients=["weights"])
     script.save(tmp_path / "model.dml")
     np.savetxt(tmp_path / "X.csv", 100 * X[:3], delimiter=",")
     (tmp_path / "target.csv").write_text("".join(f"{','.join(map(str, row))}\n" for row in target).replace("nan", "NaN"))
     text = train_text(script, "model", training_of(["cross_entropy_loss"], "adam"))
     with pytest.raises(AssertionError, match=words):
-        run_dml(text, tmp_path, arguments={"X": "X.csv", "target": "target.csv"})
+        run_dml(text, tmp_path, arguments={"X": "X.csv", "target": "target.csv", "batch": batch})
     assert not (tmp_path / "model_trained.weights").exists()
 
 
@@ -146,7 +150,7 @@ def test_several_inputs_and_results(tmp_path: Path) -> None:
     for name, array in given.items():
         np.savetxt(tmp_path / f"{name}.csv", array, delimiter=",")
     text = train_text(script, "model", training_of(["Q=l2_loss"], "sgd"))
-    run_dml(text, tmp_path, arguments={**{name: f"{name}.csv" for name in given}, "epochs": "200", "rate": "0.3"})
+    run_dml(text, tmp_path, arguments={**{name: f"{name}.csv" for name in given}, "epochs": "200", "rate": "0.3", "batch": "12"})
     found = trained_weights(tmp_path / "model_trained.weights", ["B", "S", "W"])
     np.testing.assert_allclose(found["S"], [[4, 1]], atol=1e-6)
     np.testing.assert_array_equal(found["W"], W)
@@ -155,7 +159,7 @@ def test_several_inputs_and_results(tmp_path: Path) -> None:
         np.savetxt(tmp_path / f"{name}.csv", array, delimiter=",")
     both = train_text(script, "model", training_of(["Q=l2_loss", "P=softmax_cross_entropy_loss"], "sgd"))
     names = ["X", "epochs_2", "P_target", "Q_target"]
-    output = run_dml(both, tmp_path, arguments={**{name: f"{name}.csv" for name in names}, "epochs": "200", "rate": "0.3"})
+    output = run_dml(both, tmp_path, arguments={**{name: f"{name}.csv" for name in names}, "epochs": "200", "rate": "0.3", "batch": "12"})
     found = trained_weights(tmp_path / "model_trained.weights", ["B", "S", "W"])
     np.testing.assert_allclose(found["S"], [[4, 1]], atol=1e-6)
     losses = [float(line.split("loss ")[1].split(",")[0]) for line in output.splitlines() if line.startswith("epoch ")]
@@ -212,7 +216,8 @@ def test_columns_of_one_table(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("x,y\n1,10\n2,20\n3,5\n", encoding="utf-8")
     (tmp_path / "target.csv").write_text("z\n15\n30\n20\n", encoding="utf-8")
     text = train_text(script, "model", training_of(["l2_loss"], "sgd"))
-    arguments = {"table": "table.csv", "target": "target.csv", "header": "TRUE", "epochs": "100", "rate": "0.2"}
+    arguments = {"table": "table.csv", "target": "target.csv", "header": "TRUE", "epochs": "100", "rate": "0.2",
+                 "batch": "3"}
     run_dml(text, tmp_path, arguments=arguments)
     np.testing.assert_allclose(trained_weights(tmp_path / "model_trained.weights", ["S"])["S"], [[5]], atol=1e-6)
 
