@@ -190,7 +190,7 @@ def _in_two(
     count = len(script.inputs)
     seeds, given = both.inputs[count:], len(both.inputs) - count
     names = [parameter.name for parameter in both.main.parameters[count : count + given]]
-    *passes, kept = in_two(both.main, both.callees, names, script.main, given)
+    *passes, kept = in_two(both.main, both.callees, names, script.main, given, len(both.returned))
     column = column_of(trained, passes)
     others = [function for function in both.functions if function is not both.main]
     check_main_alone((*others, *both.library), column)

@@ -69,7 +69,10 @@ class Backward(NodeFacts, NodeWriter):
         return self.emit("Where", condition, derivative, self.number(0.0))
 
     def fit(self, derivative: str, position: int) -> str:
-        """Emit the sum of a derivative over the axes along which an input was broadcast. Raises UnsupportedCase."""
+        """Emit the sum of a derivative over the axes along which an input was broadcast.
+
+        Where sizes do not tell, it was not: a reshape to the dims of the input ends the run if it was after all.
+        """
         own = self.dims(position)
         whole = self.values[self.out].dims
         assert whole is not None
@@ -77,9 +80,9 @@ class Backward(NodeFacts, NodeWriter):
         if lead:
             derivative = self.emit("ReduceSum", derivative, self.known(range(lead)), keepdims=0)
         axes = [axis for axis, (size, goal) in enumerate(zip(own, whole[lead:])) if size == 1 and goal != 1]
-        if any(size not in (1, goal) for size, goal in zip(own, whole[lead:])):
-            raise UnsupportedCase(f"the derivative of {self.node.op_type} whose broadcast dims are not known")
-        return self.emit("ReduceSum", derivative, self.known(axes)) if axes else derivative
+        derivative = self.emit("ReduceSum", derivative, self.known(axes)) if axes else derivative
+        is_told = all(size in (1, goal) for size, goal in zip(own, whole[lead:]))
+        return derivative if is_told else self.shaped(derivative, position)
 
     def shaped(self, derivative: str, position: int = 0) -> str:
         """Emit a derivative reshaped to the dims of an input."""

@@ -92,6 +92,38 @@ TWO_BIASES = model([node("MatMul", "x,w", "p"), node("Add", "p,a", "q"), node("A
                    {"x": ["n", 4]}, {"w": near(4, 3), "a": near(3), "b": near(3, seed=1)}, ["y"])
 
 
+NAMED_APART = model(
+    [node("MatMul", "x,w", "h"), node("Add", "h,m", "s"), node("Mul", "s,m", "z"), node("MatMul", "z,other", "y")],
+    {"x": ["n", "t", 4], "m": ["k", "s", 3], "other": ["j", 3, 2]}, {"w": near(4, 3)}, ["y"])
+COMPUTED_PLACES = model(
+    [node("Shape", "x", "count", start=1, end=2), node("Sub", "five,count", "first"), node("Add", "five,count", "end"),
+     node("Slice", "table,first,end,zero", "around"), node("MatMul", "x,w", "h"), node("Transpose", "around", "turned"),
+     node("MatMul", "h,turned", "p"), node("Slice", "p,last,far,minus", "q"), node("Sub", "zero,count", "back"),
+     node("Slice", "p,back,far,minus", "r"), node("Concat", "q,r", "y", axis=2)],
+    {"x": ["n", "t", 4]}, {"w": near(4, 3), "table": near(12, 3), "five": np.array([5]), "zero": np.array([0]),
+                           "last": np.array([-1]), "minus": np.array([-1]), "far": np.array([2**31 - 1])}, ["y"])
+GIVEN_PLACES = model(
+    [node("Add", "k,two", "end"), node("Slice", "table,k,end,zero", "part"), node("MatMul", "x,part", "y")],
+    {"x": ["n", 2], "k": (TensorProto.INT64, [1])},
+    {"table": near(9, 3), "two": np.array([2]), "zero": np.array([0])}, ["y"])
+
+
+TILED = model(
+    [node("Shape", "z", "count"), node("Concat", "count,one,one", "times", axis=0), node("Tile", "w,times", "many"),
+     node("MatMul", "x,many", "y")],
+    {"x": ["m", 3, 2], "z": ["n"]}, {"w": near(2, 2, 3), "one": np.array([1])}, ["y"])
+
+
+def fused_products() -> onnx.ModelProto:
+    """Products of factors that are transposed, of equal batches and of one for all."""
+    nodes = [helper.make_node("FusedMatMul", [*given], [made], domain="com.microsoft", **attributes) for given, made, attributes in (
+        (("x", "a"), "p", {"transB": 1, "alpha": 0.5}), (("p", "x"), "q", {"transA": 1}),
+        (("b", "q"), "r", {"transA": 1, "transB": 1, "alpha": -2.0}), (("r", "c"), "y", {}))]
+    found = model(nodes, {"x": ["n", 3, 4]}, {"a": near(5, 4), "b": near(4, 2), "c": near(1, 5, 2)}, ["y"])
+    found.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return found
+
+
 def with_function() -> onnx.ModelProto:
     """Two calls of a function of the model, with weights of their own."""
     layer = helper.make_function(
@@ -162,6 +194,11 @@ ROWS = {
     "numbers that scale are no weights": Row(SCALED, {"n": 3}, ("weights",), count=2),
     "but where they are named": Row(SCALED, {"n": 3}, ("weights", "f", "q"), count=4),
     "two biases of one sum": Row(TWO_BIASES, {"n": 3}, count=4),
+    "sizes whose names do not tell that they are equal": Row(NAMED_APART, {name: 2 if name in "nkj" else 3 for name in "ntksj"}, count=4),
+    "parts of computed places": Row(COMPUTED_PLACES, {"n": 2, "t": 3}, count=3),
+    "parts of places that are given": Row(GIVEN_PLACES, {"n": 3}, count=2),
+    "as many copies as there are samples": Row(TILED, {"n": 2, "m": 4}, ("x", "w"), count=2),
+    "products of onnxruntime's optimiser": Row(fused_products(), {"n": 3}, count=4),
     "functions of the model": Row(with_function(), {"n": 2}, count=5, options={"functions": "keep"}),
     "a classifier of three classes": Row(classifier("SOFTMAX", 3, "L2"), {"n": 3}, ("inputs",), count=1),
     "one of three truths": Row(classifier("LOGISTIC", 3, "L1"), {"n": 3}, ("x",), count=1),
@@ -383,7 +420,7 @@ both = function(matrix[double] x, matrix[double] d_y, list[unknown] weights) ret
 def test_two_passes() -> None:
     """What is read before it changes, changes in the backward pass, which computes sizes and takes weights itself."""
     (function,) = (item for item in parse_script(BOTH).items if isinstance(item, tree.Function))
-    forward, backward, kept = in_two(function, {}, ["d_y"], replace(function, name="f"), 1)
+    forward, backward, kept = in_two(function, {}, ["d_y"], replace(function, name="f"), 1, 0)
     assert [parameter.name for parameter in kept] == ["a", "s"]
     assert print_statement(forward) == """\
 f_forward = function(matrix[double] x, list[unknown] weights) return (matrix[double] y, matrix[double] a, double s) {

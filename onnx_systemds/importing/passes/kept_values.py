@@ -50,23 +50,25 @@ class _Parts:
 
 def in_two(
     function: tree.Function, functions: Mapping[str, tree.Function], seeds: Collection[str], main: tree.Function,
-    given: int,
+    given: int, returned: int,
 ) -> tuple[tree.Function, tree.Function, tuple[tree.Parameter, ...]]:
     """The forward pass, which has a name of its own, the backward pass, and what the one gives the other.
 
     functions: those that it calls, by name. seeds: parameters that are derivatives by results. main: the function that
-    the model is, whose checks are those of the forward pass. given: how many results are those of the forward pass.
+    the model is, whose checks are those of the forward pass. given: how many results are those of the forward pass, as
+    the last ones are, ``returned`` sizes.
     """
-    ahead, behind = function.results[:given], function.results[given:]
+    end = len(function.results) - returned
+    ahead, behind, sizes = function.results[:given], function.results[given:end], function.results[end:]
     first = tuple(parameter for parameter in function.parameters if parameter.name in seeds)
     others = tuple(parameter for parameter in function.parameters if parameter.name not in seeds)
     parts = _parts(function, functions, seeds, {result.name for result in behind})
     kept = tuple(parameter for parameter in parts.kept if parameter not in ahead)
-    live = {parameter.name for parameter in (*kept, *ahead)}
+    live = {parameter.name for parameter in (*kept, *ahead, *sizes)}
     statements = _needed(_with_checks_of(main, parts.ahead, {it.name for it in others}), live, keeps=True)
     forward = replace(
-        function, name=f"{main.name}_forward", parameters=others, results=(*ahead, *kept), comments=tree.Comments(),
-        body=with_never(_without_idle_cuts(statements)),
+        function, name=f"{main.name}_forward", parameters=others, results=(*ahead, *kept, *sizes),
+        comments=tree.Comments(), body=with_never(_without_idle_cuts(statements)),
     )
     after = [*parts.static, *([cut(LOADED_CUT)] if parts.static else []), *parts.again, *parts.behind]
     backward = replace(

@@ -10,10 +10,10 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.broadcast_dims import broadcast_dims
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, expander, generator, gradient, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View
-from onnx_systemds.operators.onnx.linear import matmul_dims, product_result, repeated_factor
+from onnx_systemds.operators.api import Backward, Expansion, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.onnx.linear import batch_sum, matmul_dims, product_result, repeated_factor, turned
 from onnx_systemds.operators.support.batch_rules import mixes_in_product
 from onnx_systemds.operators.support.movement import Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product, single_product
@@ -84,6 +84,29 @@ def fused_matmul(node: NodeView) -> Fragment:
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
     return product_result(node, text, rows, cols)
+
+
+@gradient("FusedMatMul", domain=CONTRIB)
+def _fused_matmul_gradient(n: Backward) -> Sequence[str]:
+    """As that of MatMul, in the factors as they are transposed."""
+    ranks = n.rank(0), n.rank(1)
+    if min(ranks) < 2 or n.attribute("transBatchA") or n.attribute("transBatchB"):
+        raise UnsupportedCase("the derivative of a FusedMatMul of vectors, or that moves the batch")
+    swapped = n.attribute("transA"), n.attribute("transB")
+    batch = (n.values[n.out].dims or ())[:-2]
+    grad = n.times(n.grad, float(n.attribute("alpha")))
+    rank = max(ranks)
+
+    def factor(position: int) -> str:
+        """The transposed factor, as the product of the derivative takes it."""
+        name = n.node.inputs[position]
+        return name if swapped[position] else turned(n, name, ranks[position])
+
+    def derivative(position: int) -> str:
+        found = n.emit("MatMul", *((grad, factor(1)) if position == 0 else (factor(0), grad)))
+        return batch_sum(n, turned(n, found, rank) if swapped[position] else found, batch, position)
+
+    return n.needed([lambda: derivative(0), lambda: derivative(1)])
 
 
 def _whole(node: NodeView, position: int, factor: _Factor) -> Source:

@@ -351,9 +351,9 @@ def _tile_gradient(n: Backward) -> Sequence[str]:
         if n.dims(0)[axis] == 1:
             found = n.emit("ReduceSum", found, n.known([axis]))
             continue
-        if not isinstance(count, int):
-            raise UnsupportedCase("the derivative of a Tile by a number of times that only the run knows")
-        sizes = [n.known([0] * axis + [count, -1]), n.emit("Shape", n.x, start=axis + 1)]
-        split = n.emit("Concat", *sizes[: 1 + (axis + 1 < len(repeats))], axis=0)
+        times = n.known([count]) if isinstance(count, int) else n.emit("Gather", n.node.inputs[1], n.known([axis]))
+        before = [n.known([0] * axis)] if axis else []
+        after = [n.emit("Shape", n.x, start=axis + 1)] if axis + 1 < len(repeats) else []
+        split = n.emit("Concat", *before, times, n.known([-1]), *after, axis=0)
         found = n.emit("ReduceSum", n.emit("Reshape", found, split), n.known([axis]), keepdims=0)
     return [found]

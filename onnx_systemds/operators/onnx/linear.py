@@ -101,25 +101,25 @@ def _matmul_gradient(n: Backward) -> Sequence[str]:
         grad = n.unsqueeze(grad, -2)
     batch = (n.values[n.out].dims or ())[: max(*ranks, 2) - 2]
     return n.needed([
-        lambda: _batch_sum(n, n.emit("MatMul", grad, _turned(n, right, max(ranks[1], 2))), batch, 0),
-        lambda: _batch_sum(n, n.emit("MatMul", _turned(n, left, max(ranks[0], 2)), grad), batch, 1),
+        lambda: batch_sum(n, n.emit("MatMul", grad, turned(n, right, max(ranks[1], 2))), batch, 0),
+        lambda: batch_sum(n, n.emit("MatMul", turned(n, left, max(ranks[0], 2)), grad), batch, 1),
     ])
 
 
-def _turned(n: Backward, name: str, rank: int) -> str:
+def turned(n: Backward, name: str, rank: int) -> str:
+    """Emit a value with its last two axes swapped."""
     return n.emit("Transpose", name, perm=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _batch_sum(n: Backward, name: str, batch: Dims, position: int) -> str:
-    """A product summed over the batch axes that the operand lacks, in the operand's dims."""
+def batch_sum(n: Backward, name: str, batch: Dims, position: int) -> str:
+    """Emit a product summed over the batch axes that the operand lacks, in the operand's dims. batch: of the result."""
     own = n.dims(position)
     padded = of_rank(own[:-2], len(batch))
-    axes = [axis for axis, (size, goal) in enumerate(zip(padded, batch)) if size != goal]
-    if any(padded[axis] != 1 for axis in axes):
-        raise UnsupportedCase("the derivative of a MatMul whose broadcast dims are not known")
+    axes = [axis for axis, (size, goal) in enumerate(zip(padded, batch)) if size == 1 and goal != 1]
     if axes:
         name = n.emit("ReduceSum", name, n.known(axes))
-    return name if len(own) == len(batch) + 2 else n.shaped(name, position)
+    is_told = all(size in (1, goal) for size, goal in zip(padded, batch))  # else as in `Backward.fit`
+    return name if is_told and len(own) == len(batch) + 2 else n.shaped(name, position)
 
 
 def _zeros(node: NodeView) -> tuple[str, View]:

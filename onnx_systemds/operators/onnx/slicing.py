@@ -312,8 +312,8 @@ def slice_(node: NodeView) -> Fragment:
 @gradient("Slice")
 def _slice_gradient(n: Backward) -> Sequence[str]:
     """The derivative among zeros, at the positions that were taken."""
-    if n.version >= 10 and any(n.has(place) and n.integers(place) is None for place in range(1, n.input_count)):
-        raise UnsupportedCase("the derivative of a Slice whose positions only the run knows")
+    if n.has(4) and n.integers(4) is None:
+        raise UnsupportedCase("the derivative of a Slice by steps that only the run knows")
     found, rank = n.grad, n.rank(0)
     before, after = [[n.known([0])] * rank for _ in range(2)]
     for axis, start, count, step in reversed(slice_ranges(n)):
@@ -330,7 +330,7 @@ def _slice_gradient(n: Backward) -> Sequence[str]:
 
 
 def _around(n: Backward, axis: int, start: Dim, count: Dim) -> tuple[str, str]:
-    """How many zeros stand before a run of elements, and after it. Raises UnsupportedCase."""
+    """How many zeros stand before a run of elements, and after it."""
     size = n.dims(0)[axis]
     of_axis = n.emit("Shape", n.x, start=axis, end=axis + 1)
     end, rest = size - start, size - start - count
@@ -338,12 +338,25 @@ def _around(n: Backward, axis: int, start: Dim, count: Dim) -> tuple[str, str]:
         before = n.known([start])
     elif isinstance(end, int):
         before = n.emit("Sub", of_axis, n.known([end]))
+    elif isinstance(rest, int):
+        taken = n.emit("Shape", n.out, start=axis, end=axis + 1)
+        before = n.emit("Sub", n.emit("Sub", of_axis, taken), n.known([rest]))
     else:
-        raise UnsupportedCase("the derivative of a Slice whose first position is computed")
+        before = _first_position(n, axis, of_axis)
     if isinstance(rest, int):
         return before, n.known([rest])
     taken = n.emit("Shape", n.out, start=axis, end=axis + 1)
     return before, n.emit("Sub", n.emit("Sub", of_axis, before), taken)
+
+
+def _first_position(n: Backward, axis: int, of_axis: str) -> str:
+    """Where a run of elements begins, as the run computes it. of_axis: how many elements there are."""
+    given = n.require_integers(3, "the axes") if n.has(3) else range(n.rank(0))
+    place = next(place for place, each in enumerate(given) if each in (axis, axis - n.rank(0)))
+    start = n.emit("Gather", n.node.inputs[1], n.known([place]))
+    start = n.cast(start, "int64")
+    start = n.emit("Where", n.emit("Less", start, n.known([0])), n.emit("Add", start, of_axis), start)
+    return n.emit("Min", n.emit("Max", start, n.known([0])), of_axis)
 
 
 @size_rule("Slice", moves=True)
