@@ -52,7 +52,7 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             ai.onnx.ml.LabelEncoder ai.onnx.ml.OneHotEncoder ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor
             ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor
             ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum
-            com.microsoft.DynamicQuantizeLSTM com.microsoft.FusedMatMul com.microsoft.Inverse com.microsoft.MurmurHash3
+            com.microsoft.DynamicQuantizeLSTM com.microsoft.Inverse com.microsoft.MurmurHash3
             com.microsoft.QGemm com.microsoft.QLinearAdd com.microsoft.QLinearAveragePool com.microsoft.QLinearConcat
             com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearLeakyRelu com.microsoft.QLinearMul
             com.microsoft.QLinearSigmoid com.microsoft.QLinearSoftmax com.microsoft.QLinearWhere com.microsoft.QuickGelu
