@@ -13,7 +13,14 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, expander, generator, gradient, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Backward, Expansion, Fragment, NodeFacts, NodeView, Value, View
-from onnx_systemds.operators.onnx.linear import batch_sum, matmul_dims, product_result, repeated_factor, turned
+from onnx_systemds.operators.onnx.linear import (
+    batch_sum,
+    matmul_dims,
+    product_result,
+    repeated_factor,
+    summed_product,
+    turned,
+)
 from onnx_systemds.operators.support.batch_rules import mixes_in_product
 from onnx_systemds.operators.support.movement import Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product, single_product
@@ -103,6 +110,9 @@ def _fused_matmul_gradient(n: Backward) -> Sequence[str]:
         return name if swapped[position] else turned(n, name, ranks[position])
 
     def derivative(position: int) -> str:
+        if position == 1 and ranks[1] == 2 and batch and not swapped[0]:
+            found = summed_product(n, n.node.inputs[0], grad)
+            return turned(n, found, 2) if swapped[1] else found
         found = n.emit("MatMul", *((grad, factor(1)) if position == 0 else (factor(0), grad)))
         return batch_sum(n, turned(n, found, rank) if swapped[position] else found, batch, position)
 

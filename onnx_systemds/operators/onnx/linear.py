@@ -102,8 +102,16 @@ def _matmul_gradient(n: Backward) -> Sequence[str]:
     batch = (n.values[n.out].dims or ())[: max(*ranks, 2) - 2]
     return n.needed([
         lambda: batch_sum(n, n.emit("MatMul", grad, turned(n, right, max(ranks[1], 2))), batch, 0),
-        lambda: batch_sum(n, n.emit("MatMul", turned(n, left, max(ranks[0], 2)), grad), batch, 1),
+        lambda: batch_sum(n, n.emit("MatMul", turned(n, left, max(ranks[0], 2)), grad), batch, 1)
+        if ranks[1] != 2 or not batch else summed_product(n, left, grad),
     ])
+
+
+def summed_product(n: Backward, left: str, right: str) -> str:
+    """Emit the sum over all axes but the last ones of products of these: that of a matrix, for all samples at once."""
+    rows = [n.emit("Reshape", name, n.emit("Concat", n.known([-1]), n.emit("Shape", name, start=-1), axis=0))
+            for name in (left, right)]
+    return n.emit("MatMul", turned(n, rows[0], 2), rows[1])
 
 
 def turned(n: Backward, name: str, rank: int) -> str:
