@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds import import_model
+from onnx_systemds import export_script, import_model
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.train_program import train_text, training_of
+from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.row_blocks import common_rows
 from tests.command_line import run_dml
 from tests.invoking import invoke
+from tests.model_zoo import MODELS, needs_models
 from tests.trained_files import Array, after_steps, trained_weights
 
 ROWS, COLUMNS, CLASSES = 12, 4, 3
@@ -278,3 +282,26 @@ def test_the_command_refuses(words: list[str], told: str, tmp_path: Path) -> Non
     refused = invoke(tmp_path / "m.onnx", *words)
     assert refused.exit_code == 1 and told in refused.output
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+@needs_models
+def test_the_derivative_is_exported(tmp_path: Path) -> None:
+    """onnxruntime's numbers against differences of the loss that it gives."""
+    assert MODELS is not None
+    model = load_model(MODELS / "generated" / "bert_tiny.dynamo.onnx")
+    script = import_model(model, gradients=["weights"], dims={"s12": 8}, types=common_rows(model, is_table=True))
+    script.save(tmp_path / "model.dml")
+    (tmp_path / "program.dml").write_text(train_text(script, "model", training_of(["pooled=l2_loss"], "adam")))
+    assert script.derivatives is not None
+    count = sum(weight.array.size for weight in script.weights if weight.name in script.derivatives.weights)
+    inputs = {"input_ids": "double[N,8]", "attention_mask": "double[N,8]", "target": "double[N,32]",
+              "parameters": f"double[{count},1]"}
+    exported = export_script(tmp_path / "program.dml", "derivative", inputs=inputs, dtype="float64")
+    session = onnxruntime.InferenceSession(exported.SerializeToString())
+    given = {"input_ids": RNG.integers(0, 50, (3, 8)).astype(float), "attention_mask": np.ones((3, 8)),
+             "target": RNG.normal(size=(3, 32)), "parameters": 0.1 * RNG.normal(size=(count, 1))}
+    direction = RNG.normal(size=(count, 1))
+    gradient, _ = session.run(["gradient", "loss"], given)
+    up, down = (session.run(["loss"], {**given, "parameters": given["parameters"] + sign * 1e-5 * direction})[0]
+                for sign in (1, -1))
+    assert (gradient * direction).sum() == pytest.approx((up - down) / 2e-5, rel=1e-4)
