@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from onnx_systemds.importing.script import Script
     from onnx_systemds.runtime.scoring import ScoringFunction
     from onnx_systemds.runtime.systemds_module import systemds_module
+    from onnx_systemds.runtime.training import train_model
 
 __all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_file", "export_script",
-           "import_model", "systemds_module", "trained_model"]
+           "import_model", "systemds_module", "train_model", "trained_model"]
 
 _HOMES = {
     "InputSpec": "exporting.interface",
@@ -28,6 +29,7 @@ _HOMES = {
     "export_script": "exporting.export",
     "import_model": "importing.convert",
     "systemds_module": "runtime.systemds_module",
+    "train_model": "runtime.training",
     "trained_model": "exporting.trained_model",
 }
 

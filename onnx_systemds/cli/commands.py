@@ -41,6 +41,7 @@ from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.programs import Programs, program_lines
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
+from onnx_systemds.cli.train_command import train
 from onnx_systemds.cli.trained_command import trained
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins import load_builtins
@@ -310,4 +311,5 @@ def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
 main.add_command(export)
 main.add_command(verify_script)
 main.add_command(score)
+main.add_command(train)
 main.add_command(trained)

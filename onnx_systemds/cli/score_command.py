@@ -25,9 +25,7 @@ from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
 from onnx_systemds.stages import Stages
-from onnx_systemds.tables.csv_files import CsvTable
-from onnx_systemds.tables.parquet_files import ParquetTable
-from onnx_systemds.tables.reading import Table
+from onnx_systemds.tables.opening import open_table
 from onnx_systemds.tables.writing import TABLES, WRITERS
 
 if TYPE_CHECKING:
@@ -122,7 +120,7 @@ def _opened(
 
     suffix, types = path.suffix.lower(), common_rows(loaded, sizes, is_table=True)
     if suffix in TABLES:
-        table: Table = CsvTable(path, has_header=has_header) if suffix == ".csv" else ParquetTable(path)
+        table = open_table(path, has_header=has_header)
         try:
             script = convert(types)
             return script, TableRows(table, table_inputs(script, table, chosen, has_header=has_header))

@@ -3,39 +3,81 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 from onnx_systemds.engine.errors import EngineError, JavaFailure, compile_error, runtime_error, token_error
 from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
 from onnx_systemds.engine.prepared_script import failure_chain
 
+SETTINGS = "systemds.xml"
+"""The name of a file with settings of the engine."""
+_SECONDS_BETWEEN = 0.2  # of looking for what a program has printed
 _REFUSALS = ("ParseException", "LanguageException", "HopsException")
 
 
-def run_program(program: Path, arguments: Mapping[str, Any]) -> None:
-    """Run the script in a file on one node; what it prints is lost. arguments: values of ``$name``, or ``$1``.
+def run_program(
+    program: Path, arguments: Mapping[str, Any], printed: Callable[[str], None] | None = None
+) -> None:
+    """Run the script in a file on one node. arguments: values of ``$name``, or ``$1``.
 
-    Raises EngineError.
+    printed: takes each line that it prints, from another thread; they are lost without it. Raises EngineError.
     """
     jvm = start_jvm()
     try:
         gateway = connect(jvm)
         try:
-            _run(jvm, gateway, program, arguments)
+            with _telling(jvm, printed):
+                _run(jvm, gateway, program, arguments)
         finally:
             disconnect(gateway)
     finally:
         jvm.kill()
 
 
-def execute(gateway: Any, program: Path, arguments: Mapping[str, Any]) -> bool:
+@contextmanager
+def _telling(jvm: Jvm, printed: Callable[[str], None] | None) -> Iterator[None]:
+    """Hand on what a JVM prints, soon after it does."""
+    if printed is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def hand_on() -> None:
+        told, last = 0, False
+        while not last:
+            last = ended.wait(_SECONDS_BETWEEN)
+            lines = jvm.lines_since(told)
+            told += len(lines)
+            for line in lines:
+                printed(line)
+
+    thread = threading.Thread(target=hand_on, name="onnx-systemds-printed", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def scratch_settings(folder: Path) -> str:
+    """Settings by which the engine keeps its own files in a folder, instead of below the working directory."""
+    return f"<root><sysds.scratch>{escape(str(folder))}</sysds.scratch></root>"
+
+
+def execute(gateway: Any, program: Path, arguments: Mapping[str, Any], folder: Path) -> bool:
     """Run a script by the engine's entry point, in the JVM of a gateway; return whether it came to its end.
 
-    Raises Py4JJavaError, or whatever py4j says of a JVM that has ended.
+    folder: for what the engine writes meanwhile. Raises Py4JJavaError, or whatever py4j says of a JVM that has ended.
     """
-    words = ["-f", str(program), "-exec", "singlenode", *_argument_options(arguments)]
+    settings = folder / SETTINGS
+    settings.write_text(scratch_settings(folder / "scratch"), encoding="utf-8")
+    words = ["-f", str(program), "-exec", "singlenode", "-config", str(settings), *_argument_options(arguments)]
     given = gateway.new_array(gateway.jvm.java.lang.String, len(words))
     for place, word in enumerate(words):
         given[place] = word
@@ -56,7 +98,7 @@ def _run(jvm: Jvm, gateway: Any, program: Path, arguments: Mapping[str, Any]) ->
     java_error: type[Exception] = importlib.import_module("py4j.protocol").Py4JJavaError
     text = program.read_text(encoding="utf-8")
     try:
-        finished = execute(gateway, program, arguments)
+        finished = execute(gateway, program, arguments, jvm.directory)
     except java_error as error:
         raise _failure(failure_chain(error), text) from None
     except Exception as error:

@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from onnx_systemds.engine.errors import EngineError, EngineUnavailable
 from onnx_systemds.engine.launcher import VECTOR_MODULE, default_max_heap, find_class_path, find_home
+from onnx_systemds.engine.programs import SETTINGS, scratch_settings
 from onnx_systemds.errors import escaped
 
 _INSTALL_SPARK = 'run `pip install "onnx-systemds[spark]"`, or set SPARK_HOME to a Spark 3.5'
@@ -26,7 +26,6 @@ _DRIVER_MEMORY = "spark.driver.memory"
 _LAST_LINE = re.compile(r"^scored (\d+) rows in ", re.MULTILINE)
 _TELLING = re.compile(r"(?i)\berror|exception|caused by|not found")
 _MOST_LINES = 12
-_CONFIG = "systemds.xml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def build_submission(
     given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     # with -exec spark the engine refuses to have tasks in a parfor
     return [str(submit), "--master", options.master, *given, jar, "-f", str(program), "-exec", "hybrid",
-            "-config", str(program.with_name(_CONFIG)),
+            "-config", str(program.with_name(SETTINGS)),
             "-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
 
 
@@ -71,8 +70,7 @@ def submit_program(program: Path, arguments: Mapping[str, str], options: SparkOp
     submit, folder = find_spark_submit(), program.parent
     jar = next(part for part in find_class_path() if part.endswith("SystemDS.jar"))
     # tasks in processes of their own read what the driver writes: a relative scratch folder is no path in theirs
-    scratch = f"<root><sysds.scratch>{escape(str(folder / 'scratch'))}</sysds.scratch></root>"
-    (folder / _CONFIG).write_text(scratch, encoding="utf-8")
+    (folder / SETTINGS).write_text(scratch_settings(folder / "scratch"), encoding="utf-8")
     command = build_submission(submit, jar, program, arguments, options)
     printed = folder / "printed.txt"
     try:

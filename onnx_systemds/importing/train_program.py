@@ -70,18 +70,17 @@ def program_name(name: str) -> str:
     return f"{name}_train.dml"
 
 
-def train_text(script: Script, name: str, training: Training) -> str:
+def train_text(script: Script, name: str, training: Training, folder: str = "") -> str:
     """The program for the script in ``<name>.dml``, which lies in the same folder and has derivatives by weights.
 
+    folder: of the script, with a slash at its end, where the engine is started elsewhere.
     Raises InvalidModel without any, UnsupportedCase where inputs are no rows of samples, or no loss fits.
     """
+    program, trained, names = _variables(script, training)
     derivatives = script.derivatives
-    if derivatives is None or not derivatives.column:
-        raise InvalidModel("there are no weights to train", hint="the option --gradient names inputs only")
-    program, forward, backward = _readable(program_of(script, _VARIABLES)), derivatives.forward, derivatives.backward
+    assert derivatives is not None
+    forward, backward = derivatives.forward, derivatives.backward
     inputs = [variable.name for variable in program.inputs]
-    names = Names([*forward.parameters, *forward.results, *backward.parameters, *backward.results, *inputs, "rows"])
-    trained = trained_results(derivatives, training.losses, names)
     losing = loss_statements(derivatives, trained, names)
     own = [each.target for each in trained]
     given = [each for each in forward.parameters if each != WEIGHTS][: len(inputs)]
@@ -98,7 +97,7 @@ def train_text(script: Script, name: str, training: Training) -> str:
         header=[*_header(program, name, trained, training.optimizer, refusal)],
         trained=trained,
         own_name=in_literal(program_name(name)),
-        file=string_literal(f"{name}.dml"),
+        file=string_literal(f"{folder}{name}.dml"),
         folder=in_literal(f"{name}_trained.weights"),
         sources=[*_sources(trained), (training.optimizer.path, training.optimizer.name)],
         losses=[each.loss.name for each in trained],
@@ -128,6 +127,27 @@ def train_text(script: Script, name: str, training: Training) -> str:
         function=script.function,
         advice=in_literal(_advice(trained)),
     )
+
+
+def file_arguments(script: Script, training: Training) -> tuple[tuple[str, ...], dict[str, str]]:
+    """What the program calls the files of inputs, one for each or `TABLE`, and of targets, with their ONNX names.
+
+    Raises as `train_text`.
+    """
+    program, trained, _ = _variables(script, training)
+    read = (TABLE,) if program.is_table else tuple(variable.name for variable in program.inputs)
+    return read, {each.target: each.port.name for each in trained}
+
+
+def _variables(script: Script, training: Training) -> tuple[Program, list[Trained], Names]:
+    """The variables of the program and of its function, and their names. Raises InvalidModel, UnsupportedCase."""
+    derivatives = script.derivatives
+    if derivatives is None or not derivatives.column:
+        raise InvalidModel("there are no weights to train", hint="the option --gradient names inputs only")
+    program, forward, backward = _readable(program_of(script, _VARIABLES)), derivatives.forward, derivatives.backward
+    inputs = [variable.name for variable in program.inputs]
+    names = Names([*forward.parameters, *forward.results, *backward.parameters, *backward.results, *inputs, "rows"])
+    return program, trained_results(derivatives, training.losses, names), names
 
 
 def _readable(program: Program) -> Program:

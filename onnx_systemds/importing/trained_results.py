@@ -17,6 +17,9 @@ from onnx_systemds.model.ir import Graph
 _RANKS = 2, 3
 """Of results whose last axis are classes: of samples, or of places of samples, such as the words of a sentence."""
 
+_SAME = ("", "Identity"), ("", "Cast"), ("", "Reshape")
+"""Operators that leave numbers as they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trained:
@@ -67,6 +70,8 @@ def check_losses(losses: Mapping[str, Loss], graph: Graph) -> None:
     for result, loss in losses.items():
         for name in [result] if result else [output.name for output in graph.outputs]:
             node = made_by.get(name)
+            while node is not None and node.identity in _SAME:
+                node = made_by.get(node.inputs[0])
             if node is not None and not node.domain and node.op_type in loss.after:
                 raise InvalidModel(f"{quoted(name)} comes after a {node.op_type}, {loss.name} takes {loss.of}")
 

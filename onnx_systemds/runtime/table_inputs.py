@@ -42,11 +42,14 @@ class TableInputs:
         return tensors
 
 
-def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, has_header: bool) -> TableInputs:
+def table_inputs(
+    script: Script, table: Table, chosen: Sequence[str] | None, *, has_header: bool, others: Sequence[str] = ()
+) -> TableInputs:
     """The columns for the inputs of a script.
 
     Those named as an input, or NAME_0, NAME_1 ... for an input with several columns; for the only input all columns
-    where these are missing; ``chosen`` ones, and those without a header, one after the other. Raises TranspileError.
+    where these are missing; ``chosen`` ones, and those without a header, one after the other. others: columns that are
+    something else. Raises TranspileError.
     """
     for port in script.inputs:
         if port.kind != "tensor" or not port.dims:
@@ -62,7 +65,7 @@ def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, 
                 f"the names of its columns are numbers: {quoted_list(names)}", table.path,
                 "if they are a row, add --no-header; if they are names, choose columns by --columns NAME,NAME,...",
             )
-        dealt = _dealt(script.inputs, list(range(len(names))), table)
+        dealt = _dealt(script.inputs, [place for place, name in enumerate(names) if name not in others], table)
     else:
         wanted = [name for port in script.inputs for name in _names(port, names)]
         missing = [name for name in wanted if name not in names]

@@ -69,6 +69,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "s.dml").write_text(SCRIPT)
     array_archive(folder, "good.npz", X=X)
     array_archive(folder, "keys.npz", x=X)
+    array_archive(folder, "rows.npz", X=X, T=X)
     array_archive(folder, "more.npz", X=X, Z=X)
     array_archive(folder, "none.npz")
     array_archive(folder, "rank.npz", X=X[0])
@@ -165,6 +166,11 @@ BAD: dict[str, dict[str, list[str]]] = {
     "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
                "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
     "verify-script": {"dims": DIMS, "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
+    "train": {"source": [*ARRAY_FILES, "a.npy", "a.csv", "empty.csv", ""], "targets": ["", "Z", ",", "X", "0"],
+              "loss": ["", "loss", "Z=l2_loss", "softmax"], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "rows.npz", "loop", ""],
+              "optimizer": ["", "Adam"], "epochs": ["", "0", "-1", "x", "1.5"], "batch": ["", "0", "x", "9" * 30],
+              "rate": ["", "0", "-1", "x", "nan"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"],
+              "gradients": ["", "no_such", "X", "inputs"], **CONVERSION},
     "trained": {"folder": ["m.onnx", "folder", "nowhere", "loop", ""], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "m.onnx/y", "loop", ""],
                 "gradients": ["", "no_such", "X", "inputs"], **CONVERSION},
     "operators": {"plugins": CONVERSION["plugins"]},
@@ -178,6 +184,7 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "inspect": {"model": "m.onnx"},
     "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
+    "train": {"model": "w.onnx", "source": "rows.npz", "targets": "T", "loss": "l2_loss", "output": "out.onnx"},
     "trained": {"model": "w.onnx", "folder": "w.weights", "output": "out.onnx"},
     "operators": {},
     "builtins": {},

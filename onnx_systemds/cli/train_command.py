@@ -1,0 +1,103 @@
+"""``onnx-systemds train``: a model, trained on the rows of a file, as another model."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+
+import click
+import onnx
+
+from onnx_systemds.cli.converting import converted, read_model
+from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.once import OnceCommand
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
+from onnx_systemds.cli.programs import Programs
+from onnx_systemds.errors import TranspileError, shown_path
+from onnx_systemds.files import check_targets
+from onnx_systemds.importing.losses import LOSSES
+from onnx_systemds.importing.optimizers import DEFAULT, OPTIMIZERS
+from onnx_systemds.importing.train_program import training_of
+from onnx_systemds.stages import Stages
+from onnx_systemds.tables.writing import TABLES
+
+_MOST = 2**31 - 1
+
+
+@click.command(cls=OnceCommand, short_help="Train MODEL.onnx on the rows of a file.")
+@click.argument("model", type=FILE)
+@click.option("--input", "source", type=FILE, required=True, help="Samples and targets: .csv, .parquet or .npz.")
+@click.option("--target", "targets", required=True, metavar="NAME,NAME,...",
+              help="The columns that the result is to be; the array of an .npz file.")
+@click.option("--loss", required=True, metavar="[RESULT=]LOSS", help=f"{' or '.join(LOSSES)}.")
+@click.option("-o", "--output", type=FILE, required=True, help="The model to write.")
+@click.option("--optimizer", type=click.Choice([*OPTIMIZERS]), default=DEFAULT, show_default=True)
+@click.option("--epochs", type=click.IntRange(min=1, max=_MOST), default=10, show_default=True,
+              help="How often to go through all samples.")
+@click.option("--batch", type=click.IntRange(min=1, max=_MOST), default=32, show_default=True,
+              help="Samples of a step.")
+@click.option("--rate", type=click.FloatRange(min=0, max=math.inf, min_open=True, max_open=True),
+              help="Of the optimizer [default: by optimizer].")
+@click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
+              help="Of the order of samples.")
+@click.option("--gradient", "gradients", multiple=True, metavar="NAME",
+              help="Train this weight, and others that are named, instead of all. Repeatable.")
+@click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
+@click.option("--no-header", is_flag=True, help="The .csv has no header; its columns are named 1, 2, 3 ...")
+@click.option("-q", "--quiet", is_flag=True, help="Do not print the losses.")
+@conversion_options
+def train(  # noqa: PLR0913 - an argument for each option
+    model: Path, source: Path, targets: str, loss: str, output: Path, optimizer: str, epochs: int, batch: int,
+    rate: float | None, seed: int, gradients: tuple[str, ...], columns: str | None, no_header: bool, quiet: bool,
+    options: ConversionOptions,
+) -> None:
+    """Train MODEL.onnx further on the rows of a file, in SystemDS, and write it with what it has learnt.
+
+    Columns belong to inputs by their names, as for score; for the only input all other columns do if none has its name.
+    The model stays the same but for the numbers of its initializers. To train where SystemDS runs anyway, at federated
+    sites too, let convert --train write the program.
+    """
+    from onnx_systemds.exporting.external_data import ExternalData
+    from onnx_systemds.exporting.model_files import data_path, write_model
+    from onnx_systemds.exporting.trained_model import with_external_data
+    from onnx_systemds.runtime.training import Steps, trained_on
+    from onnx_systemds.runtime.training_rows import ARRAYS, samples_of_arrays, samples_of_table
+
+    sizes, given = options.sizes(), options.given()
+    with explained(options.traceback):
+        options.load_plugins()
+        stages, suffix = Stages(), source.suffix.lower()
+        loaded = read_model(model, given, stages)
+        written = [output, *([data_path(output)] if loaded.data_files else [])]
+        check_targets(written, [model, source, *loaded.data_files, *options.plugins, *given.files])
+        if suffix not in (*TABLES, ARRAYS):
+            raise TranspileError("the file must be named *.csv, *.parquet or *.npz", source)
+        if suffix == ARRAYS and (columns is not None or no_header):
+            raise TranspileError("it holds arrays: --columns and --no-header are for tables", source)
+        programs = Programs(scores=False, training=training_of([loss], optimizer))
+        derived = programs.gradients(gradients, loaded.graph)
+        convert = partial(converted, loaded, sizes, options, stages=stages, gradients=derived)
+        script = programs.script(convert, loaded, sizes)
+        names = _names(targets)
+        with stages.stage("read"):
+            if suffix == ARRAYS:
+                inputs, target = samples_of_arrays(script, source, targets)
+            else:
+                chosen = None if columns is None else _names(columns)
+                inputs, target = samples_of_table(script, source, names, chosen, has_header=not no_header)
+        with stages.stage("train"):
+            assert programs.training is not None
+            changed = trained_on(
+                onnx.load(model), script, programs.training, inputs, target, Steps(epochs, batch, rate, seed),
+                None if quiet else partial(say, err=True),
+            )
+        external = ExternalData(data_path(output).name)
+        external = with_external_data(changed, external.location) if loaded.data_files else external
+        write_model(changed, output, external)
+        print_stages(stages, verbose=options.verbose)
+    say(f"{shown_path(model)} -> {shown_path(output)}: trained on {len(target)} rows of {shown_path(source)}", err=True)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]

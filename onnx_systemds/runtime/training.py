@@ -1,0 +1,124 @@
+"""Trains a model on arrays: the program of `train_text` on the embedded engine, and what it learnt in the model."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_systemds.engine.matrix_files import write_matrix
+from onnx_systemds.engine.programs import run_program
+from onnx_systemds.errors import InvalidModel, quoted_list
+from onnx_systemds.exporting.trained_model import trained_model
+from onnx_systemds.importing.convert import import_model
+from onnx_systemds.importing.interface import weights_argument
+from onnx_systemds.importing.optimizers import DEFAULT
+from onnx_systemds.importing.score_variables import TABLE
+from onnx_systemds.importing.script import Script
+from onnx_systemds.importing.train_program import Training, file_arguments, program_name, train_text, training_of
+from onnx_systemds.model.given_inputs import InvalidInput, check_names
+from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.boundary_tensors import boundary_matrix, tensor_of
+from onnx_systemds.runtime.list_transfer import nested_inputs
+from onnx_systemds.runtime.row_blocks import common_rows
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_NAME = "model"
+_EPOCH = re.compile(r"epoch \d+: .*")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How long and how fast a model is trained. rate: None for that of the optimizer."""
+
+    epochs: int = 10
+    batch: int = 32
+    rate: float | None = None
+    seed: int = 1
+
+    def arguments(self, samples: int) -> dict[str, str]:
+        """Those of the program, for so many samples."""
+        given = {"epochs": str(self.epochs), "batch": str(min(self.batch, samples)), "seed": str(self.seed)}
+        return given if self.rate is None else given | {"rate": repr(float(self.rate))}
+
+
+def train_model(  # noqa: PLR0913 - a public entry point: all but the first three go by name
+    source: str | Path | bytes | onnx.ModelProto, inputs: Mapping[str, Array], targets: Array | Mapping[str, Array],
+    *, loss: str | Sequence[str], optimizer: str = DEFAULT, weights: Sequence[str] = ("weights",),
+    epochs: int = 10, batch: int = 32, rate: float | None = None, seed: int = 1,
+    printed: Callable[[str], None] | None = None, **options: Any,
+) -> onnx.ModelProto:
+    """The model, trained on samples in SystemDS, on this machine.
+
+    inputs: arrays by ONNX name, a sample in each row. targets: for one loss an array; for several, arrays by the name
+    of the result. Class numbers may be [samples] or [samples, 1]. loss: "cross_entropy_loss" ... (``--train`` of the
+    command line), or "RESULT=LOSS", several for several results. weights: the names of those that are trained.
+    printed: takes a line for each epoch. options: those of `import_model`. Raises TranspileError, EngineError.
+    """
+    model, sizes = load_model(source), options.get("dims") or {}
+    training = training_of([loss] if isinstance(loss, str) else loss, optimizer)
+    script = import_model(model, gradients=weights, types=common_rows(model, sizes, is_table=True), **options)
+    proto = source if isinstance(source, onnx.ModelProto) else (
+        onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source))
+    return trained_on(proto, script, training, inputs, targets, Steps(epochs, batch, rate, seed), printed)
+
+
+def trained_on(
+    model: onnx.ModelProto, script: Script, training: Training, inputs: Mapping[str, Any],
+    targets: Array | Mapping[str, Array], steps: Steps, printed: Callable[[str], None] | None = None,
+) -> onnx.ModelProto:
+    """As `train_model`, for the script that was made of the model, with derivatives by weights."""
+    given = nested_inputs(script.inputs, inputs)
+    check_names(given, [port.name for port in script.inputs])
+    tensors = {port.name: tensor_of(port, given) for port in script.inputs}
+    counts = {len(tensor) for tensor in tensors.values() if tensor.ndim}
+    if len(counts) != 1 or not min(counts):
+        raise InvalidInput(f"the inputs have {sorted(counts)} samples")
+    samples = counts.pop()
+    with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).absolute()
+        program = folder / program_name(_NAME)
+        program.write_text(train_text(script, _NAME, training, f"{folder.as_posix()}/"), encoding="utf-8")
+        script.save(folder / f"{_NAME}.dml")
+        read, wanted = file_arguments(script, training)
+        matrices = [boundary_matrix(tensors[port.name]) for port in script.inputs]
+        matrices = [np.hstack(matrices)] if [*read] == [TABLE] else matrices
+        arrays = {**dict(zip(read, matrices)), **_target_matrices(wanted, targets, samples)}
+        for each, array in arrays.items():
+            write_matrix(folder / f"{each}.matrix", np.asarray(array, dtype=np.float64))
+        arguments = {each: str(folder / f"{each}.matrix") for each in arrays} | steps.arguments(samples) | {
+            "format": "binary", "trained": str(folder / "trained"),
+            weights_argument(_NAME): str(folder / f"{_NAME}.weights"),
+        }
+        run_program(program, arguments, None if printed is None else _epochs_to(printed))
+        return trained_model(model, script, folder / "trained")
+
+
+def _epochs_to(printed: Callable[[str], None]) -> Callable[[str], None]:
+    """What takes the lines of the program, and hands those of epochs on."""
+    return lambda line: printed(line) if _EPOCH.fullmatch(line) else None
+
+
+def _target_matrices(
+    wanted: Mapping[str, str], targets: Array | Mapping[str, Array], samples: int
+) -> dict[str, Array]:
+    """The targets by what the program calls them. wanted: for each the ONNX name of its result. Raises InvalidInput."""
+    if not isinstance(targets, Mapping):
+        if len(wanted) > 1:
+            raise InvalidModel(f"there are targets of {quoted_list(wanted.values())}: give them by these names")
+        targets = dict.fromkeys(wanted.values(), targets)
+    if missing := [name for name in wanted.values() if name not in targets]:
+        raise InvalidInput(f"there is no target of {quoted_list(missing)}")
+    found = {each: np.asarray(targets[name]) for each, name in wanted.items()}
+    for each, name in wanted.items():
+        if not found[each].ndim or len(found[each]) != samples:
+            raise InvalidInput(f"the target of {quoted_list([name])} has the dims {list(found[each].shape)}, "
+                               f"there are {samples} samples")
+    return {each: array.reshape(samples, -1) for each, array in found.items()}
