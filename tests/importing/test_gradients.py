@@ -124,6 +124,15 @@ def fused_products() -> onnx.ModelProto:
     return found
 
 
+def optimised() -> onnx.ModelProto:
+    """What onnxruntime's optimiser makes of a normalization and an activation."""
+    nodes = [node("SimplifiedLayerNormalization", "x,s", "h", axis=-1, epsilon=1e-3), node("MatMul", "h,w", "p"),
+             helper.make_node("QuickGelu", ["p"], ["y"], domain="com.microsoft", alpha=1.7)]
+    found = model(nodes, {"x": ["n", 3, 4]}, {"s": near(4), "w": near(4, 2)}, ["y"])
+    found.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return found
+
+
 def with_function() -> onnx.ModelProto:
     """Two calls of a function of the model, with weights of their own."""
     layer = helper.make_function(
@@ -198,6 +207,7 @@ ROWS = {
     "parts of computed places": Row(COMPUTED_PLACES, {"n": 2, "t": 3}, count=3),
     "parts of places that are given": Row(GIVEN_PLACES, {"n": 3}, count=2),
     "as many copies as there are samples": Row(TILED, {"n": 2, "m": 4}, ("x", "w"), count=2),
+    "a norm and an activation of onnxruntime's optimiser": Row(optimised(), {"n": 2}, count=3),
     "products of onnxruntime's optimiser": Row(fused_products(), {"n": 3}, count=4),
     "functions of the model": Row(with_function(), {"n": 2}, count=5, options={"functions": "keep"}),
     "a classifier of three classes": Row(classifier("SOFTMAX", 3, "L2"), {"n": 3}, ("inputs",), count=1),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, expander, generator, gradient, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api import Expansion, Fragment, NodeView
+from onnx_systemds.operators.api import Backward, Expansion, Fragment, NodeView
 from onnx_systemds.operators.onnx.elementwise import same_dims, unary
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 
@@ -31,6 +33,14 @@ def quick_gelu(node: NodeView) -> Fragment:
     """x times the sigmoid of alpha * x."""
     alpha = literal(-float(node.attribute("alpha")))
     return unary(node, lambda x: f"{x} / (1 + exp({x} * ({alpha})))")
+
+
+@gradient("QuickGelu", domain=CONTRIB)
+def _quick_gelu_gradient(n: Backward) -> Sequence[str]:
+    scaled = n.times(n.x, float(n.attribute("alpha")))
+    share = n.emit("Sigmoid", scaled)
+    rest = n.times(scaled, n.one_minus(share))
+    return n.chain(n.times(share, n.one_plus(rest)))
 
 
 @expander("BiasSplitGelu", domain=CONTRIB)

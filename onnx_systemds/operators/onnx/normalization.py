@@ -304,6 +304,22 @@ def lp_normalization(node: NodeView) -> Fragment:
 # --- derivatives -----------------------------------------------------------------------------------------------
 
 
+@gradient("LRN")
+def _lrn_gradient(n: Backward) -> Sequence[str]:
+    """x over a power of its base, in which the squares of its neighbours are; so it is in the base of others, too."""
+    channels, size = n.dims(0)[1], int(n.attribute("size"))
+    if not isinstance(channels, int):
+        raise UnsupportedCase("the derivative of an LRN of an open number of channels")
+    alpha, beta, bias = (float(n.attribute(name)) for name in ("alpha", "beta", "bias"))
+    distance = np.subtract.outer(np.arange(channels), np.arange(channels))  # of a channel to one that counts for it
+    counts = ((distance <= (size - 1) // 2) & (distance >= -(size // 2))).astype(np.float64)
+    sums = n.along(n.squared(n.x), 1, counts.T)
+    base = n.emit("Add", n.times(sums, alpha / size), n.number(bias))
+    power = n.emit("Pow", base, n.number(-beta))
+    others = n.along(n.emit("Div", n.times(n.times(n.grad, n.x), power), base), 1, counts)
+    return [n.emit("Sub", n.times(n.grad, power), n.times(n.times(n.x, others), 2 * alpha * beta / size))]
+
+
 @gradient("LayerNormalization")
 def _layer_normalization_gradient(n: Backward) -> Sequence[str]:
     axis = n.axis()
