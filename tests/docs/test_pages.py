@@ -15,7 +15,8 @@ from tests.docs.pages import Block, agrees, blocks_of, follow, is_excerpt
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-PAGES = ("tutorials/scikit_learn", "tutorials/boosted_trees", "tutorials/from_systemds", "tutorials/training_on", "tutorials/combining",
+PAGES = ("tutorials/scikit_learn", "tutorials/boosted_trees", "tutorials/from_systemds", "tutorials/training_on", "tutorials/explaining",
+         "tutorials/combining",
          "troubleshooting", "looking_inside", "speed")
 BY_JAVA = "java"
 BY_PYTORCH = ("tutorials/pytorch", "tutorials/keras")
