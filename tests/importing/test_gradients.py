@@ -62,6 +62,8 @@ PERCEPTRON = model(
 ALIKE = model(
     [node("Add", "x,b1", "h"), node("Tanh", "h", "t"), node("Mul", "t,s1", "m"), node("Add", "m,b2", "y")],
     {"x": ["n", 70]}, {"b1": np.zeros(70, np.float32), "b2": np.zeros(70, np.float32), "s1": np.ones(70, np.float32)}, ["y"])
+GELUS = model([node("MatMul", "x,w", "h"), node("Gelu", "h", "a"), node("Gelu", "a", "y", approximate="tanh")],
+              {"x": ["n", 4]}, {"w": 3 * near(4, 5)}, ["y"])
 ATTENTION = model(
     [node("Gather", "table,ids", "e"), node("LayerNormalization", "e,g,c", "x", axis=-1, epsilon=1e-3),
      node("MatMul", "x,wq", "q"), node("MatMul", "x,wk", "k"), node("Transpose", "k", "kt", perm=[0, 2, 1]),
@@ -195,6 +197,7 @@ ROWS = {
     "by names": Row(PERCEPTRON, {"n": 7}, ("b1", "x"), count=2),
     "layers of SystemDS": Row(PERCEPTRON, {"n": 7}, count=4, options={"style": "nn"}),
     "a size that is known": Row(PERCEPTRON, {"n": 7}, count=4, options={"dims": {"n": 7}}),
+    "both kinds of Gelu": Row(GELUS, {"n": 5}, count=2),
     "weights that are alike at the start": Row(ALIKE, {"n": 3}, count=4),
     "an attention after a table": Row(ATTENTION, {"n": 2, "t": 3}, count=5),
     "a convolution, statistics and exponents": Row(NORMALIZED, count=5),

@@ -308,13 +308,11 @@ def _dropout_gradient(n: Backward) -> Sequence[str]:
 @gradient("Gelu")
 def _gelu_gradient(n: Backward) -> Sequence[str]:
     """x times the probability that a normal number is below it: the product rule."""
+    if n.attribute("approximate") != "tanh":
+        return n.chain(n.emit("GeluGradient", n.x, domain=DERIVATIVES))
     square = n.squared(n.x)
-    if n.attribute("approximate") == "tanh":
-        inner = n.times(n.x, n.one_plus(n.times(square, _CUBIC)))
-        bend = n.emit("Tanh", n.times(inner, _ROOT))
-        below = n.times(n.one_plus(bend), 0.5)
-        density = n.times(n.one_minus(n.squared(bend)), n.times(n.one_plus(n.times(square, 3 * _CUBIC)), _ROOT / 2))
-    else:
-        below = n.times(n.one_plus(n.emit("Erf", n.times(n.x, math.sqrt(0.5)))), 0.5)
-        density = n.times(n.emit("Exp", n.times(square, -0.5)), 1 / math.sqrt(2 * math.pi))
+    inner = n.times(n.x, n.one_plus(n.times(square, _CUBIC)))
+    bend = n.emit("Tanh", n.times(inner, _ROOT))
+    below = n.times(n.one_plus(bend), 0.5)
+    density = n.times(n.one_minus(n.squared(bend)), n.times(n.one_plus(n.times(square, 3 * _CUBIC)), _ROOT / 2))
     return n.chain(n.emit("Add", below, n.times(n.x, density)))

@@ -5,6 +5,7 @@ They take samples of any number. What they do not cover is written with ONNX's o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +13,15 @@ from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.onnx.activation import by_function
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.movement import input_source
 from onnx_systemds.operators.support.windows import Image, Windows, builtin_padding, padded, shape_list, windows
 
-shape_rule("MaxPoolGradient", "ReluGradient", domain=DERIVATIVES)(same_dims)
+shape_rule("GeluGradient", "MaxPoolGradient", "ReluGradient", domain=DERIVATIVES)(same_dims)
 batch_rule("MaxPoolGradient", domain=DERIVATIVES)(mixes_all_but_first)
-batch_rule("ReluGradient", domain=DERIVATIVES)(lambda node, position, axis: False)
+batch_rule("GeluGradient", "ReluGradient", domain=DERIVATIVES)(lambda node, position, axis: False)
 
 
 @generator("ReluGradient", since=1, domain=DERIVATIVES)
@@ -29,6 +31,20 @@ def relu_gradient(node: NodeView) -> Fragment:
     if form is SCALAR:
         return node.result(f"as.double({node.scalar(0)} > 0) * {node.scalar(1)}", form)
     return node.result(f"({node.view(0, form)} > 0) * {node.view(1, form)}", form)
+
+
+@generator("GeluGradient", since=1, domain=DERIVATIVES)
+def gelu_gradient(node: NodeView) -> Fragment:
+    """The derivative of Gelu, by the normal distribution, at X."""
+    return by_function(node, "gelu_gradient")
+
+
+@gradient("GeluGradient", domain=DERIVATIVES)
+def _gelu_gradient_gradient(n: Backward) -> Sequence[str]:
+    """The density of a normal number at x, times 2 less the square of x."""
+    square = n.squared(n.x)
+    density = n.times(n.emit("Exp", n.times(square, -0.5)), 1 / math.sqrt(2 * math.pi))
+    return n.chain(n.times(density, n.emit("Sub", n.number(2.0), square)))
 
 
 @shape_rule("ConvFilterGradient", domain=DERIVATIVES)
