@@ -41,6 +41,8 @@ _MOST = 2**31 - 1
               help="Of the optimizer [default: by optimizer].")
 @click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
               help="Of the order of samples.")
+@click.option("--holdout", type=click.FloatRange(min=0, max=1, max_open=True), default=0, show_default=True,
+              help="The part of the samples that is not trained on; each epoch prints its loss, too.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="Train this weight, and others that are named, instead of all. Repeatable.")
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
@@ -49,8 +51,8 @@ _MOST = 2**31 - 1
 @conversion_options
 def train(  # noqa: PLR0913 - an argument for each option
     model: Path, source: Path, targets: str, loss: str, output: Path, optimizer: str, epochs: int, batch: int,
-    rate: float | None, seed: int, gradients: tuple[str, ...], columns: str | None, no_header: bool, quiet: bool,
-    options: ConversionOptions,
+    rate: float | None, seed: int, holdout: float, gradients: tuple[str, ...], columns: str | None, no_header: bool,
+    quiet: bool, options: ConversionOptions,
 ) -> None:
     """Train MODEL.onnx further on the rows of a file, in SystemDS, and write it with what it has learnt.
 
@@ -89,7 +91,7 @@ def train(  # noqa: PLR0913 - an argument for each option
         with stages.stage("train"):
             assert programs.training is not None
             changed = trained_on(
-                onnx.load(model), script, programs.training, inputs, target, Steps(epochs, batch, rate, seed),
+                onnx.load(model), script, programs.training, inputs, target, Steps(epochs, batch, rate, seed, holdout),
                 None if quiet else partial(say, err=True),
             )
         external = ExternalData(data_path(output).name)

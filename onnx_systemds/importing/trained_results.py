@@ -57,9 +57,13 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class LossStatements:
-    """The statements between both passes. loss: its variable. count: of how many samples or places it is the mean."""
+    """The statements between both passes: of the loss, and of its derivatives by results.
 
-    statements: tuple[str, ...]
+    loss: its variable. count: of how many samples or places it is the mean.
+    """
+
+    forward: tuple[str, ...]
+    backward: tuple[str, ...]
     loss: str
     count: str
 
@@ -106,6 +110,7 @@ def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names:
     loss, count = names.fresh("loss"), f"nrow({forward.parameters[0]})"
     seeds = dict(zip(forward.results, backward.parameters))
     statements: list[str] = []
+    derived: list[str] = []
     losses: list[str] = []
     for each in trained:
         result, target, seed = each.name, each.target, seeds[each.name]
@@ -118,7 +123,7 @@ def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names:
                 f"{share} = max(mean({counting}), 1e-300)",
             ]
             backwards = each.loss.call("backward", places, wanted)
-            statements.append(
+            derived.append(
                 f"{seed} = matrix({backwards} * ({counting} / {share}), rows=nrow({result}), cols=ncol({result}))")
             losses.append(f"{each.loss.call('forward', places, wanted)} / {share}")
         else:
@@ -128,15 +133,15 @@ def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names:
                 statements.append(f"{wanted} = matrix(class_rows({target}, {each.classes}), {shape})")
             else:
                 wanted = target
-            statements.append(f"{seed} = {each.loss.call('backward', result, wanted)}")
+            derived.append(f"{seed} = {each.loss.call('backward', result, wanted)}")
             losses.append(each.loss.call("forward", result, wanted))
     statements.append(f"{loss} = {' + '.join(losses)}")
     for each in trained:
         if each.loss.of_probabilities:
             outside = f"min({each.name}) < 0 | max({each.name}) > 1.000001"
             statements.append(f"if ({outside}) {{ {loss} = 0 / 0 }}  # no probabilities")
-    statements += _without_loss(derivatives, {each.name for each in trained})
-    return LossStatements(tuple(statements), loss, count)
+    derived += _without_loss(derivatives, {each.name for each in trained})
+    return LossStatements(tuple(statements), tuple(derived), loss, count)
 
 
 def _without_loss(derivatives: Derivatives, trained: set[str]) -> Iterator[str]:

@@ -36,29 +36,33 @@ _EPOCH = re.compile(r"epoch \d+: .*")
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How long and how fast a model is trained. rate: None for that of the optimizer."""
+    """How long and how fast a model is trained. rate: None for that of the optimizer. holdout: the part that judges."""
 
     epochs: int = 10
     batch: int = 32
     rate: float | None = None
     seed: int = 1
+    holdout: float = 0.0
 
     def arguments(self, samples: int) -> dict[str, str]:
         """Those of the program, for so many samples."""
-        given = {"epochs": str(self.epochs), "batch": str(min(self.batch, samples)), "seed": str(self.seed)}
+        left = max(1, samples - int(self.holdout * samples))
+        given = {"epochs": str(self.epochs), "batch": str(min(self.batch, left)), "seed": str(self.seed)}
+        given |= {"holdout": repr(float(self.holdout))} if self.holdout else {}
         return given if self.rate is None else given | {"rate": repr(float(self.rate))}
 
 
 def train_model(  # noqa: PLR0913 - a public entry point: all but the first three go by name
     source: str | Path | bytes | onnx.ModelProto, inputs: Mapping[str, Array], targets: Array | Mapping[str, Array],
     *, loss: str | Sequence[str], optimizer: str = DEFAULT, weights: Sequence[str] = ("weights",),
-    epochs: int = 10, batch: int = 32, rate: float | None = None, seed: int = 1,
+    epochs: int = 10, batch: int = 32, rate: float | None = None, seed: int = 1, holdout: float = 0.0,
     printed: Callable[[str], None] | None = None, **options: Any,
 ) -> onnx.ModelProto:
     """The model, trained on samples in SystemDS, on this machine.
 
     inputs: arrays by ONNX name, a sample in each row. targets: for one loss an array; for several, arrays by the name
-    of the result. Class numbers may be [samples] or [samples, 1]. loss: "cross_entropy_loss" ... (``--train`` of the
+    of the result. Class numbers may be [samples] or [samples, 1]. holdout: the part of the samples that is not trained
+    on, whose loss is printed, too. loss: "cross_entropy_loss" ... (``--train`` of the
     command line), or "RESULT=LOSS", several for several results. weights: the names of those that are trained.
     printed: takes a line for each epoch. options: those of `import_model`. Raises TranspileError, EngineError.
     """
@@ -67,7 +71,7 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
     script = import_model(model, gradients=weights, types=common_rows(model, sizes, is_table=True), **options)
     proto = source if isinstance(source, onnx.ModelProto) else (
         onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source))
-    return trained_on(proto, script, training, inputs, targets, Steps(epochs, batch, rate, seed), printed)
+    return trained_on(proto, script, training, inputs, targets, Steps(epochs, batch, rate, seed, holdout), printed)
 
 
 def trained_on(

@@ -169,7 +169,7 @@ BAD: dict[str, dict[str, list[str]]] = {
     "train": {"source": [*ARRAY_FILES, "a.npy", "a.csv", "empty.csv", ""], "targets": ["", "Z", ",", "X", "0"],
               "loss": ["", "loss", "Z=l2_loss", "softmax"], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "rows.npz", "loop", ""],
               "optimizer": ["", "Adam"], "epochs": ["", "0", "-1", "x", "1.5"], "batch": ["", "0", "x", "9" * 30],
-              "rate": ["", "0", "-1", "x", "nan"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"],
+              "rate": ["", "0", "-1", "x", "nan"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], "holdout": ["", "-1", "1", "nan", "x"],
               "gradients": ["", "no_such", "X", "inputs"], **CONVERSION},
     "trained": {"folder": ["m.onnx", "folder", "nowhere", "loop", ""], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "m.onnx/y", "loop", ""],
                 "gradients": ["", "no_such", "X", "inputs"], **CONVERSION},

@@ -68,6 +68,18 @@ def test_arrays(tmp_path: Path) -> None:
     assert_trained(only, ("B",))
 
 
+@pytest.mark.engine
+def test_samples_that_are_held_out() -> None:
+    """Those that are trained on, and the others, are all: their losses together are that of all before a step."""
+    printed: list[str] = []
+    train_model(linear(), {"X": X}, Y, loss="l2_loss", optimizer="sgd", rate=1e-9, epochs=2, holdout=0.3, printed=printed.append)
+    loss, held = (float(text.split()[-1]) for text in printed[0].split(": ")[1].split(",")[:2])
+    assert "held out" in printed[1] and loss != held
+    assert (7 * loss + 3 * held) / 10 == pytest.approx(((X @ W - Y) ** 2).sum() / 2 / 10, rel=1e-6)
+    with pytest.raises(EngineError, match="holdout is a part of 10 samples, not 0.05"):
+        train_model(linear(), {"X": X}, Y, loss="l2_loss", holdout=0.05)
+
+
 @pytest.mark.parametrize(("inputs", "targets", "words"), [
     ({"X": X}, Y[:4], r'the target of "Y" has the dims \[4, 2\], there are 10 samples'),
     ({"X": X}, {"Z": Y}, 'there is no target of "Y"'),
