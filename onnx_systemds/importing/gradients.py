@@ -22,6 +22,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_l
 from onnx_systemds.importing.interface import KEPT, PARAMETERS, Derivatives, Interface, Port
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
+from onnx_systemds.importing.passes.own_copies import with_own_copies
 from onnx_systemds.importing.passes.trained_column import (
     Column,
     check_main_alone,
@@ -173,14 +174,33 @@ def with_derivatives(script: Script, both: Script, trained: Mapping[str, str]) -
     passes, derivatives, column = _in_two(both, script, [weights[key] for key in names], names)
     functions = {function.name: function for function in (*script.library, *script.functions)}
     renamed = _renamed(functions, (*passes.library, *passes.functions))
-    library = (*script.library, *_own(passes.library, functions, renamed))
-    own = (*script.functions, *_own(passes.functions, functions, renamed))
+    library, own = _apart(
+        script.function, derivatives, (*script.library, *_own(passes.library, functions, renamed)),
+        (*script.functions, *_own(passes.functions, functions, renamed)),
+    )
     of_column = column_functions(script.function, column) if column.weights else ()
     sources = {source.path: source for source in (*script.sources, *both.sources)}
     return replace(
         script, library=library, functions=(*own, *of_column), weights=tuple(weights[key] for key in sorted(weights)),
         sources=tuple(sources[path] for path in sorted(sources)), derivatives=derivatives,
     )
+
+
+def _apart(
+    main: str, derivatives: Derivatives, library: tuple[tree.Function, ...], functions: tuple[tree.Function, ...]
+) -> tuple[tuple[tree.Function, ...], tuple[tree.Function, ...]]:
+    """The functions of the library, and others; those that programs call share none with numbers."""
+    names = (main, derivatives.forward.function, derivatives.backward.function)
+    known = {function.name: function for function in functions}
+    callees = {function.name: function for function in (*library, *functions) if function.name not in names}
+    entries, copies = with_own_copies([known[name] for name in names], callees)
+    changed = {entry.name: entry for entry in entries}
+
+    def with_copies(every: tuple[tree.Function, ...]) -> tuple[tree.Function, ...]:
+        return tuple(it for function in every
+                     for it in (changed.get(function.name, function), *copies.get(function.name, ())))
+
+    return with_copies(library), with_copies(functions)
 
 
 def _in_two(

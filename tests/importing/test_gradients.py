@@ -18,6 +18,7 @@ from onnx_systemds.cli.commands import main
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.passes.kept_values import in_two
 from tests.command_line import run_dml
@@ -236,6 +237,23 @@ def test_derivatives_are_differences(row: Row, tmp_path: Path) -> None:
     assert len(found) == row.count
     for name, derivative, difference in found:
         assert derivative == pytest.approx(difference, rel=1e-5, abs=1e-7), name
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_no_function_with_numbers_has_callers_of_two_functions_of_a_program(row: Row) -> None:
+    """The engine would compile the numbers of one into what the other one calls (decision 11)."""
+    script = import_model(row.model, gradients=row.words, **row.options)
+    assert script.derivatives is not None
+    functions, met = script.callable_functions, set[str]()
+    for entry in (script.function, script.derivatives.forward.function, script.derivatives.backward.function):
+        found, waiting = set[str](), [entry]
+        while waiting:
+            called = {name for name in called_in(functions[waiting.pop()]) if name in functions} - found
+            found |= called
+            waiting += called
+        taking = {name for name in found if any(it.type.kind == "scalar" for it in functions[name].parameters)}
+        assert taking.isdisjoint(met)
+        met |= taking
 
 
 def test_script() -> None:
