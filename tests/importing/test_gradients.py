@@ -105,6 +105,15 @@ COMPUTED_PLACES = model(
      node("Slice", "p,back,far,minus", "r"), node("Concat", "q,r", "y", axis=2)],
     {"x": ["n", "t", 4]}, {"w": near(4, 3), "table": near(12, 3), "five": np.array([5]), "zero": np.array([0]),
                            "last": np.array([-1]), "minus": np.array([-1]), "far": np.array([2**31 - 1])}, ["y"])
+STEPS = model(
+    [node("MatMul", "x,w", "h"), node("Slice", "h,one,far,one,two", "odd"), node("Slice", "h,last,low,one,back", "turned"),
+     node("Slice", "h,both,ends,places,both_steps", "corners"), node("Sin", "odd", "a"), node("Tanh", "turned", "b"),
+     node("Mul", "corners,corners", "c"), node("ReduceSum", "a,one", "d"), node("ReduceSum", "b,one", "e"),
+     node("ReduceSum", "c,one", "f"), node("Concat", "d,e,f", "y", axis=2)],
+    {"x": ["n", "t", 4]},
+    {"w": near(4, 5), **{name: np.array(numbers) for name, numbers in {
+        "one": [1], "two": [2], "far": [2**31 - 1], "last": [-1], "low": [-(2**31)], "back": [-3], "both": [0, -2],
+        "ends": [2**31 - 1, -(2**31)], "places": [1, 2], "both_steps": [3, -2]}.items()}}, ["y"])
 GIVEN_PLACES = model(
     [node("Add", "k,two", "end"), node("Slice", "table,k,end,zero", "part"), node("MatMul", "x,part", "y")],
     {"x": ["n", 2], "k": (TensorProto.INT64, [1])},
@@ -209,6 +218,8 @@ ROWS = {
     "two biases of one sum": Row(TWO_BIASES, {"n": 3}, count=4),
     "sizes whose names do not tell that they are equal": Row(NAMED_APART, {name: 2 if name in "nkj" else 3 for name in "ntksj"}, count=4),
     "parts of computed places": Row(COMPUTED_PLACES, {"n": 2, "t": 3}, count=3),
+    "every second, from the last one, and of two axes": Row(STEPS, {"n": 2, "t": 7}, count=2),
+    "the same of other sizes": Row(STEPS, {"n": 2, "t": 4}, count=2),
     "parts of places that are given": Row(GIVEN_PLACES, {"n": 3}, count=2),
     "as many copies as there are samples": Row(TILED, {"n": 2, "m": 4}, ("x", "w"), count=2),
     "a norm and an activation of onnxruntime's optimiser": Row(optimised(), {"n": 2}, count=3),

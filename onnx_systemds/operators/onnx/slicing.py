@@ -324,8 +324,10 @@ def _slice_gradient(n: Backward) -> Sequence[str]:
             chosen = np.zeros((count, size), protos.numpy_dtype(n.dtype(0)))
             chosen[np.arange(count), start + step * np.arange(count)] = 1
             found = n.along(found, axis, chosen)
+        elif isinstance(step, int):
+            found, before[axis], after[axis] = _spread(n, found, axis, start, step)
         else:
-            raise UnsupportedCase("the derivative of a Slice with steps along an axis of open size")
+            raise UnsupportedCase("the derivative of a Slice by steps that only the run knows")
     return [n.emit("Pad", found, n.emit("Concat", *before, *after, axis=0))]
 
 
@@ -347,6 +349,27 @@ def _around(n: Backward, axis: int, start: Dim, count: Dim) -> tuple[str, str]:
         return before, n.known([rest])
     taken = n.emit("Shape", n.out, start=axis, end=axis + 1)
     return before, n.emit("Sub", n.emit("Sub", of_axis, before), taken)
+
+
+def _spread(n: Backward, found: str, axis: int, start: Dim, step: int) -> tuple[str, str, str]:
+    """A derivative with zeros between its elements, and how many stand before it, and after it: fewer than none if it
+    is to be cut off there. Raises UnsupportedCase."""
+    rank, stride = n.rank(0), abs(step)
+    found = found if step > 0 else n.reversed(found, [axis])
+    pads = np.zeros(2 * (rank + 1), np.int64)
+    pads[rank + 1 + axis + 1] = stride - 1
+    tall = n.emit("Pad", n.unsqueeze(found, axis + 1), n.known(pads))
+    sizes = [n.known([0] * axis + [-1])] + [n.emit("Shape", found, start=axis + 1)] * (axis + 1 < rank)
+    whole = n.emit("Reshape", tall, n.emit("Concat", *sizes, axis=0))
+    of_axis, end = n.emit("Shape", n.x, start=axis, end=axis + 1), n.dims(0)[axis] - start
+    spread = n.emit("Mul", n.emit("Shape", n.out, start=axis, end=axis + 1), n.known([stride]))
+    if isinstance(start, int):  # where steps go back, it is that of the last one here
+        before = n.known([start]) if step > 0 else n.emit("Sub", n.known([start + stride]), spread)
+    elif isinstance(end, int):
+        before = n.emit("Sub", of_axis, n.known([end]) if step > 0 else n.emit("Add", spread, n.known([end - stride])))
+    else:
+        raise UnsupportedCase("the derivative of a Slice with steps from a position that is computed")
+    return whole, before, n.emit("Sub", n.emit("Sub", of_axis, before), spread)
 
 
 def _first_position(n: Backward, axis: int, of_axis: str) -> str:
