@@ -25,6 +25,12 @@ from onnx_systemds.tables.writing import TABLES
 _MOST = 2**31 - 1
 
 
+def _number(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("it is no number")
+    return value
+
+
 @click.command(cls=OnceCommand, short_help="Train MODEL.onnx on the rows of a file.")
 @click.argument("model", type=FILE)
 @click.option("--input", "source", type=FILE, required=True, help="Samples and targets: .csv, .parquet or .npz.")
@@ -38,11 +44,11 @@ _MOST = 2**31 - 1
 @click.option("--batch", type=click.IntRange(min=1, max=_MOST), default=32, show_default=True,
               help="Samples of a step.")
 @click.option("--rate", type=click.FloatRange(min=0, max=math.inf, min_open=True, max_open=True),
-              help="Of the optimizer [default: by optimizer].")
+              callback=_number, help="Of the optimizer [default: by optimizer].")
 @click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
               help="Of the order of samples.")
 @click.option("--holdout", type=click.FloatRange(min=0, max=1, max_open=True), default=0, show_default=True,
-              help="The part of the samples that is not trained on; each epoch prints its loss, too.")
+              callback=_number, help="The part of the samples that is not trained on; each epoch prints its loss, too.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="Train this weight, and others that are named, instead of all. Repeatable.")
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
