@@ -66,9 +66,8 @@ def train(  # noqa: PLR0913 - an argument for each option
     The model stays the same but for the numbers of its initializers. To train where SystemDS runs anyway, at federated
     sites too, let convert --train write the program.
     """
-    from onnx_systemds.exporting.external_data import ExternalData
-    from onnx_systemds.exporting.model_files import data_path, write_model
-    from onnx_systemds.exporting.trained_model import with_external_data
+    from onnx_systemds.exporting.model_files import data_path
+    from onnx_systemds.exporting.trained_model import save_trained
     from onnx_systemds.runtime.training import Steps, trained_on
     from onnx_systemds.runtime.training_rows import ARRAYS, samples_of_arrays, samples_of_table
 
@@ -100,11 +99,10 @@ def train(  # noqa: PLR0913 - an argument for each option
                 onnx.load(model), script, programs.training, inputs, target, Steps(epochs, batch, rate, seed, holdout),
                 None if quiet else partial(say, err=True),
             )
-        external = ExternalData(data_path(output).name)
-        external = with_external_data(changed, external.location) if loaded.data_files else external
-        write_model(changed, output, external)
+        save_trained(changed, output, is_external=bool(loaded.data_files))
         print_stages(stages, verbose=options.verbose)
-    say(f"{shown_path(model)} -> {shown_path(output)}: trained on {len(target)} rows of {shown_path(source)}", err=True)
+    count = len(target) - int(holdout * len(target))
+    say(f"{shown_path(model)} -> {shown_path(output)}: trained on {count} rows of {shown_path(source)}", err=True)
 
 
 def _names(text: str) -> list[str]:

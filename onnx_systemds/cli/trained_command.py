@@ -30,9 +30,8 @@ def trained(
     The model is the same but for the numbers of its initializers. Other options are those of the conversion whose
     script the program called: the list of weights says whether they are.
     """
-    from onnx_systemds.exporting.external_data import ExternalData
-    from onnx_systemds.exporting.model_files import data_path, write_model
-    from onnx_systemds.exporting.trained_model import is_of_script, trained_model, with_external_data
+    from onnx_systemds.exporting.model_files import data_path
+    from onnx_systemds.exporting.trained_model import is_of_script, save_trained, trained_model
     from onnx_systemds.runtime.row_blocks import common_rows
 
     sizes, given = options.sizes(), options.given()
@@ -47,9 +46,7 @@ def trained(
         if not is_of_script(folder, script):  # --train has rows in common
             script = conversion(common_rows(loaded, sizes, is_table=True))
         changed = trained_model(model, script, folder)
-        location = data_path(output).name
-        external = with_external_data(changed, location) if loaded.data_files else ExternalData(location)
-        write_model(changed, output, external)
+        save_trained(changed, output, is_external=bool(loaded.data_files))
         print_stages(stages, verbose=options.verbose)
     count = 0 if script.derivatives is None else len(script.derivatives.weights)
     say(f"{shown_path(model)} -> {shown_path(output)}: {counted(count, 'weight')} of {shown_path(folder)}", err=True)

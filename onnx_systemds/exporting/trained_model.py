@@ -12,6 +12,7 @@ from onnx_systemds.engine.matrix_files import list_key, read_matrix
 from onnx_systemds.errors import InvalidModel, TranspileError, quoted
 from onnx_systemds.exporting.external_data import SMALLEST, ExternalData
 from onnx_systemds.exporting.graph.nodes import Array
+from onnx_systemds.exporting.model_files import data_path, write_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.weights_mark import with_mark
 
@@ -56,13 +57,16 @@ def _tensor(own: onnx.TensorProto, content: Array) -> onnx.TensorProto:
     return helper.make_tensor(own.name, own.data_type, own.dims, np.ascontiguousarray(array).tobytes(), raw=True)
 
 
-def with_external_data(model: onnx.ModelProto, location: str) -> ExternalData:
-    """What goes into the file ``location`` beside a model: its large initializers, which leave the protobuf."""
-    external = ExternalData(location)
+def save_trained(model: onnx.ModelProto, path: Path, *, is_external: bool) -> None:
+    """Write a model, whose large initializers leave it for a file beside it where they are external.
+
+    All or nothing. Raises TranspileError, OSError.
+    """
+    external = ExternalData(data_path(path).name)
     for tensor in model.graph.initializer:
         size = len(tensor.raw_data)
-        if size >= SMALLEST:
+        if is_external and size >= SMALLEST:
             content = np.frombuffer(tensor.raw_data, helper.tensor_dtype_to_np_dtype(tensor.data_type))
             tensor.ClearField("raw_data")
             external.take(tensor, content, size)
-    return external
+    write_model(model, path, external)

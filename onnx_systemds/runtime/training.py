@@ -22,6 +22,7 @@ from onnx_systemds.importing.optimizers import DEFAULT
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import Training, file_arguments, program_name, train_text, training_of
+from onnx_systemds.importing.trained_results import check_losses
 from onnx_systemds.model.given_inputs import InvalidInput, check_names
 from onnx_systemds.model.load import load_model
 from onnx_systemds.runtime.boundary_tensors import boundary_matrix, tensor_of
@@ -61,14 +62,16 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
     """The model, trained on samples in SystemDS, on this machine.
 
     inputs: arrays by ONNX name, a sample in each row. targets: for one loss an array; for several, arrays by the name
-    of the result. Class numbers may be [samples] or [samples, 1]. holdout: the part of the samples that is not trained
-    on, whose loss is printed, too. loss: "cross_entropy_loss" ... (``--train`` of the
+    of the result. Class numbers may be [samples] or [samples, 1]. loss: "cross_entropy_loss" ... (``--train`` of the
     command line), or "RESULT=LOSS", several for several results. weights: the names of those that are trained.
-    printed: takes a line for each epoch. options: those of `import_model`. Raises TranspileError, EngineError.
+    rate: of the optimizer by default. holdout: the part of the samples that is not trained on, whose loss is printed,
+    too. printed: takes a line for each epoch. options: those of `import_model`. Raises TranspileError, EngineError.
     """
     model, sizes = load_model(source), options.get("dims") or {}
     training = training_of([loss] if isinstance(loss, str) else loss, optimizer)
-    script = import_model(model, gradients=weights, types=common_rows(model, sizes, is_table=True), **options)
+    check_losses(training.losses, model.graph)
+    types = common_rows(model, sizes, is_table=True) | (options.pop("types", None) or {})
+    script = import_model(model, gradients=weights, types=types, **options)
     proto = source if isinstance(source, onnx.ModelProto) else (
         onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source))
     return trained_on(proto, script, training, inputs, targets, Steps(epochs, batch, rate, seed, holdout), printed)

@@ -91,6 +91,14 @@ def test_arrays_that_do_not_fit(inputs: dict[str, Array], targets: Any, words: s
         train_model(linear(), inputs, targets, loss="l2_loss")
 
 
+def test_a_loss_that_comes_after_what_it_does_itself() -> None:
+    model = linear()
+    model.graph.node[0].output[0] = "scores"
+    model.graph.node.append(helper.make_node("Softmax", ["scores"], ["Y"]))
+    with pytest.raises(TranspileError, match="comes after a Softmax, softmax_cross_entropy_loss takes scores"):
+        train_model(model, {"X": X}, np.zeros(10), loss="softmax_cross_entropy_loss")
+
+
 @pytest.mark.engine
 def test_what_the_program_refuses() -> None:
     with pytest.raises(EngineError, match="target has 1 columns, not 2"):
