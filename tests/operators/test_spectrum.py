@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
 
 
@@ -60,6 +61,11 @@ CASES = [
              {"x": random(1, 4, 3, 2)}),
     at_sizes(Case("STFT", 17, {"x": random(2, 32, 1), "step": length(4), "window": HANN}, constants=["step"]),
              {"x": ["batch", "time", 1]}, {"x": random(1, 21, 1)}),
+]
+
+DERIVATIVES = [
+    Derivative("DFT", {"x": near(2, 5, 1)}, {"axis": 1}), Derivative("DFT", {"x": near(2, 6, 1)}, {"axis": 1, "onesided": 1}),
+    Derivative("DFT", {"x": near(2, 4, 3, 2)}, {"axis": 1}), Derivative("DFT", {"x": near(2, 3, 5, 2)}, {"axis": 2, "inverse": 1}),
 ]
 
 

@@ -15,12 +15,12 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, minimum, product
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.empty_outputs import unless_empty
 from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted
@@ -139,6 +139,25 @@ def dft(node: NodeView) -> Fragment:
 
 
 # --- STFT --------------------------------------------------------------------------------------------------------
+
+
+@gradient("DFT")
+def _dft_gradient(n: Backward) -> Sequence[str]:
+    """The transform the other way, without its factor: that of the conjugate matrix, which is symmetric."""
+    axis, size, inverse = _dft_axis(n), n.dims(0)[_dft_axis(n)], bool(n.attribute("inverse"))
+    if _is_real_inverse(n) or _dft_length(n) != size:
+        raise UnsupportedCase("the derivative of a DFT of another length than its input, or from one side back")
+    found, count = n.grad, n.emit("Shape", n.x, start=axis, end=axis + 1)
+    if n.attribute("onesided"):  # the other side has no influence
+        none = n.known([0] * n.rank(0))
+        after = n.emit("Sub", count, n.emit("Shape", found, start=axis, end=axis + 1))
+        ends = [n.known([0]) if place != axis else after for place in range(n.rank(0))]
+        found = n.emit("Pad", found, n.emit("Concat", none, *ends, axis=0))
+    turned = n.emit("DFT", found, axis=axis, inverse=int(not inverse))
+    turned = n.emit("Div" if inverse else "Mul", turned, n.emit("CastLike", count, turned))
+    is_real = n.dims(0)[-1] == 1
+    return [n.emit("Slice", turned, n.known([0]), n.known([1]), n.known([n.rank(0) - 1])) if is_real else turned]
+
 
 
 def _frame_sizes(node: NodeFacts) -> tuple[Dim, Dim, Dim]:
