@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
 
 
@@ -22,6 +23,15 @@ def fold(x: Array, image: list[int], block: list[int], **attributes: Any) -> Cas
     return by_reference(Case("Col2Im", 18, inputs, attributes, constants))
 
 
+def folded(x: Array, image: list[int], block: list[int], **attributes: Any) -> Derivative:
+    given = {"x": x, "image": np.array(image), "block": np.array(block)}
+    return Derivative("Col2Im", given, attributes, fixed=["image", "block"])
+
+
+DERIVATIVES = [
+    folded(near(2, 8, 6), [3, 4], [2, 2]), folded(near(1, 4, 9), [5, 5], [2, 2], strides=[2, 2], pads=[0, 0, 1, 1]),
+    folded(near(2, 6, 4), [6], [3], dilations=[1]),
+]
 CASES = [
     unpool(9, random(1, 2, 2, 3), 48, kernel_shape=[2, 2], strides=[2, 2]),
     unpool(11, random(2, 1, 4), 16, kernel_shape=[2], strides=[2]),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, gradient, shape_rule
 from onnx_systemds.limits import check_table
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.support.windows import Image, given_pads, padded, per_axis
 
 # --- MaxUnpool -------------------------------------------------------------------------------------------------
@@ -87,6 +89,15 @@ def col2im(node: NodeView) -> Fragment:
     places = node.constant_matrix(index.reshape(-1, 1), "places")
     call = node.call("scatter_add", node.filled(0, View(total, planes)), turned, places)
     return node.result(f"t({call})", View(planes, total))
+
+
+@gradient("Col2Im")
+def _col2im_gradient(n: Backward) -> Sequence[str]:
+    """Each element of a block gets the derivative by where it went; in the padding there is none."""
+    block, image = _integers(n, 2, "the block's shape"), _integers(n, 1, "the image's shape")
+    planes = n.emit("Reshape", n.grad, n.known([-1, int(np.prod(image))]))
+    places = n.known(_image_positions(n, image, block).ravel() - 1)
+    return [n.shaped(n.emit("Gather", n.emit("Pad", planes, n.known([0, 0, 0, 1])), places, axis=1)), "", ""]
 
 
 def _image_positions(node: NodeFacts, image: tuple[int, ...], block: tuple[int, ...]) -> Array:
