@@ -150,7 +150,7 @@ def convert(  # noqa: PLR0913 - one parameter an option
         script = programs.script(
             partial(converted, loaded, sizes, options, stages=stages, gradients=derived), loaded, sizes)
         script = with_coded_texts(script) if scored else script
-        beside = programs.texts(script, target)
+        beside = programs.texts(script, target.stem, files)
         if map_file is not None:
             beside[map_file] = map_text(script_map(script, target.stem))
         total = sum(weight.array.size * 8 for weight in script.weights)

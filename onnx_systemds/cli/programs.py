@@ -53,13 +53,13 @@ class Programs:
             return convert(common_rows(model, sizes, is_table=True))
         return script_for_rows(convert, common_rows(model, sizes)) if self.scores else convert({})
 
-    def texts(self, script: Script, target: Path) -> dict[Path, str]:
-        """Their texts by path. Raises UnsupportedCase."""
-        paths, found = self.paths(target), {}
+    def texts(self, script: Script, name: str, paths: Mapping[str, Path]) -> dict[Path, str]:
+        """Their texts by path, for the script in ``<name>.dml``. paths: `Programs.paths`. Raises UnsupportedCase."""
+        found = {}
         if self.scores:
-            found[paths["--score"]] = score_text(script, target.stem)
+            found[paths["--score"]] = score_text(script, name)
         if self.training is not None:
-            found[paths["--train"]] = train_text(script, target.stem, self.training)
+            found[paths["--train"]] = train_text(script, name, self.training)
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,7 @@ def trained_model(source: str | Path | onnx.ModelProto, script: Script, weights:
     if not is_of_script(weights, script):
         raise TranspileError("these are no weights of this model as it is converted", Path(weights),
                              "give the same options, such as --gradient and --dim, as at the conversion")
-    changed = onnx.ModelProto()
-    changed.CopyFrom(source if isinstance(source, onnx.ModelProto) else onnx.load(source))
+    changed = copy.deepcopy(source) if isinstance(source, onnx.ModelProto) else onnx.load(source)
     tensors = {tensor.name: tensor for tensor in changed.graph.initializer}
     files = {weight.name: f"{place}_{list_key(weight.name)}" for place, weight in enumerate(script.weights)}
     for key, name in script.derivatives.weights.items():

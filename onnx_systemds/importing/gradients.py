@@ -16,13 +16,12 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.rewrite import calling
-from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
 from onnx_systemds.importing.interface import KEPT, PARAMETERS, Derivatives, Interface, Port
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
-from onnx_systemds.importing.passes.own_copies import with_own_copies
+from onnx_systemds.importing.passes.own_copies import with_callers, with_own_copies
 from onnx_systemds.importing.passes.trained_column import (
     Column,
     check_main_alone,
@@ -243,11 +242,9 @@ def _renamed(known: Mapping[str, tree.Function], others: Sequence[tree.Function]
     """New names for functions that are not those of the same name, nor call what these call."""
     shared = {function.name for function in others if function.name in known
               and print_statement(function) == print_statement(known[function.name])}
-    calls = {function.name: {*called_in(function)} for function in others}
-    own = {function.name for function in others} - shared
-    while more := {name for name in shared - own if not own.isdisjoint(calls[name])}:
-        own |= more
-    names = Names([*known, *calls])
+    every = {function.name for function in others}
+    own = with_callers(every - shared, others)
+    names = Names([*known, *every])
     return {function.name: names.fresh(function.name) for function in others
             if function.name in own and function.name in known}
 

@@ -91,7 +91,7 @@ def call_lines(main: Interface, name: str, folder: str = "") -> list[str]:
     """
     namespace = legal_identifier(name)
     init = [f"{WEIGHTS} = {namespace}::{main.function}_init()"] if main.weights else []
-    statements = [f'source("{escaped(folder + name)}.dml") as {namespace}', *init, _call(main, namespace)]
+    statements = [f'source("{escaped(folder + name)}.dml") as {namespace}', *init, call_of(main, namespace)]
     return [line for statement in statements for line in broken(statement, 4)]
 
 
@@ -125,18 +125,22 @@ def derivative_lines(derivatives: Derivatives, main: Interface, name: str) -> li
 def derivative_calls(derivatives: Derivatives, main: Interface, name: str) -> list[str]:
     """The statements that call them, with long lines broken."""
     namespace, column = legal_identifier(name), derivatives.column
-    statements = [_call(derivatives.forward, namespace), _call(derivatives.backward, namespace)]
+    statements = [call_of(derivatives.forward, namespace), call_of(derivatives.backward, namespace)]
     if column:
         statements = [f"{column} = {namespace}::{main.function}_parameters({WEIGHTS})", *statements,
                       f"{WEIGHTS} = {namespace}::{main.function}_trained({column}, {WEIGHTS})"]
     return [line for statement in statements for line in broken(statement, 4)]
 
 
-def _call(function: Interface, namespace: str) -> str:
+def call_of(function: Interface, namespace: str) -> str:
     """The statement that calls a function."""
-    results = ", ".join(function.results)
-    target = results if len(function.results) == 1 else f"[{results}]"
-    return f"{target} = {namespace}::{function.function}({', '.join(function.parameters)})"
+    return assigned_call(f"{namespace}::{function.function}", function.parameters, function.results)
+
+
+def assigned_call(function: str, arguments: Sequence[str], results: Sequence[str]) -> str:
+    """The statement that calls a function with its namespace, for variables of one or more results."""
+    target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+    return f"{target} = {function}({', '.join(arguments)})"
 
 
 def signature(main: Interface) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnx_systemds.importing.interface import assigned_call
+
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
@@ -27,23 +29,19 @@ class Optimizer:
         """The statement that sets its states, "" if it has none."""
         if not self.states:
             return ""
-        return f"{_targets(self.states)} = {self.name}::init(parameters)"
+        return assigned_call(f"{self.name}::init", ["parameters"], self.states)
 
     @property
     def update(self) -> str:
         """The statement that changes parameters and states by the gradient."""
         arguments = ("parameters", "gradient", "rate", *self.arguments, *self.states)
-        return f"{_targets(('parameters', *self.states))} = {self.name}::update({', '.join(arguments)})"
+        return assigned_call(f"{self.name}::update", arguments, ["parameters", *self.states])
 
     @property
     def step(self) -> str:
         """The statement that calls the program's function for an update."""
         arguments = ("parameters", "gradient", "t", *self.states)
-        return f"{_targets(('parameters', *self.states))} = update({', '.join(arguments)})"
-
-
-def _targets(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
+        return assigned_call("update", arguments, ["parameters", *self.states])
 
 
 OPTIMIZERS = {optimizer.name: optimizer for optimizer in (

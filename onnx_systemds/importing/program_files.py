@@ -9,7 +9,8 @@ from pathlib import Path
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.importing.interface import key_words
-from onnx_systemds.importing.score_variables import Variable
+from onnx_systemds.importing.score_sites import columns_of
+from onnx_systemds.importing.score_variables import TABLE, Program, Variable
 from onnx_systemds.inference.values import dims_words
 
 _ENGINE = 'java --add-modules=jdk.incubator.vector -cp "SystemDS.jar:lib/*" org.apache.sysds.api.DMLScript'
@@ -26,6 +27,20 @@ def described(variable: Variable) -> str:
     port = variable.port
     name = "" if port.name == variable.name else f" ({escaped(port.name)})"
     return f"{name}: {port.dtype} {dims_words(port.dims)}{key_words(port)}"
+
+
+def readings(program: Program, *, by_variables: bool) -> Iterator[str]:
+    """The statements that read the inputs. by_variables: these name their files."""
+    if program.is_table:
+        kind = 'data_type="frame", ' if program.has_texts else ""
+        yield f"{TABLE} = read(${TABLE}, {kind}format=format, header=header)"
+        yield from columns_of(TABLE, program, {})
+        return
+    for variable, file in zip(program.inputs, program.files):
+        name, port = variable.name, variable.port
+        kind = 'data_type="frame", ' if variable.is_text else ""
+        path = file if by_variables else f"${name}"
+        yield f"{name} = read({path}, {kind}format=format, header=header)" if port.dims else f"{name} = ${name}"
 
 
 def in_literal(text: str) -> str:

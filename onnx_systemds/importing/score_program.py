@@ -16,7 +16,7 @@ from onnx_systemds.errors import UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.parameters import scalar_argument
-from onnx_systemds.importing.program_files import described, in_literal, start_lines
+from onnx_systemds.importing.program_files import described, in_literal, readings, start_lines
 from onnx_systemds.importing.score_sites import (
     FEATURES,
     columns_of,
@@ -70,7 +70,7 @@ def program_name(name: str) -> str:
 def file_arguments(script: Script) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the program calls the files that it reads, one for each input or `TABLE` alone, and those that it writes."""
     program = program_of(script)
-    return tuple(_files_read(program)), tuple(variable.name for variable in program.outputs)
+    return program.files_read, tuple(variable.name for variable in program.outputs)
 
 
 def obstacle_to_spark(script: Script) -> str:
@@ -116,7 +116,7 @@ def score_text(script: Script, name: str) -> str:
         encodings=[*matrices(program), *encodings(program)],
         decoded=[each for each in program.outputs if each.is_text],
         texts=names.texts,
-        readings=[*_readings(program, is_joint=reads_table)],
+        readings=[*readings(program, by_variables=reads_table)],
         sizes=[f"{size} = ${size}" for size in program.sizes],
         rows=rows,
         task_rows=where.task_rows,
@@ -194,20 +194,6 @@ def _part(variable: Variable, first: str, last: str) -> str:
     return _whole(variable) if variable.axis is None else variable.part(first, last)
 
 
-def _readings(program: Program, *, is_joint: bool) -> Iterator[str]:
-    """What reads the inputs. is_joint: their files are named by variables."""
-    if program.is_table:
-        kind = 'data_type="frame", ' if program.has_texts else ""
-        yield f"{TABLE} = read(${TABLE}, {kind}format=format, header=header)"
-        yield from columns_of(TABLE, program, {})
-        return
-    for variable, file in zip(program.inputs, program.files):
-        name, port = variable.name, variable.port
-        kind = 'data_type="frame", ' if variable.is_text else ""
-        path = file if is_joint else f"${name}"
-        yield f"{name} = read({path}, {kind}format=format, header=header)" if port.dims else f"{name} = ${name}"
-
-
 def _writings(program: Program) -> Iterator[str]:
     for variable in program.outputs:
         yield f"write({variable.name}, ${variable.name}{', format=to' if variable.port.dims else ''})"
@@ -216,7 +202,7 @@ def _writings(program: Program) -> Iterator[str]:
 
 def _header(program: Program, name: str, where: Places) -> Iterator[str]:
     script, (rows, divisor) = program.script, block_rows(program)
-    files = [f"{each}={each}.csv" for each in (*_files_read(program), *(variable.name for variable in program.outputs))]
+    files = [f"{each}={each}.csv" for each in (*program.files_read, *(variable.name for variable in program.outputs))]
     files += [f"{each}=<number>" for each in program.sizes]
     yield f"{SCORES[2:]} with {script.function} of {escaped(name)}.dml. Start it in this folder:"
     yield from start_lines(program_name(name), files)
@@ -239,7 +225,3 @@ def _header(program: Program, name: str, where: Places) -> Iterator[str]:
             if len(program.inputs) > 1 and not program.is_table:
                 names = ", ".join(variable.name for variable in program.inputs)
                 yield f"  table=<file>   read at sites: the columns of {names} side by side"
-
-
-def _files_read(program: Program) -> list[str]:
-    return [TABLE] if program.is_table else [variable.name for variable in program.inputs]

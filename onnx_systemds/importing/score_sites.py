@@ -47,12 +47,18 @@ def obstacle_to_sites(program: Program) -> str:
     axes = {variable.axis for variable in program.outputs}
     if program.sizes or None in axes or any(variable.axis != 0 for variable in program.inputs):
         return "the model takes or gives more than rows"
-    sizes = sizes_at_sites(program)
-    columns = dim.symbols(variable.columns for variable in program.inputs)
+    if obstacle := obstacle_to_columns(program):
+        return obstacle
+    sample_says = asked_of_sample(program, sizes_at_sites(program))
+    return f"one sample is asked for {sample_says}" if sample_says else obstacle_to_codes(program.script)
+
+
+def obstacle_to_columns(program: Program) -> str:
+    """Why inputs cannot be taken out of the columns of all side by side, "" where they can."""
+    sizes, columns = sizes_at_sites(program), dim.symbols(variable.columns for variable in program.inputs)
     if len(program.inputs) > 1 and (unknown := [escaped(name) for name in columns if name not in sizes]):
         return f"the columns of all inputs side by side do not tell {' and '.join(unknown)}, which --dim fixes"
-    sample_says = asked_of_sample(program, sizes)
-    return f"one sample is asked for {sample_says}" if sample_says else obstacle_to_codes(program.script)
+    return ""
 
 
 def making_features(program: Program) -> Iterator[str]:

@@ -156,6 +156,11 @@ class Program:
         return replace(self, inputs=inputs, outputs=outputs, is_coded=True)
 
     @property
+    def files_read(self) -> tuple[str, ...]:
+        """The arguments for the files of the inputs, one for each or `TABLE` alone."""
+        return (TABLE,) if self.is_table else tuple(variable.name for variable in self.inputs)
+
+    @property
     def is_table(self) -> bool:
         """Whether the inputs are columns of one file."""
         return len(self.inputs) > 1 and all(

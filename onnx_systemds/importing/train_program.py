@@ -13,11 +13,18 @@ from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.dml.names import Names
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted, quoted_list
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import weights_argument
+from onnx_systemds.importing.interface import assigned_call, call_of, weights_argument
 from onnx_systemds.importing.losses import LOSSES, Loss
 from onnx_systemds.importing.optimizers import OPTIMIZERS, Optimizer
-from onnx_systemds.importing.program_files import described, in_literal, start_lines
-from onnx_systemds.importing.score_sites import FEATURES, columns_of, columns_side_by_side, is_joint, sizes_at_sites
+from onnx_systemds.importing.program_files import described, in_literal, readings, start_lines
+from onnx_systemds.importing.score_sites import (
+    FEATURES,
+    columns_of,
+    columns_side_by_side,
+    is_joint,
+    obstacle_to_columns,
+    sizes_at_sites,
+)
 from onnx_systemds.importing.score_variables import TABLE, Program, program_of
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.trained_results import Trained, loss_statements, trained_results
@@ -96,7 +103,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
     by_variables = joint and not refusal
     variables = Names([*_VARIABLES, *inputs, *own])
     widths = {variable.name: variable.columns for variable in program.inputs} | {
-        each.target: None if each.classes and not each.of_places else each.columns for each in trained}
+        each.target: each.columns for each in trained}
     moved = [_moved(name, columns if isinstance(columns, int) else None, variables) for name, columns in widths.items()]
     return templates.template("train.dml.jinja").render(
         header=[*_header(program, name, trained, training.optimizer, refusal)],
@@ -112,8 +119,8 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         gradient=backward.results[-1],
         losing=losing,
         counted=names.fresh("count"),
-        forward=_call(forward.function, forward.parameters, forward.results),
-        backward=_call(backward.function, backward.parameters, backward.results),
+        forward=call_of(forward, "model"),
+        backward=call_of(backward, "model"),
         optimizer=training.optimizer,
         refusal=in_literal(refusal),
         has_weights=bool(last),
@@ -126,7 +133,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         moved=moved,
         first=inputs[0],
         targets=own,
-        readings=[*_readings(program, by_variables=by_variables)],
+        readings=[*readings(program, by_variables=by_variables)],
         by_variables=by_variables,
         files={variable.name: file for variable, file in zip(program.inputs, program.files)},
         widths=[*_widths(program)],
@@ -143,8 +150,7 @@ def file_arguments(script: Script, training: Training) -> tuple[tuple[str, ...],
     Raises as `train_text`.
     """
     program, trained, _ = _variables(script, training)
-    read = (TABLE,) if program.is_table else tuple(variable.name for variable in program.inputs)
-    return read, {each.target: each.port.name for each in trained}
+    return program.files_read, {each.target: each.port.name for each in trained}
 
 
 def _variables(script: Script, training: Training) -> tuple[Program, list[Trained], Names]:
@@ -179,18 +185,13 @@ def _readable(program: Program) -> Program:
     return program
 
 
-def _call(function: str, parameters: Sequence[str], results: Sequence[str]) -> str:
-    target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
-    return f"{target} = model::{function}({', '.join(parameters)})"
-
-
 def _scoring(script: Script, trained: Sequence[Trained], given: Sequence[str], names: Names) -> str:
     """The call of the main function, whose results are called as those of the forward pass."""
     by_port = {each.port.name: each.name for each in trained}
     main = script.interface
     results = [by_port.get(port.name) or names.fresh(name) for name, port in zip(main.results, main.outputs)]
     results += [names.fresh(name) for name in main.results[len(main.outputs) :]]
-    return _call(main.function, [*given, WEIGHTS], results)
+    return assigned_call(f"model::{main.function}", [*given, WEIGHTS], results)
 
 
 def _typed(matrices: Sequence[str], lists: Sequence[str]) -> str:
@@ -204,22 +205,7 @@ def _sources(trained: Sequence[Trained]) -> list[tuple[str, str]]:
 
 def _obstacle_to_sites(program: Program, trained: Sequence[Trained]) -> str:
     """Why samples cannot stay at federated sites, "" where they can."""
-    sizes = sizes_at_sites(program)
-    columns = dim.symbols(variable.columns for variable in program.inputs)
-    if len(program.inputs) > 1 and (unknown := [escaped(name) for name in columns if name not in sizes]):
-        return f"the columns of all inputs side by side do not tell {' and '.join(unknown)}, which --dim fixes"
-    return "there are several targets" if len(trained) > 1 else ""
-
-
-def _readings(program: Program, *, by_variables: bool) -> Iterator[str]:
-    """What reads the inputs. by_variables: these name their files."""
-    if program.is_table:
-        yield f"{TABLE} = read(${TABLE}, format=format, header=header)"
-        yield from columns_of(TABLE, program, {})
-        return
-    for variable, file in zip(program.inputs, program.files):
-        path = file if by_variables else f"${variable.name}"
-        yield f"{variable.name} = read({path}, format=format, header=header)"
+    return obstacle_to_columns(program) or ("there are several targets" if len(trained) > 1 else "")
 
 
 def _advice(trained: Sequence[Trained]) -> str:
@@ -241,8 +227,7 @@ def _widths(program: Program) -> Iterator[tuple[str, int]]:
 def _header(
     program: Program, name: str, trained: Sequence[Trained], optimizer: Optimizer, refusal: str
 ) -> Iterator[str]:
-    files = [TABLE] if program.is_table else [variable.name for variable in program.inputs]
-    files += [each.target for each in trained]
+    files = [*program.files_read, *(each.target for each in trained)]
     folder = escaped(f"{name}_trained.weights")
     yield f"{TRAINS[2:]} {program.script.function} of {escaped(name)}.dml. Start it in this folder:"
     yield from start_lines(program_name(name), [f"{each}={each}.csv" for each in files])

@@ -43,7 +43,9 @@ class Trained:
 
     @property
     def columns(self) -> int | None:
-        """How many columns the target has, if they are known."""
+        """How many columns the target has, if they are known: classes may be numbers, or have a column each."""
+        if self.classes and not self.of_places:
+            return None
         found: Dim = dim.product(self.port.dims[1:-1] if self.of_places else self.port.dims[1:])
         return found if isinstance(found, int) else None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import product
+from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.model.ir import Array, Node
@@ -79,10 +79,15 @@ class Backward(NodeFacts, NodeWriter):
         lead = len(whole) - len(own)
         if lead:
             derivative = self.emit("ReduceSum", derivative, self.known(range(lead)), keepdims=0)
-        axes = [axis for axis, (size, goal) in enumerate(zip(own, whole[lead:])) if size == 1 and goal != 1]
-        derivative = self.emit("ReduceSum", derivative, self.known(axes)) if axes else derivative
-        is_told = all(size in (1, goal) for size, goal in zip(own, whole[lead:]))
+        derivative, is_told = self.summed(derivative, own, whole[lead:])
         return derivative if is_told else self.shaped(derivative, position)
+
+    def summed(self, derivative: str, own: Dims, whole: Dims) -> tuple[str, bool]:
+        """Emit the sum of a derivative over the axes in which dims of 1 were broadcast; whether sizes tell which."""
+        pairs = [*zip(own, whole)]
+        axes = [axis for axis, (size, goal) in enumerate(pairs) if size == 1 and goal != 1]
+        is_told = all(size in (1, goal) for size, goal in pairs)
+        return self.emit("ReduceSum", derivative, self.known(axes)) if axes else derivative, is_told
 
     def shaped(self, derivative: str, position: int = 0) -> str:
         """Emit a derivative reshaped to the dims of an input."""
@@ -152,8 +157,12 @@ class Backward(NodeFacts, NodeWriter):
     def centred_mean(self, grad: str, normal: str, axes: Sequence[int]) -> str:
         """Emit the derivative by x, times the deviation, of ``normal``, which is x less its mean, by its deviation."""
         means = self.known(axes)
-        along = self.times(normal, self.emit("ReduceMean", self.times(grad, normal), means))
+        along = self.mean_along(grad, normal, means)
         return self.emit("Sub", self.emit("Sub", grad, self.emit("ReduceMean", grad, means)), along)
+
+    def mean_along(self, grad: str, normal: str, axes: str) -> str:
+        """Emit the part of a derivative that has the direction of ``normal``, whose mean square along the axes is 1."""
+        return self.times(normal, self.emit("ReduceMean", self.times(grad, normal), axes))
 
 
 def by_factor(factor: Callable[[Backward], str]) -> Callable[[Backward], Sequence[str]]:

@@ -7,7 +7,7 @@ the engine learns of the numbers of one would be compiled into what the other on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
@@ -28,7 +28,8 @@ def with_own_copies(
     changed: list[tree.Function] = []
     copies: dict[str, list[tree.Function]] = {}
     for entry in entries:
-        own = [name for name in functions if name in apart and name in _reached(entry, functions)]
+        reached = _reached(entry, functions)
+        own = [name for name in functions if name in apart and name in reached]
         renamed = {name: names.fresh(name) for name in own if name in taken}
         taken.update(own)
         changed.append(calling(renamed, entry))
@@ -39,10 +40,15 @@ def with_own_copies(
 
 def _with_numbers(functions: Mapping[str, tree.Function]) -> set[str]:
     """The functions that take numbers, or call one that does."""
-    found = {name for name, function in functions.items()
-             if any(parameter.type.kind == "scalar" for parameter in function.parameters)}
-    while more := {name for name, function in functions.items()
-                   if name not in found and not found.isdisjoint(called_in(function))}:
+    taking = {name for name, function in functions.items()
+              if any(parameter.type.kind == "scalar" for parameter in function.parameters)}
+    return with_callers(taking, functions.values())
+
+
+def with_callers(names: Collection[str], functions: Iterable[tree.Function]) -> set[str]:
+    """The names, and those of the functions that call such a one, or one that does."""
+    found, calls = {*names}, {function.name: {*called_in(function)} for function in functions}
+    while more := {name for name, called in calls.items() if name not in found and not found.isdisjoint(called)}:
         found |= more
     return found
 

@@ -42,9 +42,8 @@ def _simplified_gradient(n: Backward) -> Sequence[str]:
     mean = n.emit("Add", n.emit("ReduceMean", n.squared(n.x), axes), n.number(float(n.attribute("epsilon"))))
     inverse = n.inverse_root(mean)
     normal, scaled = n.times(n.x, inverse), n.times(n.grad, n.node.inputs[1])
-    along = n.times(normal, n.emit("ReduceMean", n.times(scaled, normal), axes))
     return n.needed([
-        lambda: n.times(n.emit("Sub", scaled, along), inverse),
+        lambda: n.times(n.emit("Sub", scaled, n.mean_along(scaled, normal, axes)), inverse),
         lambda: n.fit(n.times(n.grad, normal), 1),
     ])
 

@@ -123,10 +123,7 @@ def batch_sum(n: Backward, name: str, batch: Dims, position: int) -> str:
     """Emit a product summed over the batch axes that the operand lacks, in the operand's dims. batch: of the result."""
     own = n.dims(position)
     padded = of_rank(own[:-2], len(batch))
-    axes = [axis for axis, (size, goal) in enumerate(zip(padded, batch)) if size == 1 and goal != 1]
-    if axes:
-        name = n.emit("ReduceSum", name, n.known(axes))
-    is_told = all(size in (1, goal) for size, goal in zip(padded, batch))  # else as in `Backward.fit`
+    name, is_told = n.summed(name, padded, batch)  # else as in `Backward.fit`
     return name if is_told and len(own) == len(batch) + 2 else n.shaped(name, position)
 
 
