@@ -2,20 +2,36 @@
 
 A rule stands beside the generator of its operator, registered by `registry.gradient`. It gets its node and the
 derivative of y by the node's outputs, and returns those by its inputs as names of values that further nodes compute;
-"" for an input without a derivative. Where an operator has a kink a rule takes the derivative from one side, or 0.
+"" for an input without a derivative, a `Run` for one of which a run of elements was read. Where an operator has a kink
+a rule takes the derivative from one side, or 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dims, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.model.ir import Array, Node
 
 OPSET = 18  # of the nodes that are made
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The derivative by a run of elements along an axis of a value; that by all others is 0.
+
+    whole: writes the derivative by the value, with the zeros.
+    """
+
+    derivative: str
+    axis: int
+    start: Dim
+    count: Dim
+    whole: Callable[[], str]
 
 
 class Backward(NodeFacts, NodeWriter):

@@ -114,6 +114,18 @@ STEPS = model(
     {"w": near(4, 5), **{name: np.array(numbers) for name, numbers in {
         "one": [1], "two": [2], "far": [2**31 - 1], "last": [-1], "low": [-(2**31)], "back": [-3], "both": [0, -2],
         "ends": [2**31 - 1, -(2**31)], "places": [1, 2], "both_steps": [3, -2]}.items()}}, ["y"])
+RUNS = model(
+    [node("MatMul", "x,w", "h"), node("Slice", "h,zero,two,last", "a"), node("Slice", "h,two,five,last", "b"),
+     node("Slice", "h,five,far,last", "c"), node("Slice", "h,zero,two,last", "again"), node("Slice", "b,zero,last,last", "inner"),
+     node("Gather", "h,end", "newest", axis=1), node("Gather", "h,first_two", "oldest", axis=1),
+     *[node("ReduceSum", f"{name},places", f"of_{name}", keepdims=0) for name in ("sin", "b_b", "tanh", "exp", "inner", "squares")],
+     node("Sin", "a", "sin"), node("Mul", "b,b", "b_b"), node("Tanh", "c", "tanh"), node("Exp", "again", "exp"),
+     node("Mul", "oldest,oldest", "squares"), node("ReduceSum", "newest,one", "of_newest", keepdims=0),
+     node("Sum", "of_sin,of_b_b,of_tanh,of_exp,of_inner,of_squares,of_newest", "y")],
+    {"x": ["n", "t", 4]},
+    {"w": near(4, 7), "zero": np.array([0]), "one": np.array([1]), "two": np.array([2]), "five": np.array([5]),
+     "far": np.array([2**31 - 1]), "last": np.array([-1]), "end": np.array(-1), "first_two": np.array([0, 1]),
+     "places": np.array([1, 2])}, ["y"])
 GIVEN_PLACES = model(
     [node("Add", "k,two", "end"), node("Slice", "table,k,end,zero", "part"), node("MatMul", "x,part", "y")],
     {"x": ["n", 2], "k": (TensorProto.INT64, [1])},
@@ -221,6 +233,7 @@ ROWS = {
     "every second, from the last one, and of two axes": Row(STEPS, {"n": 2, "t": 7}, count=2),
     "the same of other sizes": Row(STEPS, {"n": 2, "t": 4}, count=2),
     "parts of places that are given": Row(GIVEN_PLACES, {"n": 3}, count=2),
+    "runs of elements, some of which are all of an axis": Row(RUNS, {"n": 2, "t": 4}, count=2),
     "as many copies as there are samples": Row(TILED, {"n": 2, "m": 4}, ("x", "w"), count=2),
     "a norm and an activation of onnxruntime's optimiser": Row(optimised(), {"n": 2}, count=3),
     "products of onnxruntime's optimiser": Row(fused_products(), {"n": 3}, count=4),
@@ -265,6 +278,14 @@ def test_no_function_with_numbers_has_callers_of_two_functions_of_a_program(row:
         taking = {name for name in found if any(it.type.kind == "scalar" for it in functions[name].parameters)}
         assert taking.isdisjoint(met)
         met |= taking
+
+
+def test_derivatives_by_all_runs_of_an_axis_stand_side_by_side() -> None:
+    parts = [node("MatMul", "x,w", "h"), node("Slice", "h,zero,two,last", "a"), node("Slice", "h,two,far,last", "b"),
+             node("Sin", "a", "c"), node("Concat", "c,b,c", "y", axis=1)]
+    script = import_model(model(parts, {"x": ["n", 4]}, {"w": near(4, 5), **{name: np.array([number]) for name, number in (
+        ("zero", 0), ("two", 2), ("far", 9), ("last", -1))}}, ["y"]), gradients=["w"])
+    assert "t(x) %*% cbind((d_y[, 1:2] + d_y[, 6:7]) * cos(a), d_y[, 3:5])" in script.text
 
 
 def test_script() -> None:

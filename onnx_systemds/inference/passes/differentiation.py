@@ -11,13 +11,15 @@ hold the derivatives of what comes after them.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
-from onnx_systemds.inference.backward import OPSET, Backward, flat
+from onnx_systemds.inference.backward import OPSET, Backward, Run, flat
 from onnx_systemds.inference.definitions import inline, onnx_definition
+from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.node_writer import NodeWriter
@@ -141,14 +143,16 @@ def _differentiated(
 ) -> tuple[Node, ...]:
     """The nodes that compute dy/dx for each x: the chain rule from the last node of the path to the first."""
     writer = NodeWriter(facts.node, prefix, OPSET)
-    known = {y: [seed or writer.filled_like(y, facts.values[y].dtype, 1.0)] for y, seed in seeds.items()}
+    known: dict[str, list[str | Run]] = {
+        y: [seed or writer.filled_like(y, facts.values[y].dtype, 1.0)] for y, seed in seeds.items()
+    }
     inner = {name for node in path for name in node.outputs if name}
     active = {name for name in inner.union(wanted) if facts.values[name].dtype in FLOAT_DTYPES}
     for node in reversed(path):
         rule = find(gradients, node.identity, node.version)
         if rule is None or rule is flat or not _is_smooth(node, facts.values):
             continue
-        given = [_sum(writer, known, name) if name in known else "" for name in node.outputs]
+        given = [_sum(writer, known, name, facts.values) if name in known else "" for name in node.outputs]
         if not any(given):
             continue
         if any(given[1:]) and node.op_type not in _OF_SEVERAL:
@@ -160,9 +164,10 @@ def _differentiated(
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):
         if output:
-            found = _sum(writer, known, x) if x in known else writer.filled_like(x, facts.values[x].dtype, 0.0)
-            writer.emit("Identity", found, to=output)
-    return _named(writer.nodes, {name: f"{prefix}/{_DERIVATIVE}/{x}" for x, (name, *_) in known.items()})
+            zero = functools.partial(writer.filled_like, x, facts.values[x].dtype, 0.0)
+            writer.emit("Identity", _sum(writer, known, x, facts.values) if x in known else zero(), to=output)
+    names = {name: f"{prefix}/{_DERIVATIVE}/{x}" for x, (name, *_) in known.items() if isinstance(name, str)}
+    return _named(writer.nodes, names)
 
 
 def _named(nodes: Sequence[Node], values: Mapping[str, str]) -> tuple[Node, ...]:
@@ -188,9 +193,35 @@ def words_of(name: str) -> tuple[str, str]:
     return "d_" if is_derivative else "", _NUMBER.sub(r"\1", found["value"]) if is_derivative else found["value"]
 
 
-def _sum(writer: NodeWriter, known: dict[str, list[str]], name: str) -> str:
+def _sum(writer: NodeWriter, known: dict[str, list[str | Run]], name: str, values: Mapping[str, Value]) -> str:
     """All derivatives that reach a value, added up once."""
-    parts = known[name]
-    if len(parts) > 1:
-        known[name] = [writer.emit("Sum", *parts)]
-    return known[name][0]
+    given = known[name]
+    runs = [it for it in given if isinstance(it, Run)]
+    joined = _joined(writer, runs, values[name].dims)
+    of_runs = [joined] if joined else [run.whole() for run in runs]
+    found = _added(writer, [*(it for it in given if isinstance(it, str)), *of_runs])
+    known[name] = [found]
+    return found
+
+
+def _joined(writer: NodeWriter, runs: Sequence[Run], dims: Dims | None) -> str | None:
+    """The derivatives by runs of elements side by side, if these are all elements along one axis; else None."""
+    if len({run.axis for run in runs}) != 1 or dims is None:
+        return None
+    axis, left = runs[0].axis, [*runs]
+    end: Dim = 0
+    parts = []
+    while same := [run for run in left if run.start == end]:
+        if any(run.count != same[0].count for run in same):
+            return None
+        parts.append(same)
+        left = [run for run in left if run.start != end]
+        end = end + same[0].count
+    if left or end != dims[axis] or len(parts) == 1:
+        return None
+    return writer.emit("Concat", *(_added(writer, [run.derivative for run in same]) for same in parts), axis=axis)
+
+
+def _added(writer: NodeWriter, derivatives: Sequence[str]) -> str:
+    """The sum of derivatives."""
+    return writer.emit("Sum", *derivatives) if len(derivatives) > 1 else derivatives[0]

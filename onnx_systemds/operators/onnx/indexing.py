@@ -22,11 +22,13 @@ from onnx_systemds.inference.registry import (
     takes_text,
 )
 from onnx_systemds.inference.values import Elements
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import (
     Backward,
     Fragment,
     NodeFacts,
     NodeView,
+    Run,
     Value,
     View,
     bind,
@@ -35,6 +37,7 @@ from onnx_systemds.operators.api import (
 )
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
+from onnx_systemds.operators.onnx.slice_gradients import run_of_axis
 from onnx_systemds.operators.support.empty_outputs import empty, unless_empty, where_elements
 from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
@@ -99,10 +102,15 @@ def _gathered_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements 
 
 
 @gradient("Gather")
-def _gather_gradient(n: Backward) -> Sequence[str]:
+def _gather_gradient(n: Backward) -> Sequence[str | Run]:
     """Slices added to where they came from, by way of the first axis."""
     axis = n.axis(default=0)
     taken, rank = n.rank(1), n.rank(0)
+    chosen = n.constant(1)
+    if chosen is not None and taken < 2 and _is_run(chosen):
+        lowest = int(chosen.ravel()[0])
+        start = lowest if lowest >= 0 else n.dims(0)[axis] + lowest
+        return [run_of_axis(n, n.grad if taken else n.unsqueeze(n.grad, axis), axis, start, chosen.size)]
     index = n.unsqueeze(n.node.inputs[1], -1)
     if n.dtype(1) != "int64":
         index = n.cast(index, "int64")
@@ -116,6 +124,12 @@ def _gather_gradient(n: Backward) -> Sequence[str]:
     found = n.emit("ScatterND", source, index, grad, reduction="add")
     back = tuple(int(position) for position in np.argsort(perm))
     return [n.emit("Transpose", found, perm=back) if axis else found]
+
+
+def _is_run(indices: Array) -> bool:
+    """Whether indices are of elements that follow each other, none of which is before the first or after the last."""
+    flat = indices.ravel()
+    return flat.size > 0 and bool((np.diff(flat) == 1).all()) and not flat[0] < 0 <= flat[-1]
 
 
 def _gather_one(node: NodeView, steps: Steps, axis: int) -> None:

@@ -10,18 +10,21 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.registry import gradient
 from onnx_systemds.model import protos
-from onnx_systemds.operators.api import Backward
+from onnx_systemds.operators.api import Backward, Run
 from onnx_systemds.operators.onnx.slicing import slice_ranges
 
 
 @gradient("Slice")
-def _slice_gradient(n: Backward) -> Sequence[str]:
+def _slice_gradient(n: Backward) -> Sequence[str | Run]:
     """The derivative among zeros, at the positions that were taken."""
     if n.has(4) and n.integers(4) is None:
         raise UnsupportedCase("the derivative of a Slice by steps that only the run knows")
+    ranges = slice_ranges(n)
+    if len(ranges) == 1 and ranges[0][-1] == 1:
+        return [run_of_axis(n, n.grad, *ranges[0][:-1])]
     found, rank = n.grad, n.rank(0)
     before, after = [[n.known([0])] * rank for _ in range(2)]
-    for axis, start, count, step in reversed(slice_ranges(n)):
+    for axis, start, count, step in reversed(ranges):
         size = n.dims(0)[axis]
         if step == 1:
             before[axis], after[axis] = _around(n, axis, start, count)
@@ -36,6 +39,17 @@ def _slice_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("Pad", found, n.emit("Concat", *before, *after, axis=0))]
 
 
+def run_of_axis(n: Backward, derivative: str, axis: int, start: Dim, count: Dim) -> Run:
+    """The derivative by a run of elements along an axis of the first input, the only ones that the node reads."""
+
+    def whole() -> str:
+        before, after = [[n.known([0])] * n.rank(0) for _ in range(2)]
+        before[axis], after[axis] = _around(n, axis, start, count)
+        return n.emit("Pad", derivative, n.emit("Concat", *before, *after, axis=0))
+
+    return Run(derivative, axis, start, count, whole)
+
+
 def _around(n: Backward, axis: int, start: Dim, count: Dim) -> tuple[str, str]:
     """How many zeros stand before a run of elements, and after it."""
     size = n.dims(0)[axis]
@@ -46,14 +60,17 @@ def _around(n: Backward, axis: int, start: Dim, count: Dim) -> tuple[str, str]:
     elif isinstance(end, int):
         before = n.emit("Sub", of_axis, n.known([end]))
     elif isinstance(rest, int):
-        taken = n.emit("Shape", n.out, start=axis, end=axis + 1)
-        before = n.emit("Sub", n.emit("Sub", of_axis, taken), n.known([rest]))
+        before = n.emit("Sub", n.emit("Sub", of_axis, _taken(n, axis, count)), n.known([rest]))
     else:
         before = _first_position(n, axis, of_axis)
     if isinstance(rest, int):
         return before, n.known([rest])
-    taken = n.emit("Shape", n.out, start=axis, end=axis + 1)
-    return before, n.emit("Sub", n.emit("Sub", of_axis, before), taken)
+    return before, n.emit("Sub", n.emit("Sub", of_axis, before), _taken(n, axis, count))
+
+
+def _taken(n: Backward, axis: int, count: Dim) -> str:
+    """How many elements there are in a run."""
+    return n.known([count]) if isinstance(count, int) else n.emit("Shape", n.out, start=axis, end=axis + 1)
 
 
 def _spread(n: Backward, found: str, axis: int, start: Dim, step: int) -> tuple[str, str, str]:
