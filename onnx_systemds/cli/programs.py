@@ -13,7 +13,7 @@ from onnx_systemds.importing.program_files import check_program
 from onnx_systemds.importing.score_program import SCORES, score_text
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import TRAINS, Training, train_text
-from onnx_systemds.importing.trained_results import check_losses
+from onnx_systemds.importing.trained_results import check_trainable
 from onnx_systemds.model.ir import Graph, Model, Type
 from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
 
@@ -42,7 +42,7 @@ class Programs:
         """What is derived by, if these names are given. Raises InvalidModel where a loss does not fit the graph."""
         if self.training is None:
             return named
-        check_losses(self.training.losses, graph)
+        check_trainable(self.training.losses, graph)
         return named or ("weights",)
 
     def script(

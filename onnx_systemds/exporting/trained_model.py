@@ -22,8 +22,8 @@ def trained_model(source: str | Path | onnx.ModelProto, script: Script, weights:
     """The model with the weights in the folder ``weights``, which a program with the functions of ``script`` trained.
 
     source: what the script was made of, ``import_model(source, gradients=...)``. Weights are rounded to the types that
-    they have in the model. Raises InvalidModel where the script has no weights to train, TranspileError where the
-    folder is of another one, OSError.
+    they have in the model. Its Dropouts drop nothing, as those of the script's main function. Raises InvalidModel where
+    the script has no weights to train, TranspileError where the folder is of another one, OSError.
     """
     if script.derivatives is None or not script.derivatives.weights:
         raise InvalidModel("the script has no weights to train", hint="convert the model with --gradient weights")
@@ -37,7 +37,18 @@ def trained_model(source: str | Path | onnx.ModelProto, script: Script, weights:
         if name not in tensors:
             raise InvalidModel(f"{quoted(name)} is no initializer of the model", hint="it was given at conversion")
         tensors[name].CopyFrom(_tensor(tensors[name], read_matrix(Path(weights) / "weights" / files[key])))
+    _stop_dropping(changed)
     return changed
+
+
+def _stop_dropping(model: onnx.ModelProto) -> None:
+    """Take the mode from Dropouts that are told to train (since opset 12); one that the run decides stays."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        known = weights.union(*(node.output for node in nodes if node.op_type == "Constant"))
+        for node in nodes:
+            if node.op_type == "Dropout" and not node.domain and len(node.input) == 3 and node.input[2] in known:
+                del node.input[2]
 
 
 def is_of_script(weights: str | Path, script: Script) -> bool:

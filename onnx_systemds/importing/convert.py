@@ -20,6 +20,7 @@ from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.dropout import with_drawn_dropout, without_dropout
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.gradients import (
     Derived,
@@ -91,8 +92,10 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     simplified: whether to simplify the graph first (the results are equal). omitted: names in `OPTIONAL_PASSES` of
     passes to skip. specialised: whether to specialise the script if all sizes are known (the results are equal up to
     rounding). gradients: "weights", "inputs" or names of either: functions ``<function_name>_forward`` and
-    ``<function_name>_backward`` derive the outputs by them, and the script is not specialised. progress: called with
-    the number of nodes rendered so far. stages: collects the stages, their times, and what passes did.
+    ``<function_name>_backward`` derive the outputs by them, and the script is not specialised; a Dropout that trains
+    does so in the former alone.
+    progress: called with the number of nodes rendered so far. stages: collects the stages, their times, and what passes
+    did.
     Raises TranspileError with all reasons if the model cannot be converted, ValueError for a wrong ``weights``,
     ``functions``, ``style``, ``omitted`` or ``function_name``.
     """
@@ -198,6 +201,7 @@ def derived_of(typing: Typing, model: Model, words: Sequence[str]) -> Derived:
     derived = candidates(model.graph, words)
     if "weights" not in words:
         return derived
+    model = with_drawn_dropout(model)
     model = with_gradients(model, _typed(typing(model, keeps_functions=False)), derived)
     return with_influence(derived, _typed(typing(model, keeps_functions=False)))
 
@@ -208,10 +212,14 @@ def script_with_derivatives(
     """The script with functions of derivatives; see `import_model`. Raises TranspileError."""
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
-    forward = typing(with_trainable(model, derived.weights), keeps_functions=writing.functions != "flat")
+    model = with_trainable(model, derived.weights)
+    scored, trained = without_dropout(model), with_drawn_dropout(model)
+    keeps_functions = writing.functions != "flat"
+    main = typing(scored, keeps_functions=keeps_functions)
+    forward = main if trained is model else typing(trained, keeps_functions=keeps_functions)
     if derived.weights and writing.weights == "inline":
         raise UnsupportedCase("weights that are trained are in files", hint="leave out --weights inline")
-    script = _script_of(forward, function, parts, writing, None, stages)
+    script = _script_of(main, function, parts, writing, None, stages)
     keys = {name: parts.trainable_key(name, model.graph.initializers[name]) for name in derived.weights}
     simplified = replace(forward.model, graph=forward.graph.source)
     typed = typing(with_gradients(simplified, forward.graph, derived), keeps_functions=False)

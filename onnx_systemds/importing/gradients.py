@@ -32,7 +32,7 @@ from onnx_systemds.importing.passes.trained_column import (
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.node_writer import NodeWriter
-from onnx_systemds.inference.passes.differentiation import gradient_node
+from onnx_systemds.inference.passes.differentiation import gradient_node, with_definitions
 from onnx_systemds.inference.registry import untrained_inputs
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
@@ -118,9 +118,10 @@ def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
         if not _is_declared(typed.values[name]):  # sizes that are no symbols of their own are those of the output
             seeds[name] = writer.emit("Reshape", seed, writer.emit("Shape", name))
     node = gradient_node(derived.sources, results, seeds)
+    defined = with_definitions(graph.nodes, typed.values, derived.sources, outputs)
     return replace(model, graph=replace(
         graph, inputs=(*graph.inputs, *given), outputs=tuple(ValueInfo(name, None) for name in (*seeded, *results)),
-        nodes=(*graph.nodes, *writer.nodes, node),
+        nodes=(*defined, *writer.nodes, node),
     ))
 
 

@@ -70,8 +70,11 @@ class LossStatements:
     count: str
 
 
-def check_losses(losses: Mapping[str, Loss], graph: Graph) -> None:
-    """Raise InvalidModel where a loss does not take what comes after the operator that gives a result."""
+def check_trainable(losses: Mapping[str, Loss], graph: Graph) -> None:
+    """Raise InvalidModel where a loss does not take what comes after the operator that gives a result.
+
+    Raises UnsupportedCase where batches have statistics that the program would have to keep.
+    """
     made_by = {name: node for node in graph.nodes for name in node.outputs}
     for result, loss in losses.items():
         for name in [result] if result else [output.name for output in graph.outputs]:
@@ -80,6 +83,12 @@ def check_losses(losses: Mapping[str, Loss], graph: Graph) -> None:
                 node = made_by.get(node.inputs[0])
             if node is not None and not node.domain and node.op_type in loss.after:
                 raise InvalidModel(f"{quoted(name)} comes after a {node.op_type}, {loss.name} takes {loss.of}")
+    for norm in graph.nodes:
+        if norm.identity == ("", "BatchNormalization") and norm.integer("training_mode", 0):
+            raise UnsupportedCase(
+                f"node {quoted(norm.label)} (BatchNormalization) normalizes by batches: their statistics are not kept",
+                hint="export the model as one that infers, in PyTorch after model.eval(): it keeps its statistics",
+            )
 
 
 def trained_results(derivatives: Derivatives, losses: Mapping[str, Loss], names: Names) -> list[Trained]:

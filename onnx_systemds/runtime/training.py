@@ -22,7 +22,7 @@ from onnx_systemds.importing.optimizers import DEFAULT
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import Training, file_arguments, program_name, train_text, training_of
-from onnx_systemds.importing.trained_results import check_losses
+from onnx_systemds.importing.trained_results import check_trainable
 from onnx_systemds.model.given_inputs import InvalidInput, check_names
 from onnx_systemds.model.load import load_model
 from onnx_systemds.runtime.boundary_tensors import boundary_matrix, tensor_of
@@ -69,7 +69,7 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
     """
     model, sizes = load_model(source), options.get("dims") or {}
     training = training_of([loss] if isinstance(loss, str) else loss, optimizer)
-    check_losses(training.losses, model.graph)
+    check_trainable(training.losses, model.graph)
     types = common_rows(model, sizes, is_table=True) | (options.pop("types", None) or {})
     script = import_model(model, gradients=weights, types=types, **options)
     proto = source if isinstance(source, onnx.ModelProto) else (

@@ -23,7 +23,7 @@ from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.node_writer import NodeWriter
-from onnx_systemds.inference.registry import find, gradients
+from onnx_systemds.inference.registry import batch_rules, find, gradients
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model.ir import TRAINING, Function, Graph, Node
 from onnx_systemds.model.walk import names_read
@@ -72,6 +72,29 @@ def gradient_node(xs: Sequence[str], outputs: Sequence[str], seeds: Mapping[str,
     return Node("Gradient", TRAINING, tuple(xs), tuple(outputs), attributes, "", "", 0, 1)
 
 
+def with_definitions(
+    nodes: Sequence[Node], values: Mapping[str, Value], sources: Sequence[str], derived: Collection[str]
+) -> tuple[Node, ...]:
+    """The nodes, of which those that have no rule are replaced by ONNX's definitions of them.
+
+    derived: what depends on the sources. So derivatives are those of the nodes, and there is no copy of all. Nodes
+    without a definition stay, as do those of whose inputs nothing is known.
+    """
+    path = {id(node) for node in _between(nodes, sources, derived)}
+    return tuple(it for node in nodes for it in (_defined(node, values) if id(node) in path else (node,)))
+
+
+def _defined(node: Node, values: Mapping[str, Value]) -> Sequence[Node]:
+    """The nodes of the definition of a node that has no rule, and of those of these; else the node."""
+    if not names_read(node) <= values.keys() or not _lacks_rule(node, values):
+        return (node,)
+    definition = onnx_definition(NodeFacts(node, values))
+    if definition is None:
+        return (node,)
+    inner = inline(node, definition, next(filter(None, node.outputs)))
+    return [it for each in inner for it in _defined(each, values)]
+
+
 def _seeds(facts: NodeFacts) -> dict[str, str]:
     """By value that is derived what holds its derivative; "": it is 1."""
     y, seeds = facts.attribute("y"), facts.attribute("seeds")
@@ -79,12 +102,15 @@ def _seeds(facts: NodeFacts) -> dict[str, str]:
 
 
 def _between(nodes: Sequence[Node], sources: Sequence[str], derived: Collection[str]) -> list[Node]:
-    """The nodes through which what is derived depends on the sources, which stand for themselves."""
+    """The nodes through which what is derived depends on the sources, which stand for themselves.
+
+    Random numbers depend on nothing: a copy of the nodes is to have the same ones.
+    """
     own = set(sources)
     reached = set(own)
     forward = []
     for node in nodes:
-        if own.isdisjoint(node.outputs) and not reached.isdisjoint(names_read(node)):
+        if own.isdisjoint(node.outputs) and not reached.isdisjoint(names_read(node)) and not _draws(node):
             reached.update(name for name in node.outputs if name)
             forward.append(node)
     needed = set(derived) - own
@@ -96,13 +122,19 @@ def _between(nodes: Sequence[Node], sources: Sequence[str], derived: Collection[
     return path[::-1]
 
 
+def _draws(node: Node) -> bool:
+    """Whether a node draws random numbers."""
+    rule = find(batch_rules, node.identity, node.version)
+    return rule is not None and rule.draws
+
+
 def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Function]:
     """ONNX's definitions of the nodes that have no rule, by position. Raises UnsupportedCase where there is none."""
     found: dict[int, Function] = {}
     for node in path:
         if any(isinstance(content, Graph) for content in node.attributes.values()):
             raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.label)})")
-        if find(gradients, node.identity, node.version) is not None or not _is_smooth(node, facts.values):
+        if not _lacks_rule(node, facts.values):
             continue
         definition = onnx_definition(NodeFacts(node, facts.values))
         if definition is None:
@@ -111,10 +143,15 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
     return found
 
 
+def _lacks_rule(node: Node, values: Mapping[str, Value]) -> bool:
+    """Whether a derivative passes a node that has no rule."""
+    return find(gradients, node.identity, node.version) is None and _is_smooth(node, values)
+
+
 def _is_smooth(node: Node, values: Mapping[str, Value]) -> bool:
     """Whether a derivative may pass: from a floating-point input to such an output."""
     given = any(values[name].dtype in FLOAT_DTYPES for name in node.inputs if name)
-    return given and any(values[name].dtype in FLOAT_DTYPES for name in node.outputs if name)
+    return given and any(name not in values or values[name].dtype in FLOAT_DTYPES for name in node.outputs if name)
 
 
 def _copied(

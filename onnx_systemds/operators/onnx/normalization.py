@@ -322,9 +322,8 @@ def _lrn_gradient(n: Backward) -> Sequence[str]:
 
 @gradient("LayerNormalization")
 def _layer_normalization_gradient(n: Backward) -> Sequence[str]:
-    axis = n.axis()
-    axes = range(axis, n.rank(0))
-    normal, deviation = _normal(n, axes)
+    axes = range(n.axis(), n.rank(0))
+    normal, deviation = _normal(n, n.x, axes)
     scaled = n.times(n.grad, n.node.inputs[1])
     return n.needed([
         lambda: n.emit("Div", n.centred_mean(scaled, normal, axes), deviation),
@@ -337,7 +336,7 @@ def _layer_normalization_gradient(n: Backward) -> Sequence[str]:
 def _instance_normalization_gradient(n: Backward) -> Sequence[str]:
     rank = n.rank(0)
     axes = range(2, rank)
-    normal, deviation = _normal(n, axes)
+    normal, deviation = _normal(n, n.x, axes)
     scaled = n.times(n.grad, by_channel(n, n.node.inputs[1], rank))
     return n.needed([
         lambda: n.emit("Div", n.centred_mean(scaled, normal, axes), deviation),
@@ -346,15 +345,33 @@ def _instance_normalization_gradient(n: Backward) -> Sequence[str]:
     ])
 
 
+@gradient("GroupNormalization")
+def _group_normalization_gradient(n: Backward) -> Sequence[str]:
+    """That of InstanceNormalization, of groups; ONNX's definition takes the variance from the mean of squares."""
+    grouped = n.known([0, int(n.attribute("num_groups")), -1])
+    normal, deviation = _normal(n, n.emit("Reshape", n.x, grouped), [2])
+    grad, rank = n.grad, n.rank(0)
+    if n.version < 21:  # scale and bias are of groups
+        grad, rank = n.emit("Reshape", n.grad, grouped), 3
+    scaled = n.times(grad, by_channel(n, n.node.inputs[1], rank))
+    of_groups = scaled if n.version < 21 else n.emit("Reshape", scaled, grouped)
+    normal_of_scale = normal if n.version < 21 else n.shaped(normal)
+    return n.needed([
+        lambda: n.shaped(n.emit("Div", n.centred_mean(of_groups, normal, [2]), deviation)),
+        lambda: channel_sum(n, n.times(grad, normal_of_scale), rank),
+        lambda: channel_sum(n, grad, rank),
+    ])
+
+
 @gradient("LpNormalization")
 def _lp_normalization_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("Div", *n.by_norm(n.x, n.known([n.axis(default=-1)]), is_first=n.attribute("p") == 1))]
 
 
-def _normal(n: Backward, axes: Sequence[int]) -> tuple[str, str]:
-    """The input less its mean along some axes, by its deviation, and this."""
+def _normal(n: Backward, x: str, axes: Sequence[int]) -> tuple[str, str]:
+    """A value less its mean along some axes, by its deviation, and this."""
     along = n.known(axes)
-    centred = n.emit("Sub", n.x, n.emit("ReduceMean", n.x, along))
+    centred = n.emit("Sub", x, n.emit("ReduceMean", x, along))
     variance = n.emit("ReduceMean", n.squared(centred), along)
     deviation = n.emit("Sqrt", n.emit("Add", variance, n.number(float(n.attribute("epsilon")))))
     return n.emit("Div", centred, deviation), deviation
