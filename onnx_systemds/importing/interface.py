@@ -152,6 +152,8 @@ def signature(main: Interface) -> str:
     return f"{main.function}({taken}) -> {given}"
 
 
+_MOST_LINES = 12
+"""Of calls that are printed: a network of many layers keeps hundreds of values for its backward pass."""
 _DRAWN_NAME = re.compile(f"{FUNCTION_PREFIX}[0-9a-f]{{32}}")
 """As skl2onnx and onnxmltools call graphs."""
 
@@ -170,7 +172,11 @@ def success_lines(main: Interface, model: Path, target: Path, derivatives: Deriv
     written = f"{shown_path(model)} -> {shown_path(target)}: {signature(main)}{weights}"
     lines = [written, *(f"  {line}" for line in calls)]
     if derivatives is not None:
-        lines += [f"  {line}" for line in derivative_calls(derivatives, main, name)]
+        of_passes = derivative_calls(derivatives, main, name)
+        if len(of_passes) > _MOST_LINES:
+            file = "the script" if is_stream(target) else shown_path(target)
+            of_passes = [f"the calls of both passes stand at the head of {file}"]
+        lines += [f"  {line}" for line in of_passes]
     if main.weights and not is_here:
         argument = shlex.quote(f"{weights_argument(target.stem)}={folder.as_posix()}")
         lines.append(f"  on the engine's command line: -nvargs {argument}")

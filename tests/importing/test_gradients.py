@@ -204,14 +204,21 @@ TWO_OUTPUTS = model(
     [node("MatMul", "x,w", "h"), node("Sigmoid", "h", "y"), node("ArgMax", "y", "label", axis=1), node("Mul", "h,f", "z"),
      node("ReduceSum", "z", "total", keepdims=0)],
     {"x": ["n", 4]}, {"w": near(4, 3), "f": np.array(3, np.float32)}, ["label", "y", "z"])
-LAYERS = model(
-    [node for number in range(6) for node in (
+
+
+def layers(count: int) -> onnx.ModelProto:
+    """Residual layers of five units, alike."""
+    nodes = [node for number in range(count) for node in (
         helper.make_node("MatMul", [f"h{number}", f"w{number}"], [f"p{number}"]),
         helper.make_node("Tanh", [f"p{number}"], [f"t{number}"]),
         helper.make_node("Add", [f"t{number}", f"h{number}"], [f"r{number}"]),
-        helper.make_node("LayerNormalization", [f"r{number}", f"g{number}"], [f"h{number + 1}"], epsilon=1e-3))],
-    {"h0": ["n", 5]}, {name: near(*dims, seed=number) for number in range(6)
-                       for name, dims in ((f"w{number}", (5, 5)), (f"g{number}", (5,)))}, ["h6"])
+        helper.make_node("LayerNormalization", [f"r{number}", f"g{number}"], [f"h{number + 1}"], epsilon=1e-3))]
+    weights = {name: near(*dims, seed=number) for number in range(count)
+               for name, dims in ((f"w{number}", (5, 5)), (f"g{number}", (5,)))}
+    return model(nodes, {"h0": ["n", 5]}, weights, [f"h{count}"])
+
+
+LAYERS = layers(6)
 ROWS = {
     "a perceptron": Row(PERCEPTRON, {"n": 7}, count=4),
     "by its weights": Row(PERCEPTRON, {"n": 7}, ("weights",), count=3),
@@ -458,6 +465,14 @@ def test_command_line(tmp_path: Path) -> None:
                       "gradient = net::gen_net_backward(d_y, a, y, x, parameters)",
                       "weights = net::gen_net_trained(parameters, weights)"):
         assert f"# {statement}\n" in text
+
+
+def test_long_calls_are_not_printed(tmp_path: Path) -> None:
+    onnx.save(layers(20), tmp_path / "net.onnx")
+    found = CliRunner().invoke(main, [str(tmp_path / "net.onnx"), "--gradient", "weights"])
+    assert found.exit_code == 0 and "  the calls of both passes stand at the head of " in found.output
+    assert "gen_net_forward" not in found.output
+    assert "# gradient = net::gen_net_backward(" in (tmp_path / "net.dml").read_text()
 
 
 BOTH = """
