@@ -214,15 +214,16 @@ def script_with_derivatives(
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
     model = with_trainable(model, derived.weights)
     scored, trained = without_dropout(model), with_drawn_dropout(model)
-    keeps_functions = writing.functions != "flat"
-    main = typing(scored, keeps_functions=keeps_functions)
-    forward = main if trained is model else typing(trained, keeps_functions=keeps_functions)
+    main = typing(scored, keeps_functions=writing.functions != "flat")
+    forward = typing(trained, keeps_functions=False)
     if derived.weights and writing.weights == "inline":
         raise UnsupportedCase("weights that are trained are in files", hint="leave out --weights inline")
     script = _script_of(main, function, parts, writing, None, stages)
     keys = {name: parts.trainable_key(name, model.graph.initializers[name]) for name in derived.weights}
-    simplified = replace(forward.model, graph=forward.graph.source)
-    typed = typing(with_gradients(simplified, forward.graph, derived), keeps_functions=False)
+    # what passes made of the nodes is derived: they see no further once derivatives read values between the nodes
+    rewritten = replace(forward.model, graph=replace(forward.graph.source, nodes=_typed(forward).nodes))
+    typed = typing(with_gradients(rewritten, forward.graph, derived), keeps_functions=False)
+    typed = replace(typed, model=forward.model)  # whose names are known
     results = dict(zip(reversed(typed.graph.outputs), reversed(keys.values())))
     both = _script_of(
         typed, f"{function}_backward", parts.of_another_function(), writing, None, stages, gradients=results
