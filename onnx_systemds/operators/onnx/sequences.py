@@ -148,7 +148,7 @@ def _taken(node: NodeView, text: str) -> Fragment:
     if form != View(1, 1):
         return node.result(f"as.matrix({text})", form)
     cell = node.named("cell", f"as.matrix({text})")  # engine/faults: scalar-of-item
-    return node.result(f"{cell}[1, 1]", form)
+    return node.result(f"{node.named('twice', f'rbind({cell}, {cell})')}[1, 1]", form)
 
 
 @generator("SequenceLength", since=11)
