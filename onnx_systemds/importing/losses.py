@@ -10,7 +10,7 @@ class Loss:
     """A loss, the mean over samples. of: what it takes, in words. after: ONNX operators whose results it does not take.
 
     is_layer: it is in ``nn/layers``, else in the template of the program. of_classes: targets may be class numbers.
-    of_probabilities: it takes numbers from 0 to 1.
+    of_probabilities: it takes numbers from 0 to 1. of_channels: classes are the second dim, as channels of images are.
     """
 
     name: str
@@ -18,16 +18,22 @@ class Loss:
     is_layer: bool = True
     of_classes: bool = False
     of_probabilities: bool = False
+    of_channels: bool = False
     after: tuple[str, ...] = ()
+
+    @property
+    def layer(self) -> str:
+        """What computes it: takes a row for each sample or place, and a column for each class."""
+        return self.name.removesuffix("2d")
 
     @property
     def path(self) -> str:
         """Of its layer."""
-        return f"nn/layers/{self.name}.dml"
+        return f"nn/layers/{self.layer}.dml"
 
     def call(self, direction: str, result: str, target: str) -> str:
         """The call that gives the loss (forward), or its derivative (backward)."""
-        return f"{self.name}{'::' if self.is_layer else '_'}{direction}({result}, {target})"
+        return f"{self.layer}{'::' if self.is_layer else '_'}{direction}({result}, {target})"
 
 
 LOSSES = {loss.name: loss for loss in (
@@ -36,6 +42,10 @@ LOSSES = {loss.name: loss for loss in (
     Loss("cross_entropy_loss", "probabilities of classes, after a Softmax", of_classes=True, of_probabilities=True),
     Loss("softmax_cross_entropy_loss", "scores of classes, before a Softmax", of_classes=True,
          after=("Softmax", "LogSoftmax")),
+    Loss("cross_entropy_loss2d", "probabilities of classes, a channel for each", of_classes=True,
+         of_probabilities=True, of_channels=True),
+    Loss("softmax_cross_entropy_loss2d", "scores of classes before a Softmax, a channel for each", of_classes=True,
+         of_channels=True, after=("Softmax", "LogSoftmax")),
     Loss("log_loss", "a probability, after a Sigmoid", of_probabilities=True),
     Loss("sigmoid_cross_entropy_loss", "a score, before a Sigmoid", is_layer=False, after=("Sigmoid",)),
 )}

@@ -200,7 +200,7 @@ def _typed(matrices: Sequence[str], lists: Sequence[str]) -> str:
 
 
 def _sources(trained: Sequence[Trained]) -> list[tuple[str, str]]:
-    return [*dict.fromkeys((each.loss.path, each.loss.name) for each in trained if each.loss.is_layer)]
+    return [*dict.fromkeys((each.loss.path, each.loss.layer) for each in trained if each.loss.is_layer)]
 
 
 def _obstacle_to_sites(program: Program, trained: Sequence[Trained]) -> str:

@@ -14,8 +14,8 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.values import dims_words
 from onnx_systemds.model.ir import Graph
 
-_RANKS = 2, 3
-"""Of results whose last axis are classes: of samples, or of places of samples, such as the words of a sentence."""
+_RANK = 2
+"""Of results that have classes for each sample; with more dims for each of its places, such as words or pixels."""
 
 _SAME = ("", "Identity"), ("", "Cast"), ("", "Reshape")
 """Operators that leave numbers as they are."""
@@ -33,20 +33,23 @@ class Trained:
     @property
     def classes(self) -> int:
         """The number of classes, 0 where targets are numbers."""
-        last = self.port.dims[-1]
-        return last if self.loss.of_classes and isinstance(last, int) else 0
+        count = self.port.dims[_class_axis(self.loss)] if self.loss.of_classes else 0
+        return count if isinstance(count, int) else 0
 
     @property
     def of_places(self) -> bool:
         """Whether each place of a sample has a class of its own."""
-        return self.loss.of_classes and len(self.port.dims) == max(_RANKS)
+        return self.loss.of_classes and len(self.port.dims) > _RANK
 
     @property
     def columns(self) -> int | None:
         """How many columns the target has, if they are known: classes may be numbers, or have a column each."""
         if self.classes and not self.of_places:
             return None
-        found: Dim = dim.product(self.port.dims[1:-1] if self.of_places else self.port.dims[1:])
+        others = [*self.port.dims]
+        if self.of_places:
+            del others[_class_axis(self.loss)]
+        found: Dim = dim.product(others[1:])
         return found if isinstance(found, int) else None
 
     @property
@@ -111,8 +114,16 @@ def _check(port: Port, loss: Loss, samples: Port) -> None:
     dims, words = port.dims, f"{quoted(port.name)} has the dims {dims_words(port.dims)}"
     if not dims or dims[0] != samples.dims[0]:
         raise UnsupportedCase(f"a loss takes a row for each sample, {words}")
-    if loss.of_classes and (len(dims) not in _RANKS or not isinstance(dims[-1], int) or dims[-1] == 1):
-        raise UnsupportedCase(f"{loss.name} takes dims of which the last of two or three are classes, {words}")
+    if not loss.of_classes:
+        return
+    is_rank = len(dims) >= _RANK + loss.of_channels
+    if not is_rank or not isinstance(dims[_class_axis(loss)], int) or dims[_class_axis(loss)] == 1:
+        which = "second of three or more" if loss.of_channels else "last of two or more"
+        raise UnsupportedCase(f"{loss.name} takes dims of which the {which} are classes, {words}")
+
+
+def _class_axis(loss: Loss) -> int:
+    return 1 if loss.of_channels else -1
 
 
 def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names: Names) -> LossStatements:
@@ -128,14 +139,14 @@ def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names:
         if each.of_places:
             places, wanted, counting = (names.fresh(f"{hint}_of_places") for hint in (result, "classes", "count"))
             share, count = names.fresh("share"), f"sum({counting})"
+            given = f"t({target})" if each.loss.of_channels else target
             statements += [
-                f"{places} = matrix({result}, rows=length({result}) / {each.classes}, cols={each.classes})",
-                f"[{wanted}, {counting}] = class_rows_of_places({target}, {each.classes})",
+                f"{places} = {_rows_of_places(each)}",
+                f"[{wanted}, {counting}] = class_rows_of_places({given}, {each.classes})",
                 f"{share} = max(mean({counting}), 1e-300)",
             ]
-            backwards = each.loss.call("backward", places, wanted)
-            derived.append(
-                f"{seed} = matrix({backwards} * ({counting} / {share}), rows=nrow({result}), cols=ncol({result}))")
+            derivative = f"{each.loss.call('backward', places, wanted)} * ({counting} / {share})"
+            derived.append(f"{seed} = {_as_result(each, derivative)}")
             losses.append(f"{each.loss.call('forward', places, wanted)} / {share}")
         else:
             if each.classes:
@@ -153,6 +164,20 @@ def loss_statements(derivatives: Derivatives, trained: Sequence[Trained], names:
             statements.append(f"if ({outside}) {{ {loss} = 0 / 0 }}  # no probabilities")
     derived += _without_loss(derivatives, {each.name for each in trained})
     return LossStatements(tuple(statements), tuple(derived), loss, count)
+
+
+def _rows_of_places(each: Trained) -> str:
+    """The result with a row for each place and a column for each class. Of channels, places are ahead of samples."""
+    result, classes = each.name, each.classes
+    planes = f"t(matrix({result}, rows=nrow({result}) * {classes}, cols=ncol({result}) / {classes}))"
+    return f"matrix({planes if each.loss.of_channels else result}, rows=length({result}) / {classes}, cols={classes})"
+
+
+def _as_result(each: Trained, rows: str) -> str:
+    """What such rows are in the form of the result."""
+    result, classes = each.name, each.classes
+    planes = f"t(matrix({rows}, rows=ncol({result}) / {classes}, cols=nrow({result}) * {classes}))"
+    return f"matrix({planes if each.loss.of_channels else rows}, rows=nrow({result}), cols=ncol({result}))"
 
 
 def _without_loss(derivatives: Derivatives, trained: set[str]) -> Iterator[str]:

@@ -80,8 +80,8 @@ OPERATIONS: tuple[Fault, ...] = (
     ),
     Fault(
         "scalar-of-item",
-        "as.scalar(as.matrix(L[1])) of a list is taken for L[1], which is no number; so is M[1, 1] of M = as.matrix(L[1]),"
-        " where its size is known",
+        "as.scalar(as.matrix(L[1])) of a list is taken for L[1], which is no number; so is M[1, 1] of"
+        " M = as.matrix(L[1]), where its size is known",
         "L = list(X)\nresult = as.matrix(abs(as.scalar(as.matrix(L[1]))))",
         ((2,),),
         "SequenceAt of operators/onnx/sequences.py: a cell of a matrix that has the item twice",
