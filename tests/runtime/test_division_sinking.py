@@ -20,8 +20,8 @@ from tests.plain_engine import score_plainly
 RANDOM = np.random.default_rng(23)
 
 OTHERS = """
-pairs = function(matrix[double] A, matrix[double] B) return (matrix[double] C) {
-  C = rbind(A[1:2, ] %*% t(B[1:3, ]), A[3:4, ] %*% t(B[4:6, ]))
+pairs = function(matrix[double] X, matrix[double] Y) return (matrix[double] Z) {
+  Z = rbind(X[1:2, ] %*% t(Y[1:3, ]), X[3:4, ] %*% t(Y[4:6, ]))
 }
 backwards = function(matrix[double] A, matrix[double] B) return (matrix[double] C) {
   C = rbind(A[3:4, ] %*% t(B[4:6, ]), A[1:2, ] %*% t(B[1:3, ]))

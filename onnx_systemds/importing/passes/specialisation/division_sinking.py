@@ -15,12 +15,10 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import (
     assignment_counts,
     assigns_variable,
-    is_call,
     is_operation,
     is_reshape,
     name_counts,
     operand_of,
-    read_in,
 )
 from onnx_systemds.importing.passes.matrix_sizes import Known, Shape, statements_with_sizes
 from onnx_systemds.operators.support.products import pairs_of
@@ -116,29 +114,9 @@ def _is_product(node: tree.Binary | tree.Call, functions: Mapping[str, tree.Func
 
 
 def _is_batched(function: tree.Function | None) -> bool:
-    """Whether a function is a batched product: rows of its first parameter times rows of its second, stacked."""
-    if function is None or len(function.parameters) != 2:
-        return False
-    if len(function.body) != 1:
-        found = pairs_of(function)
-        return found is not None and not found.transposed
-    (statement,), (first, second) = function.body, (parameter.name for parameter in function.parameters)
-    joined = statement.value if isinstance(statement, tree.Assign) else None
-    if not is_call(joined, "rbind"):
-        return False
-    below = 1
-    for argument in joined.arguments:
-        product = argument.value
-        if not is_operation(product, "%*%") or read_in(product.right) != {second}:
-            return False
-        rows = product.left
-        if not isinstance(rows, tree.Indexed) or rows.name != first or rows.columns != tree.Span():
-            return False
-        lower, upper = rows.rows.lower, rows.rows.upper
-        if lower != tree.IntLiteral(below) or not isinstance(upper, tree.IntLiteral):
-            return False
-        below = upper.value + 1
-    return True
+    """Whether a function is a batched product; of those with a loop, one of matrices as they are."""
+    found = None if function is None else pairs_of(function)
+    return function is not None and found is not None and (len(function.body) == 1 or not found.transposed)
 
 
 def _with_first_factor(node: tree.Binary | tree.Call, factor: tree.Expression) -> tree.Expression:
