@@ -99,9 +99,10 @@ def looped_product(name: str, count: int, sizes: tuple[int, int, int], *, transp
 
 
 class Pairs(NamedTuple):
-    """How many pairs of matrices a function multiplies, and whether the second ones are transposed."""
+    """How many pairs of matrices a function multiplies, their rows, and whether the second ones are transposed."""
 
     number: int
+    rows: tuple[int, int]
     transposed: bool
 
 
@@ -125,7 +126,8 @@ def _looped_pairs(function: tree.Function, transposed: bool) -> Pairs | None:
     if not count:
         return None
     text = looped_product(function.name, count, (height // count, inner, cols), transposed=transposed)
-    return Pairs(count, transposed) if function == function_of(text) else None
+    factors = (height // count, cols if transposed else inner)
+    return Pairs(count, factors, transposed) if function == function_of(text) else None
 
 
 def _written_pairs(function: tree.Function, transposed: bool) -> Pairs | None:
@@ -135,11 +137,11 @@ def _written_pairs(function: tree.Function, transposed: bool) -> Pairs | None:
     first = joined.arguments[0].value if is_call(joined, "rbind") else None
     if not is_call(joined, "rbind") or not is_operation(first, "%*%"):
         return None
-    rows, others = (_rows(factor) for factor in (first.left, operand_of(first.right, "t") or first.right))
-    if not rows or not others:
+    count, rows = len(joined.arguments), (_rows(first.left), _rows(operand_of(first.right, "t") or first.right))
+    if 0 in rows:
         return None
-    text = _written_product(function.name, len(joined.arguments), (rows, others), transposed=transposed)
-    return Pairs(len(joined.arguments), transposed) if function == function_of(text) else None
+    text = _written_product(function.name, count, rows, transposed=transposed)
+    return Pairs(count, rows, transposed) if function == function_of(text) else None
 
 
 def _rows(part: tree.Expression) -> int:

@@ -19,29 +19,20 @@ from onnx_systemds.dml.scopes import (
     assigns_variable,
     definition_counts,
     is_call,
-    is_operation,
     is_reshape,
     mentioned,
-    operand_of,
     reads_of,
     results,
 )
 from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.passes.matrix_sizes import Known, statements_with_sizes
 from onnx_systemds.importing.passes.merged_slices import places
+from onnx_systemds.operators.support.products import Pairs, pairs_of
 
 _ALL = tree.Span()
 _MOST_PARTS = 64
 Rows: TypeAlias = tuple[tuple[int, int], ...]
 """The first and the last row of each part, where each begins after the one before."""
-
-
-class _Pairs(NamedTuple):
-    """The rows of both parameters of a function of products, and whether its second factors are transposed."""
-
-    left: Rows
-    right: Rows
-    is_transposed: bool
 
 
 class _Join(NamedTuple):
@@ -60,7 +51,8 @@ def with_parts_apart(
     side. functions: those of the script, by name.
     given: sizes of parameters. What changes stays, and so do results, and what a branch or a loop reads.
     """
-    pairs = {name: found for name, each in functions.items() if (found := _pairs(each)) is not None}
+    pairs = {name: found for name, each in functions.items()
+             if len(each.body) == 1 and (found := pairs_of(each)) is not None}
     body, kept = function.body, results(function)
     changes = definition_counts(function)
     reads = Counter(name for statement in body for name in reads_of(statement))
@@ -76,21 +68,6 @@ def with_parts_apart(
                 joins[name] = _Join(place, rows)
         made.append(statement)
     return function if same_objects(made, body) and not joins else replace(function, body=_without_joins(made, joins))
-
-
-def _pairs(function: tree.Function) -> _Pairs | None:
-    """The rows of the factors of a function that is written-out products of pairs; None for other functions."""
-    if len(function.parameters) != 2 or len(function.body) != 1 or not isinstance(function.body[0], tree.Assign):
-        return None
-    products = _parts(function.body[0].value)
-    factors = [(it.left, operand_of(it.right, "t") or it.right) for it in products if is_operation(it, "%*%")]
-    spans = [tuple(_rows_in(factor, parameter.name) for factor in side)
-             for side, parameter in zip(zip(*factors), function.parameters)]
-    if not products or len(factors) < len(products) or any(None in side for side in spans):
-        return None
-    transposed = {is_call(it.right, "t") for it in products if is_operation(it, "%*%")}
-    left, right = (tuple(span for span in side if span is not None) for side in spans)
-    return _Pairs(left, right, True in transposed) if len(transposed) == 1 else None
 
 
 def _parts(value: tree.Expression) -> list[tree.Expression]:
@@ -129,18 +106,18 @@ def _rows_in(part: tree.Node, name: str) -> tuple[int, int] | None:
     return places(part.rows)
 
 
-def _written_out(node: tree.Node, pairs: Mapping[str, _Pairs], joins: Mapping[str, Rows]) -> tree.Node:
+def _written_out(node: tree.Node, pairs: Mapping[str, Pairs], joins: Mapping[str, Rows]) -> tree.Node:
     """Products of pairs without a call, if one of the factors is joined from just these parts."""
     found = pairs.get(node.function) if isinstance(node, tree.Call) else None
     operands = [argument.value for argument in node.arguments] if isinstance(node, tree.Call) else []
     names = [operand.name for operand in operands if isinstance(operand, tree.Name)]
     if found is None or len(names) < 2:
         return node
-    spans = (found.left, found.right)
+    spans = [_rows_of([(height, 1)] * found.number) for height in found.rows]
     if all(joins.get(name) != rows for name, rows in zip(names, spans)):
         return node
     left, right = ([_part(name, rows) for rows in parts] for name, parts in zip(names, spans))
-    factors = [call("t", part) if found.is_transposed else part for part in right]
+    factors = [call("t", part) if found.transposed else part for part in right]
     return call("rbind", *(tree.Binary("%*%", first, second) for first, second in zip(left, factors)))
 
 
