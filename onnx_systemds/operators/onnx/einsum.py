@@ -16,6 +16,7 @@ from onnx_systemds.inference.known_dims import differ
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import wrapped
+from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
 from onnx_systemds.operators.support.integer_rules import summed
 from onnx_systemds.operators.support.movement import Moved, Source, input_source, permuted
@@ -263,19 +264,10 @@ class _Contraction:
 
 def _diagonal_positions(node: NodeView, labels: Labels, dims: Dims, unique: Labels, sizes: dict[str, Dim]) -> str:
     """1-based positions, among all elements, of those whose repeated labels agree; the unique labels vary in order."""
-    strides: dict[str, Dim] = {}
-    stride: Dim = 1
-    for label, size in zip(reversed(labels), reversed(dims)):
-        strides[label] = strides.get(label, 0) + stride
-        stride = stride * size
-    total = product(sizes[label] for label in unique)
-    count = f"seq(0, {node.dim(total - 1)})"
-    parts = []
-    inner = total
-    for label in unique:
-        inner = inner // sizes[label]
-        coordinate = count if inner == 1 else f"({count} %/% {node.factor(inner)})"
-        if label != unique[0]:
-            coordinate = f"({coordinate} %% {node.factor(sizes[label])})"
-        parts.append(f"{coordinate} * {node.factor(strides[label])}")
+    steps: dict[str, Dim] = {}
+    for label, step in zip(labels, strides(dims)):
+        steps[label] = steps.get(label, 0) + step
+    inner = tuple(sizes[label] for label in unique)
+    coordinates = along_axes(node, f"seq(0, {node.dim(product(inner) - 1)})", inner)
+    parts = [f"{coordinate} * {node.factor(steps[label])}" for coordinate, label in zip(coordinates, unique)]
     return " + ".join([*parts, "1"])
