@@ -18,6 +18,7 @@ from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, N
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.elementwise import same_dims
+from onnx_systemds.operators.onnx.indexing import along_axes
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
@@ -193,12 +194,7 @@ def non_zero(node: NodeView) -> Fragment:
     x, numbers = node.view("X", View(total, 1)), f"seq(0, {node.dim(total - 1)})"
     place = node.named("place", f'removeEmpty(target={numbers}, margin="rows", select=({x} != 0), empty.return=FALSE)')
     node.write(f"{node.dim(count)} = nrow({place})")
-    rows = []
-    for axis, size in enumerate(dims):
-        _, _, after = around(dims, axis)
-        row = f"t({place})" if after == 1 else f"(t({place}) %/% {node.factor(after)})"
-        rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
-    text = bind("rbind", rows)
+    text = bind("rbind", along_axes(node, f"t({place})", dims))
     return unless_empty(node, node.result(text, View(len(dims), count)), total, [count])
 
 
