@@ -17,7 +17,7 @@ from onnx_systemds.dml.rewrite import rewritten, same_objects
 from onnx_systemds.dml.scopes import assigned, called_in, statements_in
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
-from onnx_systemds.importing.passes.specialisation.trees import called_functions
+from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.operators.support.products import LIBRARY as BATCHED
 
@@ -33,15 +33,15 @@ def with_constant_arguments(script: Script) -> Script:
         if changed is None:
             continue
         places = [place for place, it in enumerate(library[name].parameters) if it.name in constants]
-        inner = [called.name for called in called_functions(tree.Script(tuple(library.values())), [library[name]])]
+        inner = callees(library, [library[name]])
         library[name] = changed
         functions = [_with_fewer_arguments(it, name, places) for it in functions]
         library = {key: _with_fewer_arguments(it, name, places) for key, it in library.items()}
         waiting += [it for it in inner if it not in waiting and _may_change(library[it])]  # they may get literals now
     if same_objects(functions, script.functions):
         return script
-    left = called_functions(tree.Script(tuple(library.values())), functions)
-    script = replace(script, library=tuple(left), functions=tuple(functions))
+    left = callees(library, functions)
+    script = replace(script, library=tuple(left.values()), functions=tuple(functions))
     return with_main(script, with_guards(script.main, script.callees))
 
 

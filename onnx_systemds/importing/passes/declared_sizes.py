@@ -14,7 +14,7 @@ from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.scopes import called_in, is_call, is_reshape, matrix_parameters, reads_more_than
 from onnx_systemds.importing.passes.block_cuts import cut
-from onnx_systemds.importing.passes.specialisation.trees import called_functions
+from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.operators.api.layout import split_view
 
@@ -43,8 +43,8 @@ def with_declared_sizes(script: Script) -> Script:
 
 def _has_images(script: Script) -> bool:
     """Whether the main function, or what it calls, has an operation on images."""
-    called = called_functions(tree.Script(tuple(script.callable_functions.values())), script.main.body)
-    return any(not _OF_IMAGES.isdisjoint(called_in(it)) for function in (script.main, *called) for it in function.body)
+    functions = (script.main, *callees(script.callable_functions, script.main.body).values())
+    return any(not _OF_IMAGES.isdisjoint(called_in(it)) for function in functions for it in function.body)
 
 
 def _reads_as_it_is(statement: tree.Statement, name: str) -> bool:

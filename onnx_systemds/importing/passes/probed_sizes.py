@@ -21,7 +21,7 @@ from onnx_systemds.dml.scopes import assigned, is_call, matrix_parameters, state
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.block_cuts import cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
-from onnx_systemds.importing.passes.specialisation.trees import called_functions
+from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_functions
 
 _WHY = "# hides sizes that the compiler only tries"
@@ -53,8 +53,7 @@ def _hidden(function: tree.Function, functions: Mapping[str, tree.Function]) -> 
     matrices = matrix_parameters(function)
     if len(matrices) != 1:
         return function
-    called = called_functions(tree.Script(tuple(functions.values())), function.body)
-    if not any(map(_counts_to_size, (function, *called))):
+    if not any(map(_counts_to_size, (function, *callees(functions, function.body).values()))):
         return function
     (name,) = matrices
     names = Names({*(it.name for it in function.parameters), *assigned(function.body), *functions})

@@ -45,7 +45,7 @@ from onnx_systemds.importing.passes.specialisation.size_copies import (
 from onnx_systemds.importing.passes.specialisation.static_checks import without_static_checks
 from onnx_systemds.importing.passes.specialisation.strips import JOINED, STRIPS, with_strips
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
-from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
+from onnx_systemds.importing.passes.specialisation.trees import callees, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
 from onnx_systemds.importing.script import Constants, Script, with_main
 from onnx_systemds.inference import dims as dim
@@ -101,8 +101,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     main, functions = with_copy_per_size(main, functions, sizes, apart)
     if body is script.main.body and len(functions) == len(others):
         return script
-    called = {function.name: function for function in called_functions(tree.Script(tuple(functions.values())), [main])}
-    result = _with_functions(script, main, called)
+    result = _with_functions(script, main, callees(functions, [main]))
     return replace(result, general=script.unspecialised)
 
 
@@ -154,12 +153,11 @@ def _with_work(script: Script, work: Work) -> Script:
     main, constants = with_hidden_zeros(work.main, work.functions), None  # it may have got loops
     if work.hoisted is not None and not any(parameter.name == WEIGHTS for parameter in main.parameters):
         main = replace(main, parameters=(*main.parameters, tree.Parameter(WEIGHTS, UNKNOWN_LIST)))
-    functions = tree.Script(tuple(work.functions.values()))
-    called = {function.name: function for function in called_functions(functions, [main])}
+    called = callees(work.functions, [main])
     if work.hoisted is not None:
         statements = with_never([*cut_blocks(work.hoisted.statements), *_before_lists(work.hoisted)])
         bounds = tuple(work.hoisted.variables.get(name, name) for name in work.bounds)
-        further = {function.name: function for function in called_functions(functions, statements)}
+        further = callees(work.functions, statements)
         library = tuple(function for name, function in sorted(further.items()) if name not in called)
         constants = Constants(work.hoisted.names, statements, library, work.hoisted.matrices, bounds)
     return replace(_with_functions(script, main, called), constants=constants)

@@ -24,14 +24,18 @@ def calls(node: tree.Node) -> set[str]:
 
 def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tree.Function]:
     """The functions of a script that ``roots`` call, directly or not, in the order of the script."""
-    functions = script.functions
+    return [*callees(script.functions, roots).values()]
+
+
+def callees(functions: Mapping[str, tree.Function], roots: Iterable[tree.Node]) -> dict[str, tree.Function]:
+    """The functions that ``roots`` call, directly or not, in the order in which they are given."""
     wanted: set[str] = set()
     stack = list(roots)
     while stack:
         for name in calls(stack.pop()) & functions.keys() - wanted:
             wanted.add(name)
             stack.append(functions[name])
-    return [function for name, function in functions.items() if name in wanted]
+    return {name: function for name, function in functions.items() if name in wanted}
 
 
 def callers(
