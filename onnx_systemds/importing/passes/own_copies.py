@@ -13,7 +13,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import calling
-from onnx_systemds.dml.scopes import called_in
+from onnx_systemds.importing.passes.specialisation.trees import callees, callers
 
 
 def with_own_copies(
@@ -28,7 +28,7 @@ def with_own_copies(
     changed: list[tree.Function] = []
     copies: dict[str, list[tree.Function]] = {}
     for entry in entries:
-        reached = _reached(entry, functions)
+        reached = callees(functions, [entry])
         own = [name for name in functions if name in apart and name in reached]
         renamed = {name: names.fresh(name) for name in own if name in taken}
         taken.update(own)
@@ -38,27 +38,13 @@ def with_own_copies(
     return changed, copies
 
 
-def _with_numbers(functions: Mapping[str, tree.Function]) -> set[str]:
+def _with_numbers(functions: Mapping[str, tree.Function]) -> frozenset[str]:
     """The functions that take numbers, or call one that does."""
     taking = {name for name, function in functions.items()
               if any(parameter.type.kind == "scalar" for parameter in function.parameters)}
     return with_callers(taking, functions.values())
 
 
-def with_callers(names: Collection[str], functions: Iterable[tree.Function]) -> set[str]:
+def with_callers(names: Collection[str], functions: Iterable[tree.Function]) -> frozenset[str]:
     """The names, and those of the functions that call such a one, or one that does."""
-    found, calls = {*names}, {function.name: {*called_in(function)} for function in functions}
-    while more := {name for name, called in calls.items() if name not in found and not found.isdisjoint(called)}:
-        found |= more
-    return found
-
-
-def _reached(entry: tree.Function, functions: Mapping[str, tree.Function]) -> set[str]:
-    """The functions that one calls, and that these call."""
-    found: set[str] = set()
-    waiting = [entry]
-    while waiting:
-        new = {name for name in called_in(waiting.pop()) if name in functions} - found
-        found |= new
-        waiting += [functions[name] for name in new]
-    return found
+    return callers(functions, names)

@@ -17,6 +17,7 @@ from onnx_systemds.dml.rewrite import rewritten, with_origin
 from onnx_systemds.dml.scopes import assigned, called_in, read_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop
+from onnx_systemds.importing.passes.specialisation.trees import callees
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""
@@ -87,7 +88,7 @@ class _Copies:
         self._count_ways(_calls(main.body, functions), 1, ways, ())
         self._copied = {
             name for name, count in ways.items()
-            if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in self._below(name)
+            if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in callees(functions, [functions[name]])
         }
         self._counts: Counter[str] = Counter()
 
@@ -108,17 +109,6 @@ class _Copies:
             function, called = self._functions[name], self._calls[name]
             self._loops[name] = _is_short(function) and (has_loop(function) or any(map(self._has_loop, called)))
         return self._loops[name]
-
-    def _below(self, name: str) -> set[str]:
-        """The callees of a function, directly or not."""
-        found: set[str] = set()
-        stack = [*self._calls[name]]
-        while stack:
-            called = stack.pop()
-            if called not in found:
-                found.add(called)
-                stack += self._calls[called]
-        return found
 
     def _block(self, block: tree.Block) -> tree.Block:
         return tuple(map(self._statement, block)) if self._copied else block
