@@ -6,18 +6,15 @@ functions may be variables, but confuse the reader; as functions they replace th
 
 from __future__ import annotations
 
+from onnx_systemds.dml.syntax import CONSTANTS
+from onnx_systemds.dml.tokens import KEYWORDS
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-RESERVED_WORDS: frozenset[str] = _words(
-    """
-    if else for parfor while function return in as source setwd ifdef implemented externalFunction
-    int integer double string boolean unknown Int Integer Double String Boolean Unknown
-    TRUE FALSE NaN Inf pi
-    """
-)
+RESERVED_WORDS = KEYWORDS.union(CONSTANTS)
 
 # Spellings of constants in neighbouring languages: legal in DML, but read as something they are not.
 CONFUSING_WORDS: frozenset[str] = _words("True False true false Null NULL null None NA nan inf Infinity")
