@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
 
 from onnx_systemds.dml.excerpts import excerpt
 from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError
@@ -25,12 +27,14 @@ _NUMBERS = frozenset((INT, DOUBLE))
 _UNSEEN = frozenset(("comment", "stray"))
 _BLANKS = " \t\r\n"
 
+COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le, "==": eq, "!=": ne}
+"""The comparisons, and what they say of numbers."""
 # How tightly the operators bind, loosest first; all associate to the left but ``^``.
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, MODULUS, MATRIX_PRODUCT, SIGN, POWER = range(1, 11)
 BINARY_LEVELS = {
     "|": OR,
     "&": AND,
-    **dict.fromkeys((">", ">=", "<", "<=", "==", "!="), COMPARISON),
+    **dict.fromkeys(COMPARED, COMPARISON),
     **dict.fromkeys(("+", "-"), SUM),
     **dict.fromkeys(("*", "/"), PRODUCT),
     **dict.fromkeys(("%%", "%/%"), MODULUS),

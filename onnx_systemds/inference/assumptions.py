@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from operator import eq, gt, lt, ne
 
 from onnx_systemds.dml.literals import message_literal
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.errors import escaped, quoted
 from onnx_systemds.inference.dims import Dim, Expression, Operation, is_non_negative, substitute, symbols
 from onnx_systemds.limits import OverBudget
@@ -23,8 +23,6 @@ DimText = Callable[[Dim], str]
 
 _LONGEST_BEGINNING = 105
 """The most characters of a check on one line, up to the end of the first part of its message."""
-
-_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<": lt, ">": gt}
 
 
 class Relation(Enum):
@@ -43,7 +41,7 @@ class Relation(Enum):
 
     def is_broken(self, left: int, right: int) -> bool:
         """Whether two sizes break the relation."""
-        return _COMPARISONS[self.value[0]](left, right)
+        return COMPARED[self.value[0]](left, right)
 
 
 @dataclass(frozen=True, slots=True)

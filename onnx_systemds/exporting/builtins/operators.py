@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import BOOL, FLOAT, Context, Matrix, Scalar, Tensor, Value
 from onnx_systemds.exporting.builtins.frames import compare_frames
-from onnx_systemds.exporting.builtins.scalar_operators import (
-    COMPARED,
-    LOGICAL,
-    compared_sizes,
-    known_result,
-    size_result,
-)
+from onnx_systemds.exporting.builtins.scalar_operators import LOGICAL, compared_sizes, known_result, size_result
 from onnx_systemds.exporting.builtins.texts import compare_printed, compare_texts, join_texts, printed_text
 from onnx_systemds.exporting.builtins.truths import compared_truth
 from onnx_systemds.exporting.graph.images import planes

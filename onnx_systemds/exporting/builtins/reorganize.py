@@ -7,12 +7,12 @@ from functools import reduce
 
 import numpy as np
 
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Scalar, Value, builtin
 from onnx_systemds.exporting.builtins.frames import check_fitting, join_frames
 from onnx_systemds.exporting.builtins.operators import binary, tensor_operator
 from onnx_systemds.exporting.builtins.products import with_places_moved
-from onnx_systemds.exporting.builtins.scalar_operators import COMPARED
 from onnx_systemds.exporting.values import (
     STRING,
     FrameValue,

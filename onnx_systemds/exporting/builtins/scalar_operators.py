@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import numpy as np
 
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import Context, Scalar
@@ -15,7 +15,6 @@ from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, known_integ
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim
 
-COMPARED = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 LOGICAL = {"&": "And", "|": "Or"}
 _INT64_FACTOR = 2**63 // limits.LARGEST_INTEGER
 
@@ -94,7 +93,7 @@ def size_result(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     elif operator in ("%/%", "%%") and dims.is_non_negative(a) and dims.is_non_negative(b) and b != 0:
         # n %% 0 of integers is 0
         found = a // b if operator == "%/%" else dims.modulo(a, dims.maximum(b, 1))
-    elif operator in ("==", "!=", "<", "<=", ">", ">="):
+    elif operator in COMPARED:
         known = compared_sizes(operator, a, b)
         return None if known is None else Scalar(BOOLEAN, known)
     if found is None or (kind == DOUBLE and _may_leave_int64(found)):

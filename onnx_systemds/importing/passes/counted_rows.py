@@ -13,11 +13,11 @@ from itertools import pairwise
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import assigns_variable, is_call, is_operation, operand_of, results, statements_in
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.importing.passes.aliases import without_aliases_in
 
 _ROWS_ALONE = {"margin": tree.StringLiteral("rows"), "empty.return": tree.BooleanLiteral(False)}
 """Without the latter there is one row of zeros where none is selected."""
-_COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
 
 def with_counted_rows(function: tree.Function) -> tree.Function:
@@ -65,7 +65,7 @@ def _selections(function: tree.Function) -> dict[str, tree.Expression]:
 
 def _count(selection: tree.Expression) -> tree.Call:
     """How many rows are selected."""
-    chosen = selection if is_operation(selection, *_COMPARISONS) else tree.Binary("!=", selection, tree.IntLiteral(0))
+    chosen = selection if is_operation(selection, *COMPARED) else tree.Binary("!=", selection, tree.IntLiteral(0))
     return call("as.integer", call("sum", chosen))
 
 

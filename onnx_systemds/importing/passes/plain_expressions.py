@@ -11,10 +11,10 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import called_in, definition_counts, mentioned, name_counts, operand_of, results
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.script import Script, with_functions
 
-_COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 _OF_SIZES = frozenset(("nrow", "ncol", "length"))
 
 
@@ -62,7 +62,7 @@ def _condition(statement: tree.Assign) -> tree.Binary | None:
     found = operand_of(statement.value, "as.double")
     if statement.accumulate or statement.comments is not tree.NO_COMMENTS or type(statement.target) is not tree.Name:
         return None
-    if not isinstance(found, tree.Binary) or found.operator not in _COMPARISONS:
+    if not isinstance(found, tree.Binary) or found.operator not in COMPARED:
         return None
     return found if _OF_SIZES.issuperset(mentioned(found).functions) else None
 

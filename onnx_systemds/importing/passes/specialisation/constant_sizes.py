@@ -6,9 +6,8 @@ a form for each range of sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
@@ -23,10 +22,10 @@ from onnx_systemds.dml.scopes import (
     statements_in,
     surely_assigned,
 )
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.matrix_sizes import SizeAnalysis, Symbolic, is_dim
 
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
 _WITHOUT_EFFECT = {"as.integer", "matrix", "max", "min", "ncol", "nrow", "seq", "t"}
 
 
@@ -130,8 +129,8 @@ def _simplified(node: tree.Binary) -> tree.Expression:
     if not isinstance(right, tree.IntLiteral):
         return node
     if isinstance(left, tree.IntLiteral):
-        if node.operator in _COMPARISONS:
-            return tree.BooleanLiteral(_COMPARISONS[node.operator](left.value, right.value))
+        if node.operator in COMPARED:
+            return tree.BooleanLiteral(COMPARED[node.operator](left.value, right.value))
         if node.operator == "/" and right.value and left.value % right.value == 0:
             return tree.IntLiteral(left.value // right.value)
     return node

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import eq, ge, gt, le, lt, ne
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import ends_run, is_call
+from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
-
-_COMPARISONS = {"!=": ne, "==": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
 
 
 def without_static_checks(body: tree.Block) -> tree.Block:
@@ -40,9 +38,9 @@ def _never(condition: tree.Expression, known: Mapping[str, int]) -> bool:
     if condition.operator == "|":
         return _never(condition.left, known) and _never(condition.right, known)
     left, right = _size(condition.left, known), _size(condition.right, known)
-    if left is None or right is None or condition.operator not in _COMPARISONS:
+    if left is None or right is None or condition.operator not in COMPARED:
         return False
-    return not _COMPARISONS[condition.operator](left, right)
+    return not COMPARED[condition.operator](left, right)
 
 
 def _size(node: tree.Expression, known: Mapping[str, int]) -> int | None:
