@@ -138,7 +138,7 @@ def call_of(function: Interface, namespace: str) -> str:
 
 
 def assigned_call(function: str, arguments: Sequence[str], results: Sequence[str]) -> str:
-    """The statement that calls a function with its namespace, for variables of one or more results."""
+    """The statement that calls a function, with its namespace if it has one, for variables of one or more results."""
     target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
     return f"{target} = {function}({', '.join(arguments)})"
 

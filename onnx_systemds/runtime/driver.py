@@ -9,7 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import print_block, print_statement
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import read_in
-from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.interface import Port, assigned_call
 from onnx_systemds.importing.parameters import MATRIX, scalar_argument
 from onnx_systemds.importing.passes.block_cuts import NEVER, STRING_CUT
 from onnx_systemds.importing.passes.specialisation.products import FILTERS
@@ -197,8 +197,7 @@ def program_of(
         arguments.append(WEIGHTS)
     ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
     results = [f"result{position}" for position in range(len(ports))]
-    target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
-    lines.append(f"{target} = {script.function}({', '.join(arguments)})")
+    lines.append(assigned_call(script.function, arguments, results))
     lines += [NEVER] if any(port.dims == () and port.dtype == "string" for port in ports) else []
     for position, (port, result) in enumerate(zip(ports, results)):
         lines += _writing(port, result, f"out{position}")
