@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call
 from onnx_systemds.inference import dims as sizes
+from onnx_systemds.inference.dim_equations import last_equal
 from onnx_systemds.inference.dims import Dim
 
 Pair = tuple[Dim, Dim]
@@ -39,7 +40,7 @@ def checked_dims(function: tree.Function, given: Mapping[str, Pair]) -> dict[str
         terms = {term: size for term, size in terms.items() if not changed & _names(term)}
         if assigns_variable(statement) and not statement.accumulate and statement.value in terms:
             terms[statement.target] = terms[statement.value]
-    return {name: (_found(rows, found), _found(columns, found)) for name, (rows, columns) in own.items()}
+    return {name: (last_equal(found, rows), last_equal(found, columns)) for name, (rows, columns) in own.items()}
 
 
 def _checks(statement: tree.Statement) -> Iterator[tuple[tree.Expression, tree.Expression]]:
@@ -72,13 +73,7 @@ def _size(side: tree.Expression, terms: Mapping[tree.Expression, Dim], found: Ma
     if isinstance(side, tree.IntLiteral):
         return side.value if side.value > 0 else None
     size = terms.get(side)
-    return None if size is None else _found(size, found)
-
-
-def _found(size: Dim, found: Mapping[Dim, Dim]) -> Dim:
-    while size in found:
-        size = found[size]
-    return size
+    return None if size is None else last_equal(found, size)
 
 
 def _names(term: tree.Expression) -> set[str]:

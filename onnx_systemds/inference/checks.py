@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice, product
 
 from onnx_systemds.inference.assumptions import Assumption, Relation
+from onnx_systemds.inference.dim_equations import last_equal
 from onnx_systemds.inference.dims import Dim, Dims, lone_symbol, substitute, symbol, symbols
 from onnx_systemds.inference.dims import product as number_of_elements
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -84,9 +85,7 @@ class Checks:
         return any(number_of_elements(candidate) == elements for candidate in candidates)
 
     def _root(self, size: Dim) -> Dim:
-        while size in self._same:
-            size = self._same[size]
-        return size
+        return last_equal(self._same, size)
 
 
 def _strongest(assumptions: Sequence[Assumption]) -> list[Assumption]:

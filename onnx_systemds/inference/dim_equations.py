@@ -1,10 +1,13 @@
-"""Solves a number of rows or columns, an expression over symbols, for a symbol."""
+"""Solves a number of rows or columns, an expression over symbols, for a symbol; and follows what is equal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from onnx_systemds.inference.dims import Dim, Monomial, Operation, Symbol, factor_text, from_terms, symbols
+
+Key = TypeVar("Key")
 
 
 def solve(dim: Dim, name: str, total: str, symbol_text: Callable[[str], str]) -> str | None:
@@ -27,3 +30,10 @@ def solve(dim: Dim, name: str, total: str, symbol_text: Callable[[str], str]) ->
         return None
     numerator = total if offset == 0 else f"({total} - {factor_text(offset, symbol_text)})"
     return numerator if slope == 1 else f"{numerator} %/% {factor_text(slope, symbol_text)}"
+
+
+def last_equal(equal: Mapping[Key, Key], key: Key) -> Key:
+    """What a key is equal to, and that, and so on, up to what nothing else is noted for."""
+    while key in equal:
+        key = equal[key]
+    return key

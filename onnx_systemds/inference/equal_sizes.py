@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.checks import Checks
+from onnx_systemds.inference.dim_equations import last_equal
 from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, symbol, symbols
 from onnx_systemds.inference.typed_graph import TypedGraph
 
@@ -23,11 +24,11 @@ def equal_input_sizes(typed: TypedGraph) -> Mapping[str, Dim]:
     found: dict[str, str] = {}
     for assumption in Checks(typed, None).at_start:
         pair = [lone_symbol(size) for size in _without_factor(assumption.left, assumption.right)]
-        names = [_root(found, name) for name in pair if name in places]
+        names = [last_equal(found, name) for name in pair if name in places]
         if assumption.relation is Relation.EQUAL and len(names) == 2 and names[0] != names[1]:
             first, later = sorted(names, key=places.__getitem__)
             found[later] = first
-    return {name: symbol(_root(found, name)) for name in found}
+    return {name: symbol(last_equal(found, name)) for name in found}
 
 
 def _without_factor(left: Dim, right: Dim) -> tuple[Dim, Dim]:
@@ -38,10 +39,3 @@ def _without_factor(left: Dim, right: Dim) -> tuple[Dim, Dim]:
         if other is not None:
             return symbol(name), other
     return left, right
-
-
-def _root(found: Mapping[str, str], name: str) -> str:
-    """The first of the names that are equal to this one."""
-    while name in found:
-        name = found[name]
-    return name
