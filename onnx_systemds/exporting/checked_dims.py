@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call
+from onnx_systemds.dml.scopes import assigned, assigns_variable, ends_run
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.dim_equations import last_equal
 from onnx_systemds.inference.dims import Dim
@@ -66,7 +66,7 @@ def _either(condition: tree.Expression) -> Iterator[tree.Expression]:
 
 
 def _stops(block: tree.Block) -> bool:
-    return bool(block) and isinstance(block[-1], tree.CallStatement) and is_call(block[-1].call, "stop")
+    return bool(block) and ends_run(block[-1])
 
 
 def _size(side: tree.Expression, terms: Mapping[tree.Expression, Dim], found: Mapping[Dim, Dim]) -> Dim | None:
