@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -103,14 +103,6 @@ def _type_of(value: Value) -> Type | None:
         return value.type
     if not value.dtype or value.dims is None:
         return None
-    return TensorType(value.dtype, tuple(_declared(value.dims)))
-
-
-def _declared(dims: dim.Dims) -> Iterator[int | str | None]:
-    """Dims for a declaration; a size that is computed from others is left open."""
-    for size in dims:
-        if isinstance(size, int):
-            yield size
-            continue
-        symbols = dim.symbols((size,))
-        yield symbols[0] if [str(size)] == list(symbols) else None
+    # a size that is computed from others is left open
+    dims = (size if isinstance(size, int) else dim.lone_symbol(size) for size in value.dims)
+    return TensorType(value.dtype, tuple(dims))
