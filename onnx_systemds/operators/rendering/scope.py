@@ -22,7 +22,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value, has_known_elements
 from onnx_systemds.inference.wide_integers import check_held
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, item_form, split_view
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, item_form
 from onnx_systemds.operators.api.reserved_names import NEVER, OLD_TEXTS, TEXTS, WEIGHTS
 from onnx_systemds.operators.rendering.constants import Constants, known_view
 from onnx_systemds.operators.rendering.deferred_forms import DeferredForms
@@ -143,7 +143,7 @@ class Scope:
 
     def known_form(self, name: str) -> View:
         """A form of a value that its producer can write: that of function boundaries, as a matrix."""
-        return split_view(self.dims(name), min(1, len(self.dims(name))))
+        return item_form(self.dims(name))
 
     def _deferred_identifier(self, name: str, form: Form) -> str:
         source = self.demand(name, SCALAR if self.dims(name) == () else self.known_form(name))

@@ -16,7 +16,7 @@ from onnx_systemds.inference.known_dims import as_int
 from onnx_systemds.inference.wide_integers import WideIntegers
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.texts import Vocabulary
-from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.layout import View, item_form
 from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
@@ -83,8 +83,7 @@ class ScriptParts:
 
     def trainable_key(self, name: str, array: Array) -> str:
         """The key of a weight that a program may train; it has the form of function boundaries unless it has one."""
-        dims = array.shape
-        return self.weight_key(name, array, View(*split_view(dims, min(1, len(dims)))), is_trainable=True)
+        return self.weight_key(name, array, item_form(array.shape), is_trainable=True)
 
     def of_another_function(self) -> ScriptParts:
         """The parts of another function of the script, which shares names and weights."""
