@@ -226,7 +226,8 @@ def _open_axes(dims: Dims, wanted: Dims) -> list[int]:
 
 
 @batch_rule("Expand", sizes=(1,), fills=True)
-def _expand_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+@batch_rule("Tile", since=6, sizes=(1,), fills=True)
+def _repeating_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Only where the axis stays as it is."""
     return position != 0 or output_size(node, node.rank("input") - axis) != unlimited(node.dims("input")[axis])
 
@@ -296,12 +297,6 @@ def _is_below_itself(varies: Sequence[bool], dims: Dims, view: View) -> bool:
 def tile_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis by its number of copies."""
     return (node.tensor([dim * times for dim, times in zip(node.dims("input"), _tiles(node))]),)
-
-
-@batch_rule("Tile", since=6, sizes=(1,), fills=True)
-def _tile_mixes(node: NodeFacts, position: int, axis: int) -> bool:
-    """Only where the axis stays as it is."""
-    return position != 0 or output_size(node, node.rank("input") - axis) != unlimited(node.dims("input")[axis])
 
 
 def _tiles(node: NodeFacts) -> Sequence[Dim]:
