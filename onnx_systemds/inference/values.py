@@ -77,6 +77,11 @@ class Value:
         return self.weight if self.constant is None else self.constant
 
     @property
+    def number(self) -> float | None:
+        """The number that is all that the value holds, None where it is not known."""
+        return None if self.constant is None or self.constant.size != 1 else float(self.constant.item())
+
+    @property
     def is_list(self) -> bool:
         """Whether the value is a DML list: a sequence, or an optional, which is a list of at most one item."""
         return isinstance(self.type, (SequenceType, OptionalType))

@@ -41,15 +41,10 @@ def drop_requantization(facts: InferenceFacts) -> Rewriting:
 
 def known_scale(facts: NodeFacts, node: Node) -> float | None:
     """The one known scale of a quantising or dequantising node, if it is finite."""
-    scale = _number(facts, node.inputs[1]) if node.op_type in QUANTIZING else None
+    scale = facts.values[node.inputs[1]].number if node.op_type in QUANTIZING else None
     return scale if scale is not None and math.isfinite(scale) else None
 
 
 def _zero(facts: NodeFacts, node: Node) -> float | None:
     """The one known zero point of a quantising or dequantising node."""
-    return _number(facts, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else 0
-
-
-def _number(facts: NodeFacts, name: str) -> float | None:
-    content = facts.values[name].constant
-    return float(content.item()) if content is not None and content.size == 1 else None
+    return facts.values[node.inputs[2]].number if len(node.inputs) > 2 and node.inputs[2] else 0

@@ -48,7 +48,7 @@ def transpose_in_product(facts: InferenceFacts) -> Rewriting:
     if swapped != tuple(range(last + 1)):
         nodes.append(replace(made, inputs=(right,), outputs=(f"{prefix}/transposed",), attributes={"perm": swapped}))
         right = nodes[-1].outputs[0]
-    scale = None if scaling is None else _number(facts, scaling.inputs[1])
+    scale = None if scaling is None else facts.values[scaling.inputs[1]].number
     if scale is not None:
         alpha *= scale
     elif scaling is not None:
@@ -87,7 +87,7 @@ def _unscaled(facts: InferenceFacts, name: str, result: str, nodes: list[Node]) 
     moved = facts.made_by(name, "Transpose")
     scaled = name if moved is None else moved.inputs[0]
     made = facts.made_by(scaled, "Div", "Mul")
-    number = None if made is None else _number(facts, made.inputs[1])
+    number = None if made is None else facts.values[made.inputs[1]].number
     if made is None or not number or facts.values[made.inputs[0]].dims != facts.values[scaled].dims:
         return name, 1.0
     if made.op_type == "Div":
@@ -96,9 +96,3 @@ def _unscaled(facts: InferenceFacts, name: str, result: str, nodes: list[Node]) 
         return made.inputs[0], number
     nodes.append(replace(moved, inputs=made.inputs[:1], outputs=(result,)))
     return result, number
-
-
-def _number(facts: InferenceFacts, name: str) -> float | None:
-    """The number that is all that a value holds, None where it is not known."""
-    content = facts.values[name].constant
-    return None if content is None or content.size != 1 else float(content.item())
