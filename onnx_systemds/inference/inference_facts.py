@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
@@ -44,6 +45,10 @@ class InferenceFacts(NodeFacts):
     def type_graph(self, graph: Graph, inputs: Sequence[Value]) -> TypedGraph:
         """Type the body of a function, which sees nothing of the graphs around it."""
         return self._infer_body(graph, inputs, {}, self.context)
+
+    def dims_of(self, name: str) -> Dims:
+        """Dims of a value, which are known."""
+        return self.values[name].dims or ()
 
     def made_by(self, name: str, *op_types: str) -> Node | None:
         """The node before that gives a value, if it is one of these operators of ONNX."""

@@ -115,7 +115,7 @@ class _Region:
                 inputs[number] = self._taken(name)
                 if inputs[number] not in there:
                     there.add(inputs[number])
-                    attributes = {"axis": axis + len(self._dims(name))}
+                    attributes = {"axis": axis + len(self.facts.dims_of(name))}
                     gather = replace(node, inputs=(name, index), outputs=(inputs[number],), attributes=attributes)
                     yield replace(gather, scope=made.scope)
             if made.op_type == "Reshape":
@@ -130,16 +130,13 @@ class _Region:
 
     def _dims_of_one(self, name: str) -> Array:
         """What a Reshape makes of one place: the dims before it as they come, those after it as they are known."""
-        dims, axis = self._dims(name), self.axes[name]
+        dims, axis = self.facts.dims_of(name), self.axes[name]
         before = len(dims) + axis
         return np.array([*[0] * before, 1, *(as_ints(dims[before + 1 :]) or ())])
 
     def _constant(self, name: str, content: Array) -> Node:
         constant = replace(self.facts.node, op_type="Constant", inputs=(), outputs=(name,), version=13)
         return replace(constant, attributes={"value": content})
-
-    def _dims(self, name: str) -> Dims:
-        return self.facts.values[name].dims or ()
 
     def _taken(self, name: str) -> str:
         """The name of one place of a value; others may take that of a value that is computed for all."""

@@ -32,7 +32,7 @@ def replace_identity_gather(facts: InferenceFacts) -> Rewriting:
     rows = found.of_tuples() if node.op_type == "GatherND" else found.of_rows()
     source = found.source(node.inputs[0])
     rest = facts.dims(0)[1 if node.op_type == "Gather" else len(found.named) :]
-    new = None if rows is None else _new_axes(found.dims(source), (*rows, *rest))
+    new = None if rows is None else _new_axes(facts.dims_of(source), (*rows, *rest))
     if new is None:
         return "the indices count, but not all places in their order" if found.counts else None
     for axis, size in found.assumed:
@@ -99,7 +99,7 @@ class _Places:
         found = list(dims[:-1])
         for place, (axis, (part, size)) in enumerate(zip(axes, counted)):
             factors, number = self.factors(part), dims[axis]
-            if factors is None or self.dims(part)[:-1] != dims[:-1]:
+            if factors is None or facts.dims_of(part)[:-1] != dims[:-1]:
                 return None
             if any(factors[other] != (1 if other == axis else 0) for other in axes):
                 return None
@@ -109,10 +109,6 @@ class _Places:
                 self.assumed.append((place, number))
             found[axis] = size
         return tuple(found)
-
-    def dims(self, name: str) -> Dims:
-        """Dims of a value, which are known."""
-        return self.facts.values[name].dims or ()
 
     def source(self, name: str) -> str:
         """A value whose elements in their order are those of this one."""

@@ -145,7 +145,7 @@ def _expanded_later(facts: InferenceFacts) -> Rewriting:
     made = _expansion(facts, node.inputs[0])
     if made is None or any(dim != 1 for at in (1, 2) for dim in facts.dims(at)):
         return None
-    if any(facts.rank(at) > len(facts.values[made.inputs[0]].dims or ()) for at in (1, 2)):
+    if any(facts.rank(at) > len(facts.dims_of(made.inputs[0])) for at in (1, 2)):
         return None
     chosen = f"{node.outputs[0]}/chosen"
     return (

@@ -209,7 +209,7 @@ class _Chain:
 
     def _turned(self, name: str, writer: NodeWriter) -> str:
         """Write the Transpose of a matrix of weights, if it is not there; its name."""
-        result, turned = f"{name}/transposed", unmoved(name, self._facts.values[name].dims or ()).transposed((1, 0))
+        result, turned = f"{name}/transposed", unmoved(name, self._facts.dims_of(name)).transposed((1, 0))
         there = self._is_there(result, turned)
         if there:
             return result

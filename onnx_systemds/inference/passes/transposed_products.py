@@ -63,14 +63,14 @@ def transpose_in_product(facts: InferenceFacts) -> Rewriting:
 
 def _source(facts: InferenceFacts, made: Node) -> tuple[str, tuple[int, ...]] | None:
     """What a Transpose moves, or a Reshape that only swaps the last two axes, and the axes in their new order."""
-    dims = facts.values[made.outputs[0]].dims or ()
+    dims = facts.dims_of(made.outputs[0])
     if made.op_type == "Transpose":
         return made.inputs[0], order_of(made, len(dims))
     swap = facts.made_by(made.inputs[0], "Transpose")
     before = None if swap is None else facts.made_by(swap.inputs[0], "Reshape")
     if swap is None or before is None:
         return None
-    planes = facts.values[swap.inputs[0]].dims or ()
+    planes = facts.dims_of(swap.inputs[0])
     last = len(dims) - 1
     if len(planes) != 3 or order_of(swap, 3) != (0, 2, 1) or planes[1:] != dims[:-3:-1]:
         return None
