@@ -17,6 +17,7 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.ramps import ramp_of
+from onnx_systemds.model.ir import Node
 
 NEEDS = ("Gather", "GatherND")
 
@@ -43,6 +44,14 @@ def replace_identity_gather(facts: InferenceFacts) -> Rewriting:
         replace(node, op_type="Constant", inputs=(), outputs=(axes,), attributes={"value": np.array(new, np.int64)}),
         replace(node, op_type="Unsqueeze", inputs=(source, axes), attributes={}, version=13),
     ), "each element is taken from its own place"
+
+
+def joined_indices(facts: InferenceFacts) -> Node | None:
+    """The Concat of the indices of a GatherND that has no batches, with an input for each axis of the data."""
+    made, dims = facts.made_by(facts.node.inputs[1], "Concat"), facts.dims(1)
+    if made is None or facts.attribute("batch_dims") or NodeFacts(made, facts.values).axis() != len(dims) - 1:
+        return None
+    return made if dims[-1] == len(made.inputs) else None
 
 
 def _new_axes(before: Dims, after: Dims) -> list[int] | None:
@@ -86,10 +95,8 @@ class _Places:
     def of_tuples(self) -> Dims | None:
         """Dims of what a GatherND gives, up to its last indices, if each names its own place along the first axes."""
         facts = self.facts
-        made, dims = facts.made_by(facts.node.inputs[1], "Concat"), facts.dims(1)
-        if made is None or facts.attribute("batch_dims"):
-            return None
-        if NodeFacts(made, facts.values).axis() != len(dims) - 1 or dims[-1] != len(made.inputs):
+        made, dims = joined_indices(facts), facts.dims(1)
+        if made is None:
             return None
         axes = [axis for axis, size in enumerate(dims[:-1]) if size != 1]
         self.named = facts.dims(0)[: len(made.inputs)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.node_writer import NodeWriter
+from onnx_systemds.inference.passes.identity_gathers import joined_indices
 from onnx_systemds.inference.ramps import ramp_of
 from onnx_systemds.model.ir import Node
 
@@ -22,17 +22,15 @@ _SINCE = 12  # batch_dims
 def take_from_own_samples(facts: InferenceFacts) -> Rewriting:
     """The GatherND of the other indices, None where the first one is not made so."""
     node = facts.node
-    if node.version < _SINCE or any(facts.value(at).dims is None for at in (0, 1)) or facts.attribute("batch_dims"):
+    if node.version < _SINCE or any(facts.value(at).dims is None for at in (0, 1)):
         return None
-    made, dims = facts.made_by(node.inputs[1], "Concat"), facts.dims(1)
-    if made is None or len(dims) < 2 or not 2 <= len(made.inputs) == dims[-1]:
-        return None
-    if NodeFacts(made, facts.values).axis() != len(dims) - 1:
+    made = joined_indices(facts)
+    if made is None or facts.rank(1) < 2 or len(made.inputs) < 2:
         return None
     if not _counts_samples(facts, made):
         return "its first indices are not known to be the numbers of the samples"
     writer = NodeWriter(node, node.outputs[0], node.version)
-    rest = made.inputs[1] if dims[-1] == 2 else writer.emit("Concat", *made.inputs[1:], axis=-1)
+    rest = made.inputs[1] if len(made.inputs) == 2 else writer.emit("Concat", *made.inputs[1:], axis=-1)
     attributes = {**node.attributes, "batch_dims": 1}
     return (*writer.nodes, replace(node, inputs=(node.inputs[0], rest), attributes=attributes)), "of each sample"
 
