@@ -143,6 +143,13 @@ class Node:
         items = [int(item) for item in found if isinstance(item, (int, np.integer))] if isinstance(found, tuple) else []
         return tuple(items) if isinstance(found, tuple) and len(items) == len(found) else None
 
+    def axes(self, constants: Mapping[str, Array]) -> tuple[int, ...] | None:
+        """The axes of a reduction, by attribute or (from opset 18 on) one of the constants; None where they are not."""
+        if len(self.inputs) < 2:
+            return self.integers("axes")
+        content = constants.get(self.inputs[1])
+        return None if content is None else tuple(content.ravel().tolist())
+
     def inner(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Attribute],
         version: int = 0,

@@ -103,10 +103,7 @@ def _is_mean(editor: GraphEditor, node: Node, x: str) -> bool:
     """Whether a node gives the means of ``x`` along the last axis, and keeps that."""
     if node.identity != ("", "ReduceMean") or node.inputs[0] != x or node.attributes.get("keepdims", 1) != 1:
         return False
-    axes = node.attributes.get("axes")
-    if len(node.inputs) > 1:  # from opset 18 on
-        axes = tuple(np.ravel(editor.initializers.get(node.inputs[1], ())))
-    return axes == (-1,)
+    return node.axes(editor.initializers) == (-1,)
 
 
 def _take_row(editor: GraphEditor, position: int, node: Node, joined: set[str]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting, made_by
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.model.ir import Graph, Node
+from onnx_systemds.model.ir import Graph
 from onnx_systemds.model.walk import handed_on
 
 NEEDS = ("Scan",)
@@ -54,12 +54,4 @@ def _sums_squares(body: Graph) -> bool:
     if handed != x or total is None or difference is None or total.attributes.get("keepdims", 1):
         return False
     operands = {handed_on(body.nodes, name) for name in difference.inputs}
-    return operands == {x, row} and _axes(total, body) in ((1,), (-1,))
-
-
-def _axes(node: Node, body: Graph) -> object:
-    """The axes of a reduction, by attribute or (from opset 18 on) a constant of the body."""
-    if len(node.inputs) == 1:
-        return node.attributes.get("axes")
-    content = body.initializers.get(node.inputs[1])
-    return None if content is None else tuple(content.ravel().tolist())
+    return operands == {x, row} and total.axes(body.initializers) in ((1,), (-1,))

@@ -145,11 +145,11 @@ class _Sinking:
         if node.domain or node.op_type not in REDUCTIONS:
             return None
         waiting = self._common(node.inputs[:1])
-        given = self._initializers.get(node.inputs[1]) if len(node.inputs) > 1 else node.integers("axes")
-        if waiting is None or given is None or not np.size(given):
+        given = node.axes(self._initializers)
+        if waiting is None or not given:
             return None
         rank = len(waiting.order)
-        found = [_axis(int(axis), rank) for axis in np.ravel(given)]
+        found = [_axis(axis, rank) for axis in given]
         axes = {axis for axis in found if axis is not None}
         if None in found:
             return None
