@@ -14,6 +14,7 @@ from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, V
 from onnx_systemds.operators.api.layout import AlongAxis, along_axis, boundary_form
 from onnx_systemds.operators.onnx.carried_values import (
     UNCHANGED,
+    as_row,
     carried_value,
     changes_of,
     check_counts,
@@ -162,8 +163,7 @@ class _Blocks:
         room = node.temporary("rows")
         self.before.append(f"{room} = matrix(0, rows=0, cols=1)")
         self.after.append(f"{whole} = {node.call('first_rows', room, node.dim(self.count))}")
-        row = one if value.dims == () else f"matrix({one}, rows=1, cols=length({one}))"
-        return grown(node, room, node.call("append_row", room, self.step, row))
+        return grown(node, room, node.call("append_row", room, self.step, as_row(one, value, node, known=False)))
 
     def _along(self, dims: Dims, axis: int) -> AlongAxis:
         return replace(along_axis(dims, axis), by_rows=axis == 0)
