@@ -32,11 +32,16 @@ def element_name(number: int) -> str:
     return str(onnx.TensorProto.DataType.Name(number)).lower()
 
 
+def bit_width(dtype: str) -> int:
+    """Number of bits of an integer type."""
+    return int(dtype.lstrip("uint"))
+
+
 def integer_range(dtype: str) -> tuple[int, int]:
     """Smallest and largest integer of a type; booleans are 0 and 1."""
     if dtype == "bool":
         return 0, 1
-    bits = int(dtype.lstrip("uint"))
+    bits = bit_width(dtype)
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 

@@ -14,7 +14,7 @@ from onnx_systemds.inference.integer_spans import EXACT, LIMIT, Computes, Span, 
 from onnx_systemds.inference.registry import batch_rule, generator, integer_rule, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.inference.wide_integers import TYPES
-from onnx_systemds.model.protos import element_name
+from onnx_systemds.model.protos import bit_width, element_name
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.combining import finish, infix, replicated, wrapped
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, same_dims, unary
@@ -49,11 +49,6 @@ def shifted(node: NodeFacts) -> Computes:
 # by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
 _OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}
 _WIDE = frozenset(["uint32", "int64", "uint64"])  # types with numbers beyond a signed word of 32 bits
-
-
-def bit_width(dtype: str) -> int:
-    """Number of bits of an integer type."""
-    return int(dtype.lstrip("uint"))
 
 
 # --- and, or, xor, not -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.inference.dims import depends_on_run
 from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.model.protos import bit_width
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView, View
 from onnx_systemds.operators.api.layout import Form
 from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands
@@ -158,8 +159,7 @@ def wrapped(dtype: str, text: str) -> str:
     """Integers of fewer than 53 bits wrap around as two's complement does."""
     if dtype not in INTEGER_DTYPES or dtype.endswith("64"):
         return text
-    bits = int(dtype.lstrip("uint"))
-    modulus = 1 << bits
+    modulus = 1 << bit_width(dtype)
     offset = 0 if dtype.startswith("u") else modulus >> 1
     if not offset:
         return f"({text} - {modulus} * floor({text} / {modulus}))"
