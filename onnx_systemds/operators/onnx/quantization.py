@@ -17,7 +17,7 @@ from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, V
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS, NO_NAN
 from onnx_systemds.operators.onnx.combining import as_matrix, finish, increased, infix
-from onnx_systemds.operators.onnx.requantizing import applied
+from onnx_systemds.operators.onnx.requantizing import applied, saturated
 from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, SINGLE, Operand, Operands, operands
 from onnx_systemds.operators.support.movement import gathered, input_source
 from onnx_systemds.operators.support.selection_products import is_finite
@@ -161,8 +161,7 @@ def quantize_linear(node: NodeView) -> Fragment:
     if zero is not None:
         return finish(node, whole, given)
     whole = infix(node, "+", whole, given.items[2], given.form)
-    text = f"min(max({whole.text}, {literal(low)}), {literal(high)})"
-    return finish(node, Operand(text, whole.kind), given)
+    return finish(node, Operand(saturated(whole.text, target), whole.kind), given)
 
 
 def _one_zero(node: NodeView) -> float | None:
