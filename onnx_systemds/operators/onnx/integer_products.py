@@ -12,6 +12,7 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation, certainly_differ
 from onnx_systemds.inference.broadcast_dims import broadcast_dims
 from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.convolution import conv_windows, convolved, shifted_filters, shifted_input
@@ -113,15 +114,11 @@ def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -
     if not node.has(zero):
         return node.view(position, view)
     known, known_zero = node.constant(position), node.constant(zero)
-    if known is not None and known_zero is not None and known_zero.size == 1 and _is_plain(view):
+    if known is not None and known_zero is not None and known_zero.size == 1 and all_known(view):
         shifted = known.astype(np.float64) - float(known_zero.ravel()[0])
         return node.constant_matrix(shifted.reshape(view.known), "shifted")
     matrix = node.view(position, view)
     return f"({matrix} - {_per_line(node, zero, lines, is_left=zero == _A_ZERO)})"
-
-
-def _is_plain(view: View) -> bool:
-    return isinstance(view.rows, int) and isinstance(view.cols, int)
 
 
 def _per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> str:
