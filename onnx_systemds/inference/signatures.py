@@ -14,6 +14,7 @@ import onnx
 from onnx_systemds.errors import InvalidModel, TranspileError, escaped
 from onnx_systemds.inference.facts import NodeFacts, find_any_schema, find_schema
 from onnx_systemds.inference.onnx_inference import infer_by_onnx
+from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.limits import exhausted
 from onnx_systemds.model.contrib_schemas import find_contrib_schema
 from onnx_systemds.registration import failure
@@ -62,7 +63,7 @@ def check_inputs(facts: NodeFacts) -> None:
 
 
 def _kind(dtype: str) -> str:
-    if dtype.startswith(("int", "uint")):
+    if dtype in INTEGER_DTYPES:
         return "integers"
     return {"bool": "booleans", "string": "texts"}.get(dtype, "floats")
 

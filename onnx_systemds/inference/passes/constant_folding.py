@@ -13,7 +13,7 @@ import numpy as np
 from onnx_systemds.inference.folding import MOST_ELEMENTS, is_small
 from onnx_systemds.inference.inference_facts import Finding, InferenceFacts
 from onnx_systemds.inference.registry import find, folds
-from onnx_systemds.inference.values import Value, constant_value
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value, constant_value
 from onnx_systemds.model.protos import numpy_dtype
 
 
@@ -42,7 +42,7 @@ def _times_zero(facts: InferenceFacts, given: Sequence[Value], outputs: tuple[Va
     dims = [dim for dim in output.dims or () if isinstance(dim, int)]
     if output.dims is None or len(dims) < len(output.dims) or not is_small(output):
         return None
-    if not output.dtype.startswith(("int", "uint")) or not any(map(_is_zero, given)):
+    if output.dtype not in INTEGER_DTYPES or not any(map(_is_zero, given)):
         return None
     return (constant_value(np.zeros(dims, numpy_dtype(output.dtype))),), "a factor is 0"
 
