@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.softmax import softmax
 
 NO_SECOND_CLASS = "none"
 """One column of scores stays one column (add_second_class -1 in onnxruntime)."""
@@ -37,8 +38,7 @@ def transformed_scores(
     if transform == "LOGISTIC":
         return _logistic(scores)
     if transform == "SOFTMAX":
-        powers = node.named("exp", f"exp({scores} - rowMaxs({scores}))")
-        return f"{powers} / rowSums({powers})"
+        return softmax(node, scores, columns=False)
     if transform == "SOFTMAX_ZERO":
         return node.call("softmax_of_nonzeros", scores)
     return node.call("probit", scores) if transform == "PROBIT" else scores

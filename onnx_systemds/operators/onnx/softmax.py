@@ -21,7 +21,8 @@ Columns = bool  # whether a matrix is normalized along its columns instead of it
 Normalize = Callable[[NodeView, str, Columns], str]
 
 
-def _softmax(node: NodeView, x: str, columns: Columns) -> str:
+def softmax(node: NodeView, x: str, columns: Columns) -> str:
+    """The softmax of each row, or of each column."""
     side = "col" if columns else "row"
     powers = node.named("exp", f"exp({x} - {side}Maxs({x}))")
     return f"{powers} / {side}Sums({powers})"
@@ -64,7 +65,7 @@ def flattened(node: NodeView, normalize: Normalize) -> Fragment:
     return node.result(normalize(node, node.view(0, view), False), view)
 
 
-for _name, _normalize in {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}.items():
+for _name, _normalize in {"Softmax": softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}.items():
     shape_rule(_name)(same_dims)
     generator(_name, (1, 11))(partial(flattened, normalize=_normalize))  # from 11 on with negative axes
     generator(_name, 13)(partial(normalized_along, normalize=_normalize))
