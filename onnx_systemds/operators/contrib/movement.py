@@ -30,9 +30,9 @@ def range_(node: Expansion) -> None:
     node.emit("Range", *given, *([] if node.has("delta") else [node.known(1, node.dtype("start"))]), to=node.output())
 
 
-def _scalar(node: Expansion, position: int) -> str:
-    name = node.input(position)
-    return node.emit("Squeeze", name, node.known([0])) if node.rank(position) else name
+def _scalar(node: Expansion, given: int | str) -> str:
+    name = node.input(given)
+    return node.emit("Squeeze", name, node.known([0])) if node.rank(given) else name
 
 
 @expander("ExpandDims", domain=CONTRIB)
@@ -48,11 +48,7 @@ def pad(node: Expansion) -> None:
     pads = node.input("pads")
     if node.rank("pads") == 2:
         pads = node.emit("Squeeze", pads, node.known([0]))
-    value = ""
-    if node.has("value"):
-        value = node.input("value")
-        if node.rank("value"):
-            value = node.emit("Squeeze", value, node.known([0]))
+    value = _scalar(node, "value") if node.has("value") else ""
     node.emit("Pad", node.input("data"), pads, value, to=node.output(), mode=node.attribute("mode"))
 
 
