@@ -177,7 +177,8 @@ def _last_index_by_numbers(ctx: Context, x: Tensor, *, largest: bool) -> Tensor:
     return g.reduce("ReduceMax", g.where(x.equals(best), numbers, 1.0), (1,))
 
 
-def _cumulated(ctx: Context, target: Matrix, axis: int) -> Matrix:
+def cumulated(ctx: Context, target: Matrix, axis: int) -> Matrix:
+    """The running sums along an axis."""
     x = ctx.flat(target)
     return ctx.matrix(ctx.g.node("CumSum", [x, ctx.g.constant(axis)], x.dims))
 
@@ -196,5 +197,5 @@ for _axis, (_prefix, _part) in enumerate(_PARTS):
 for _name, _what, _largest in (("rowIndexMax", "largest", True), ("rowIndexMin", "smallest", False)):
     _register(_name, f"The index (from 1) of the {_what} element of each row; the last of equal ones.",
               partial(_last_index, largest=_largest))
-_register("cumsum", "The running sum of each column.", partial(_cumulated, axis=0))
-_register("rowcumsum", "The running sum of each row.", partial(_cumulated, axis=1))
+_register("cumsum", "The running sum of each column.", partial(cumulated, axis=0))
+_register("rowcumsum", "The running sum of each row.", partial(cumulated, axis=1))

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.aggregates import reduced
+from onnx_systemds.exporting.builtins.aggregates import cumulated, reduced
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.builtins.linear import matrix_product
@@ -51,7 +51,7 @@ def _register_running_sum(name: str, axis: int, what: str) -> None:
 
     @template_function(name, meaning=meaning)
     def function(ctx: Context, X: Matrix) -> Value:
-        return ctx.matrix(ctx.g.node("CumSum", [ctx.flat(X), ctx.g.constant(axis)], X.dims))
+        return cumulated(ctx, X, axis)
 
 
 _register_running_sum("cumulative_sum", 0, "column")
