@@ -65,8 +65,7 @@ def trace(ctx: Context, target: Matrix) -> Value:
     g, x = ctx.g, ctx.flat(target)
     if differ(*target.dims):
         raise UnsupportedCase(f"trace of {target}, which is not square")
-    marked = g.where(g.truth(g.node("EyeLike", [x], x.dims)), x, 0.0)  # a product would make NaN of infinity
-    return ctx.scalar(g.reduce("ReduceSum", marked, (0, 1), keepdims=False))
+    return ctx.scalar(g.reduce("ReduceSum", _without_others(ctx, x), (0, 1), keepdims=False))
 
 
 @builtin("diag")
@@ -88,16 +87,17 @@ def diagonal(ctx: Context, target: Matrix) -> Matrix:
 def _with_diagonal(ctx: Context, column: Tensor) -> Tensor:
     """Return a matrix that has a column on its diagonal."""
     g, rows = ctx.g, column.dims[0]
-    square = g.expand(column, (rows, rows))
-    # by Where: a product would turn infinite elements into NaN beside the diagonal
-    return g.where(g.truth(g.node("EyeLike", [square], square.dims)), square, 0.0)
+    return _without_others(ctx, g.expand(column, (rows, rows)))
 
 
 def _diagonal_of(ctx: Context, x: Tensor) -> Tensor:
     """Return the diagonal of a matrix as a column."""
-    g = ctx.g
-    eye = g.truth(g.node("EyeLike", [x], x.dims))
-    return g.reduce("ReduceSum", g.where(eye, x, 0.0), (1,))
+    return ctx.g.reduce("ReduceSum", _without_others(ctx, x), (1,))
+
+
+def _without_others(ctx: Context, x: Tensor) -> Tensor:
+    """Return a matrix with zeros beside its diagonal; a product would make NaN of what is infinite there."""
+    return ctx.g.where(ctx.g.truth(ctx.g.node("EyeLike", [x], x.dims)), x, 0.0)
 
 
 @builtin("einsum")
