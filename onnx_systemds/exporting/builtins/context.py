@@ -67,7 +67,7 @@ class Context:
         if isinstance(value.content, Tensor):
             return value.content
         if isinstance(value.content, Expression):
-            found = self.g.reshape(self.g.size_tensor(value.content), ())
+            found = self.g.size_number(value.content)
             return self.g.floating(found) if value.type == DOUBLE else found
         return self.g.constant(np.array(value.content), KINDS[value.type])
 

@@ -28,7 +28,7 @@ def aggregate(
     if ngroups is None or certainly_within(places, count):
         return ctx.matrix(_aggregated(ctx, target, places, count, weights, fn, order))
     # rows of groups after the last one count nowhere: they make a group of their own, which is cut off
-    places = places.at_most(g.reshape(g.size_tensor(count), ()))
+    places = places.at_most(g.size_number(count))
     found = _aggregated(ctx, target, places, count + 1, weights, fn, order)
     return ctx.matrix(g.slice(found, 0, 0, count))
 

@@ -142,6 +142,6 @@ def _limited(g: Operators, places: Tensor, size: Dim) -> tuple[Tensor, Tensor | 
     known = places.constant
     if known is not None and isinstance(size, int) and ((known >= 0) & (known < size)).all():
         return places, None
-    last = g.reshape(g.size_tensor(size), ())
+    last = g.size_number(size)
     inside = (places >= 0) & (places < last)
     return g.where(inside, places, g.constant(0)), g.reshape(inside, (*places.dims, 1))

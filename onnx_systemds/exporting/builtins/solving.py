@@ -203,7 +203,7 @@ def _eliminated(ctx: Context, rows: Tensor, k: Tensor, scaled: Tensor, places: T
 
 def repeated(ctx: Context, count: Dim, start: list[Tensor], step: Callable[..., list[Tensor]]) -> tuple[Tensor, ...]:
     """Return what `count` runs of a step make of tensors: it takes the number of the run and the tensors."""
-    trips = ctx.g.reshape(ctx.g.size_tensor(count), ())
+    trips = ctx.g.size_number(count)
     return ctx.g.loop(trips, start, lambda k, going, *states: [going, *step(k, *states)])
 
 

@@ -205,8 +205,7 @@ class LoopWriter:
             outputs = graph.own([attempt.condition, *(tensors[position] for position in carried), *parts])
         trips = None
         if self.trips is not None:
-            count = maximum(self.trips, 0) if may_be_zero(self.trips) else self.trips
-            trips = graph.reshape(graph.size_tensor(count), ())
+            trips = graph.size_number(maximum(self.trips, 0) if may_be_zero(self.trips) else self.trips)
         going = graph.constant(True)
         if isinstance(self.statement, tree.While):
             going = graph.reshape(context.truth(evaluator.value(self.statement.condition)), ())

@@ -345,11 +345,14 @@ class Operators(GraphBuilder):
         number = repeated_number(x)
         return None if number is None else self.number(number)
 
+    def size_number(self, dim: Dim) -> Tensor:
+        """Return a size as an int tensor of rank 0."""
+        return self.reshape(self.size_tensor(dim), ())
+
     def count(self, start: Dim, stop: Dim) -> Tensor:
         """Return the ints from `start` to `stop`, without `stop`, as a tensor of rank 1."""
-        length = stop - start
-        ends = [self.reshape(self.size_tensor(end), ()) for end in (start, stop)]
-        return self.node("Range", [*ends, self.constant(1)], (length,), INT)
+        ends = [self.size_number(end) for end in (start, stop)]
+        return self.node("Range", [*ends, self.constant(1)], (stop - start,), INT)
 
 
 def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
