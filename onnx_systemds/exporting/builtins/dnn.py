@@ -25,7 +25,8 @@ def image(ctx: Context, x: Matrix, shape: Dims) -> Tensor:
     return ctx.viewed(x, (x.rows, *shape[1:]))
 
 
-def _known(sizes: Dims, what: str) -> tuple[int, ...]:
+def known_sizes(sizes: Dims, what: str) -> tuple[int, ...]:
+    """Return sizes as numbers. Raises UnsupportedCase."""
     known = as_ints(sizes)
     if known is None:
         raise UnsupportedCase(f"the {what} must be known when the script is exported")
@@ -86,7 +87,7 @@ class _Windows(NamedTuple):
     def of(cls, size: Dims, stride: Dims, padding: Dims) -> _Windows:
         """Raises UnsupportedCase where they are not known, or there are no such windows."""
         window, strides, pads = found = cls(
-            _known(size, "window of a filter"), _known(stride, "stride"), _known(padding, "padding"))
+            known_sizes(size, "window of a filter"), known_sizes(stride, "stride"), known_sizes(padding, "padding"))
         for name, numbers, least in (("window", window, 1), ("stride", strides, 1), ("padding", pads, 0)):
             if min(numbers, default=least) < least:
                 raise UnsupportedCase(f"a {name} of {' x '.join(map(str, numbers))}, at least {least} is possible")
@@ -159,8 +160,8 @@ def conv2d_backward_data(
 
 def _transposed_convolution(ctx: Context, images: Tensor, filters: Tensor, windows: _Windows, result: Dims) -> Tensor:
     """Return the images from which a convolution comes; `result` are their channels, height and width."""
-    sizes = _known(result[1:], "height and width of the result")
-    extents = _known(images.dims[2:], "height and width of the images")
+    sizes = known_sizes(result[1:], "height and width of the result")
+    extents = known_sizes(images.dims[2:], "height and width of the images")
     more = tuple(size - ((extent - 1) * d + k - 2 * p) for size, extent, k, d, p in zip(sizes, extents, *windows))
     attributes = windows.attributes | {"output_padding": more}
     return ctx.g.node("ConvTranspose", [images, filters], (images.dims[0], result[0], *sizes), **attributes)
@@ -173,7 +174,7 @@ def conv2d_backward_filter(
     """The gradient of `conv2d` by its filters: a convolution of the images, channels first, by the gradient."""
     window, strides, pads = windows = _Windows.of(filter_shape[2:], stride, padding)
     g, filters, channels, extents = ctx.g, filter_shape[0], filter_shape[1], windows.extents(input_shape)
-    kernel = _known(extents, "height and width of the gradient")
+    kernel = known_sizes(extents, "height and width of the gradient")
     images = g.transpose(image(ctx, x, input_shape), (1, 0, 2, 3))
     moved = g.transpose(ctx.viewed(dout, (x.rows, filters, *extents)), (1, 0, 2, 3))
     whole = tuple(_extent(s, (k - 1) * d + 1, 1, p) for s, k, d, p in zip(input_shape[2:], kernel, strides, pads))

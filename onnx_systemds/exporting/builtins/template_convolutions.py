@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
+from onnx_systemds.exporting.builtins.dnn import known_sizes
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.graph.nodes import Convolution, Entries, Node, cut_of, made_by, source_of
 from onnx_systemds.inference.known_dims import as_ints
 
 _MOST_FILTERS = 1 << 23
+_known = partial(known_sizes, what="sizes of images")  # where they are not, the script itself is evaluated
 
 
 @template_function("depthwise_matrix")
@@ -68,7 +70,7 @@ def joined_strips(ctx: Context, Z: Matrix, channels: int, size: int, first: int,
         return None
     image, (_, planes, lines, width), second = strips
     _, filters, results, cols = _known(node.outputs[0].dims)
-    kernel, step, pad = (_known(node.attributes[name])[0] for name in ("kernel_shape", "strides", "pads"))
+    kernel, step, pad = (node.integers(name)[0] for name in ("kernel_shape", "strides", "pads"))
     kept, left = first // cols, (rest - 1) // cols
     if filters != channels or results * cols != size or first % cols or (rest - 1) % cols or second % step:
         return None
@@ -102,11 +104,3 @@ def _strips(node: Node) -> _Strips | None:
     if parts != [(0, size, 1), (pixels - size, pixels, 1)] or pixels % width or (samples, channels) != (2, rows):
         return None
     return _Strips(Matrix(image, rows, pixels), given, (pixels - size) // width)
-
-
-def _known(sizes: Any) -> tuple[int, ...]:
-    """Raises UnsupportedCase, upon which the script itself is evaluated."""
-    known = as_ints(sizes)
-    if known is None:
-        raise UnsupportedCase("sizes of images that are not known")
-    return known
