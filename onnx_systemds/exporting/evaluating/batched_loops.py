@@ -25,7 +25,7 @@ from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGr
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.rowwise import all_rows
-from onnx_systemds.inference.dims import Dim, Dims, multiply
+from onnx_systemds.inference.dims import Dim, Dims, maximum, multiply
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
 _NEUTRAL = {"Add": 0.0, "Mul": 1.0}
@@ -35,6 +35,11 @@ _NEUTRAL = {"Add": 0.0, "Mul": 1.0}
 def may_not_run(trips: Dim) -> bool:
     """Whether a loop may have no iteration. trips: the length of its range, which may be negative."""
     return compared_sizes(">=", trips, 1) is not True
+
+
+def iterations(trips: Dim) -> Dim:
+    """How often a loop runs, of the length of its range."""
+    return trips if compared_sizes(">=", trips, 0) is True else maximum(trips, 0)
 
 
 def results(batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]) -> list[Tensor]:

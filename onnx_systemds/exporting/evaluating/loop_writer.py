@@ -11,7 +11,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.scalar_operators import compared_sizes
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_rows, results
+from onnx_systemds.exporting.evaluating.batched_loops import Collected, iterations, may_not_run, of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables
 from onnx_systemds.exporting.evaluating.counted_loops import counters
@@ -74,8 +74,7 @@ class LoopWriter:
         if loop.range.step is None or self.trips is None:
             return False
         name = loop.variable
-        return (name in live and name in self.variables and name not in self.names
-                and compared_sizes(">=", self.trips, 1) is not True)
+        return name in live and name in self.variables and name not in self.names and may_not_run(self.trips)
 
     def run(self) -> None:
         """Write the loop and set the variables after it. Raises UnsupportedCase."""
@@ -234,8 +233,7 @@ class LoopWriter:
             self.evaluator.assign(name, value)
         for name, (first, step) in self.counters.items():
             assert self.trips is not None
-            count = self.trips if compared_sizes(">=", self.trips, 0) is True else maximum(self.trips, 0)
-            self.evaluator.assign(name, integer(first + step * count))
+            self.evaluator.assign(name, integer(first + step * iterations(self.trips)))
         if isinstance(self.statement, tree.For) and self.trips is not None and self.statement.variable not in forms:
             last = self.start + self.step * (self.trips - 1)
             self.variables[self.statement.variable] = Scalar("int", last)

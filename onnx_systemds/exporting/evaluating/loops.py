@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.exporting.builtins.scalar_operators import compared_sizes
+from onnx_systemds.exporting.evaluating.batched_loops import iterations
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_condition
 from onnx_systemds.exporting.evaluating.counted_loops import counted
@@ -17,7 +17,6 @@ from onnx_systemds.exporting.evaluating.loop_writer import LoopMode, LoopWriter
 from onnx_systemds.exporting.graph.nodes import Node
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.values import BOOLEAN, INTEGER, ListValue, Poison, Scalar, integer
-from onnx_systemds.inference.dims import maximum
 
 UNROLLED = 1000
 """Loops are unrolled as long as they run at most so many statements."""
@@ -149,8 +148,7 @@ def _run_counted(evaluator: Evaluator, statement: tree.While, live: Live) -> boo
     except TranspileError:
         return False
     assert trips.times is not None
-    count = trips.times if compared_sizes(">=", trips.times, 0) is True else maximum(trips.times, 0)
-    evaluator.frame.variables[found.variable] = integer(start.dim + found.step * count)
+    evaluator.frame.variables[found.variable] = integer(start.dim + found.step * iterations(trips.times))
     return True
 
 
