@@ -29,7 +29,7 @@ from onnx_systemds.exporting.graph.nodes import (
     Tensor,
 )
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.passes.convolution_joins import scaled_filters
+from onnx_systemds.exporting.passes.convolution_joins import put_scaled_filters
 from onnx_systemds.exporting.passes.dead_results import drop_dead_results
 from onnx_systemds.exporting.passes.graph_passes import fuse
 from onnx_systemds.exporting.passes.hoisting import hoist
@@ -151,10 +151,7 @@ class _Writer:
         raise AssertionError
 
     def node(self, node: Node) -> onnx.NodeProto:
-        filters = scaled_filters(node)
-        if filters is not None and node.inputs[1] is not None:
-            own = Tensor(FLOAT, filters.shape, node.inputs[1].hint, filters)
-            node.inputs = (node.inputs[0], own, *node.inputs[2:])
+        put_scaled_filters(node)
         inputs = [self.name(tensor) for tensor in node.inputs]
         outputs = [self.name(tensor) for tensor in node.outputs]
         while inputs and not inputs[-1]:

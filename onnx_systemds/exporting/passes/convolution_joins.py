@@ -10,7 +10,7 @@ from onnx_systemds.exporting.graph.nodes import CONVOLUTIONS, FLOAT, Array, Node
 from onnx_systemds.exporting.passes.fusing import Fusing
 from onnx_systemds.inference.dims import Dims
 
-SCALE = "_scale"
+_SCALE = "_scale"
 """Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
 
 
@@ -93,8 +93,8 @@ def _known_bias(conv: Node) -> Array | None:
 def _rebuilt(fusing: Fusing, node: Node, conv: Node, bias: Array, scale: Array | None, hint: str) -> bool:
     attributes = dict(conv.attributes)
     if scale is not None:
-        before = attributes.get(SCALE)
-        attributes[SCALE] = scale * before if isinstance(before, np.ndarray) else scale
+        before = attributes.get(_SCALE)
+        attributes[_SCALE] = scale * before if isinstance(before, np.ndarray) else scale
     inputs = list(conv.inputs[:2])
     if bias.any():
         inputs.append(fusing.builder.constant(bias, FLOAT, hint))
@@ -144,14 +144,16 @@ def _image_border(border: Node, op: str) -> list[int] | None:
     return [int(width) for width in (*before[-2:], *after[-2:])]
 
 
-def scaled_filters(node: Node) -> Array | None:
-    """Return the filters of a Conv whose filters are multiplied, None for any other node."""
-    scale = node.attributes.get(SCALE)
+def put_scaled_filters(node: Node) -> None:
+    """Give a Conv whose filters are multiplied filters of its own; any other node stays as it is."""
+    scale = node.attributes.get(_SCALE)
     weights = None if scale is None else node.operand(1).constant
     if weights is None or not isinstance(scale, np.ndarray):
-        return None
-    found: Array = weights * scale.reshape(-1, *[1] * (weights.ndim - 1))
-    return found
+        return
+    filters: Array = weights * scale.reshape(-1, *[1] * (weights.ndim - 1))
+    own = Tensor(FLOAT, filters.shape, node.operand(1).hint, filters)
+    node.inputs = (node.inputs[0], own, *node.inputs[2:])
+    node.attributes = {name: value for name, value in node.attributes.items() if name != _SCALE}
 
 
 def grouped(fusing: Fusing, node: Node) -> bool:

@@ -14,7 +14,7 @@ from onnx import TensorProto, defs, helper
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import DOMAINS, FLOAT, NARROW, WIDE, Array, Node, Tensor
-from onnx_systemds.exporting.passes.convolution_joins import SCALE, scaled_filters
+from onnx_systemds.exporting.passes.convolution_joins import put_scaled_filters
 from onnx_systemds.exporting.passes.dataflow import all_nodes, edges_of, reached
 from onnx_systemds.exporting.passes.retyping import Retyping
 
@@ -78,11 +78,7 @@ class _Narrowing(Retyping):
 
     def choose(self, node: Node) -> tuple[Sequence[bool], str]:
         """Let an operator work in 16 bits where it can, else in float32."""
-        filters = scaled_filters(node)
-        if filters is not None:
-            own = Tensor(FLOAT, filters.shape, node.operand(1).hint, filters)
-            node.inputs = (node.inputs[0], own, *node.inputs[2:])
-            node.attributes = {name: value for name, value in node.attributes.items() if name != SCALE}
+        put_scaled_filters(node)
         fixed, possible = self.types(node)
         return fixed, NARROW if possible else FLOAT
 
