@@ -155,9 +155,14 @@ def truncated(text: str) -> str:
     return f"(sign({text}) * floor(abs({text})))"
 
 
+def wraps(dtype: str) -> bool:
+    """Whether elements wrap around as two's complement does: integers of fewer than 53 bits."""
+    return dtype in INTEGER_DTYPES and not dtype.endswith("64")
+
+
 def wrapped(dtype: str, text: str) -> str:
-    """Integers of fewer than 53 bits wrap around as two's complement does."""
-    if dtype not in INTEGER_DTYPES or dtype.endswith("64"):
+    """Elements of a type, which may wrap around."""
+    if not wraps(dtype):
         return text
     modulus = 1 << bit_width(dtype)
     offset = 0 if dtype.startswith("u") else modulus >> 1

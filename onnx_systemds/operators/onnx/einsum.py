@@ -15,7 +15,7 @@ from onnx_systemds.inference.integer_spans import Terms
 from onnx_systemds.inference.known_dims import differ
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
-from onnx_systemds.operators.onnx.combining import wrapped
+from onnx_systemds.operators.onnx.combining import wrapped, wraps
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
 from onnx_systemds.operators.support.integer_rules import summed
@@ -194,10 +194,9 @@ class _Contraction:
 
     def _bound(self, text: str, view: View, labels: Labels, hint: str, *, finite: bool = False) -> _Term:
         """A new intermediate result; narrow integers are wrapped at each step, before they get beyond FP64."""
-        name = self.node.named(hint, text)
-        text = wrapped(self.node.output_dtype(), name)
-        if text != name:
-            name = self.node.named(hint, text)
+        name, dtype = self.node.named(hint, text), self.node.output_dtype()
+        if wraps(dtype):
+            name = self.node.named(hint, wrapped(dtype, name))
         return _Term(Moved(name, view).source(self.node), labels, finite)
 
     def _moved(self, term: _Term, labels: Labels) -> Moved:

@@ -15,7 +15,7 @@ from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
-from onnx_systemds.operators.onnx.combining import truncated, wrapped
+from onnx_systemds.operators.onnx.combining import truncated, wrapped, wraps
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast, expand_text, varies
@@ -168,9 +168,7 @@ def product_result(node: NodeView, text: str, rows: Dim, cols: Dim) -> Fragment:
 
 def wrapped_result(node: NodeView, text: str) -> str:
     """A product; one of integers that wrap is computed once, and wrapped."""
-    if wrapped(node.output_dtype(), "x") == "x":
-        return text
-    return wrapped(node.output_dtype(), node.named("sums", text))
+    return wrapped(node.output_dtype(), node.named("sums", text)) if wraps(node.output_dtype()) else text
 
 
 def repeated_factor(node: NodeView, position: int, source: Source, dims: Dims, batch: Dims, view: View) -> str:

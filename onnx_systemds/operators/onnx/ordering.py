@@ -16,7 +16,7 @@ from onnx_systemds.inference.registry import batch_rule, fold, generator, gradie
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, bind, unknown_size
 from onnx_systemds.operators.api.layout import around
-from onnx_systemds.operators.onnx.combining import wrapped
+from onnx_systemds.operators.onnx.combining import wrapped, wraps
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.indexing import along_axes
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
@@ -104,8 +104,7 @@ def _cumulative(node: NodeView, function: str) -> Fragment:
     axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
     before, size, after = around(dims, axis)
     backwards = bool(node.attribute("reverse"))
-    wraps = wrapped(node.dtype(0), "x") != "x"
-    if after == 1 and before != 1 and function == "cumsum" and not backwards and not wraps:
+    if after == 1 and before != 1 and function == "cumsum" and not backwards and not wraps(node.dtype(0)):
         return _along_rows(node, before, size)
     x = axis_first(node, axis)
     x = f"rev({x})" if backwards else x
@@ -118,7 +117,7 @@ def _cumulative(node: NodeView, function: str) -> Fragment:
     else:
         is_plain = function == "cumsum" and is_finite(node, 0)
         text = f"cumsum({x})" if is_plain else node.call(_SAFE[function], x)
-        if wraps:
+        if wraps(node.dtype(0)):
             text = wrapped(node.dtype(0), node.named("sums", text))
     if exclusive:
         whole = node.named("whole", text)

@@ -11,7 +11,7 @@ from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, IntegerUse, Moves, Span, Sums, Terms
 from onnx_systemds.inference.registry import fold, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
-from onnx_systemds.operators.onnx.combining import wrapped
+from onnx_systemds.operators.onnx.combining import wrapped, wraps
 from onnx_systemds.operators.onnx.indexing import assume_element_indices, element_index, index_depth, nd_index
 from onnx_systemds.operators.onnx.shaping import identity
 
@@ -91,7 +91,7 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         kind = f"wrap {reduction}" if reduction == "mul" and node.dtype("data") in NARROW else reduction
         text = node.call("scatter_reduce", x, u, index, f'"{kind}"')
     text = _unless_none(node, text, x, count)
-    if reduction in ("add", "mul") and wrapped(node.dtype("data"), "x") != "x":
+    if reduction in ("add", "mul") and wraps(node.dtype("data")):
         text = wrapped(node.dtype("data"), node.named("sum", text))
     return node.result(text, view)
 
