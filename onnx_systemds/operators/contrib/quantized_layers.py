@@ -48,12 +48,11 @@ def dynamic_quantize_lstm(node: NodeView) -> Fragment:
 class _QuantizedVariant(Variant):
     """A direction of LSTM in which the hidden states are quantised before they are multiplied."""
 
-    def lstm_step(self) -> list[str]:
-        """As of LSTM, with the quantised state in its place in the product."""
+    def _of_state(self, weights: str) -> str:
+        """What the state adds to gates, quantised."""
         # the states of sequences that have ended do not widen the range
         state = "h * (lens >= (at - 1) * (1 + stride) / 2)" if self.has_lens else "h"
-        product = self.node.call(_RANGED, state) + " %*% R"
-        return [line.replace("h %*% R", product) for line in super().lstm_step()]
+        return f"{self.node.call(_RANGED, state)} %*% {weights}"
 
 
 class _QuantizedLayer(Layer):

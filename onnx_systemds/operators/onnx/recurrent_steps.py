@@ -169,27 +169,31 @@ class Variant:
             return [f"{target} = {form.replace('{x}', text)}"]
         return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
 
+    def _of_state(self, weights: str) -> str:
+        """What the state ``h`` adds to gates."""
+        return f"h %*% {weights}"
+
     def rnn_step(self) -> list[str]:
         """From the gates ``G``, which hold the part of the inputs, and the state ``h`` to the new state."""
-        return self._active(0, self.h, "matrix(G[at, ], rows=n, cols=m) + h %*% R")
+        return self._active(0, self.h, "matrix(G[at, ], rows=n, cols=m) + " + self._of_state("R"))
 
     def gru_step(self) -> list[str]:
         """The gates z and r, the candidate, and the new state between it and ``h``."""
         lines = ["g = matrix(G[at, ], rows=n, cols=3 * m)", "k = 2 * m", "l = k + 1", "w = 3 * m"]
         if self.node.attribute("linear_before_reset"):
             state = "u[, l:w] + b_state" if self._adds_state_bias() else "u[, l:w]"
-            lines += ["u = h %*% R", *self._active(0, "zr", "g[, 1:k] + u[, 1:k]")]
+            lines += [f"u = {self._of_state('R')}", *self._active(0, "zr", "g[, 1:k] + u[, 1:k]")]
             inner = f"g[, l:w] + zr[, (m + 1):k] * ({state})"
         else:
-            lines += self._active(0, "zr", "g[, 1:k] + h %*% R[, 1:k]")
+            lines += self._active(0, "zr", f"g[, 1:k] + {self._of_state('R[, 1:k]')}")
             inner = "g[, l:w] + (zr[, (m + 1):k] * h) %*% R[, l:w]"
         lines += ["z = zr[, 1:m]", *self._active(1, "h_tilde", inner), f"{self.h} = (1 - z) * h_tilde + z * h"]
         return lines
 
     def lstm_step(self) -> list[str]:
         """The gates i, o, f (in this order) and the candidate, then both new states; peepholes read ``c``."""
-        recurrence = "R2" if self.is_doubled else "R"
-        lines = [f"g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% {recurrence}", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
+        product = self._of_state("R2" if self.is_doubled else "R")
+        lines = [f"g = matrix(G[at, ], rows=n, cols=4 * m) + {product}", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
         if self._is_scaled():
             sigmoid = ACTIVATIONS["sigmoid"][0]
             return [
