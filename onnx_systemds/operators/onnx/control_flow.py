@@ -239,7 +239,7 @@ class _LoopText:
         rows = {position: node.temporary(f"row{position}") for position in self.collected}
         positions = [*([0] if self.stops else []), *range(1, 1 + self.carried_count), *(p + 1 for p in self.collected)]
         function = node.body("body", positions)
-        limit, starts = self._limit()
+        limit, trips, starts = self._limit()
         carried = self._carried(targets)
         starts = [line for position, target in enumerate(targets)
                   for line in started(target, self._start(position), carried[target])] + starts
@@ -254,14 +254,14 @@ class _LoopText:
             form = boundary_form(self.results[0].dims or ())
             inner += assigned(self.condition, node.converted(self.returned_condition, form, SCALAR))
             inner.append(f"{self.counter} = {self.counter} + 1")
-        before, each, after = self._collecting(lists, rows, limit)
+        before, each, after = self._collecting(lists, rows, limit, trips)
         if self.stops:
             bound = f" & {self.counter} < {limit}" if limit else ""
             head = [f"{self.counter} = 0", f"while ({self.condition} != 0{bound}) {{"]
         else:
             head = [f"for ({self.counter} in seq(1, {limit}, 1)) {{"]
         loop = [*head, *(f"  {line}" for line in [*inner, *each, *called.after]), "}"]
-        statements = [*starts, *before, "\n".join([*called.before, *loop]), *self._checks(limit), *after]
+        statements = [*starts, *before, "\n".join([*called.before, *loop]), *self._checks(limit, trips), *after]
         return node.results({**dict(enumerate(targets)), **lists}, statements)
 
     def _carried(self, targets: list[str]) -> dict[str, Changes]:
@@ -282,18 +282,21 @@ class _LoopText:
             text = self.node.converted(text, boundary_form(before), boundary_form(after))
         return text
 
-    def _checks(self, limit: str) -> list[str]:
+    def _checks(self, limit: str, trips: Dim | None) -> list[str]:
         """A statement that stops where there was no iteration, and a value still is what the start has in its place."""
         wanted = [self.node.node.outputs[place] for place in sorted(self.places | self.reshaped)
                   if self.node.wants(place)]
-        if not wanted or (not self.stops and limit.isdigit() and int(limit) > 0):
+        if not wanted or (not self.stops and isinstance(trips, int) and trips > 0):
             return []
         text = f"{self.node.place}: without an iteration {quoted_list(wanted)} would have the rank of the start"
         message = message_literal(f"{text}; the script takes it to be that of later ones")
         return [f"if ({f'{self.counter} == 0' if self.stops else f'{limit} < 1'}) {{ stop({message}) }}"]
 
-    def _limit(self) -> tuple[str, list[str]]:
-        """The trip count as text ("" for none), and the statements before it and the condition can be used."""
+    def _limit(self) -> tuple[str, Dim | None, list[str]]:
+        """The trip count as text ("" for none), and as a size that is not negative, if it is known to be one.
+
+        Then the statements before it and the condition can be used.
+        """
         node = self.node
         statements = []
         if self.stops:
@@ -301,13 +304,14 @@ class _LoopText:
             statements.append(f"{self.condition} = {given}")
         known = node.constant(0)
         if known is not None and int(known.ravel()[0]) < 0:
-            return "0", statements
+            return "0", 0, statements
         if not node.has(0) or (known is not None and int(known.ravel()[0]) >= _MOST_TRIPS):
             if not self.stops:
                 raise UnsupportedCase("the loop has neither a trip count nor a condition that can end it")
-            return "", statements
+            return "", None, statements
         found = node.integers(0)
-        return (node.dim(maximum(found[0], 0)) if found else node.scalar(0)), statements
+        trips = maximum(found[0], 0) if found else None
+        return node.scalar(0) if trips is None else node.dim(trips), trips, statements
 
     def _as_input(self, position: int, text: str) -> str:
         """Counter and condition in the rank that the body declares."""
@@ -315,7 +319,7 @@ class _LoopText:
         return f"as.matrix({text})" if dims else text
 
     def _collecting(
-        self, lists: dict[int, str], rows: dict[int, str], limit: str
+        self, lists: dict[int, str], rows: dict[int, str], limit: str, trips: Dim | None
     ) -> tuple[list[str], list[str], list[str]]:
         """Statements before the loop, in each iteration and after it."""
         node = self.node
@@ -329,7 +333,7 @@ class _LoopText:
             block = as_row(rows[position], value, node, known=known)
             cols = node.dim(product(dims[1:])) if known else "1"
             if known and not self.stops:
-                count = limit if limit.isdigit() or node.integers(0) else f"max({limit}, 0)"
+                count = f"max({limit}, 0)" if trips is None else limit
                 before.append(f"{target} = matrix(0, rows={count}, cols={cols})")
                 each.append(f"{target}[{self.counter}, ] = {block}")
                 continue
