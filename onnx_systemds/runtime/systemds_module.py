@@ -25,6 +25,7 @@ from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST, scalar_argument
 from onnx_systemds.importing.script import Script
+from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, list_of, tensor_of
@@ -248,8 +249,7 @@ def _as_scalar(port: Port, node: Any) -> Any:
     number = Scalar(node.sds_context, "as.double", [node])
     if port.dtype == "bool":
         return Scalar(node.sds_context, "!=", [number, 0])
-    wanted = scalar_argument(port.dtype, "")
-    return Scalar(node.sds_context, "as.integer", [number]) if wanted else number
+    return Scalar(node.sds_context, "as.integer", [number]) if port.dtype in DML_INTEGERS else number
 
 
 def _signature(script: Script) -> inspect.Signature:
