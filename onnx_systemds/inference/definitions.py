@@ -17,7 +17,7 @@ from onnx_systemds.inference.facts import NodeFacts, default_attribute, find_sch
 from onnx_systemds.inference.lists import item_type
 from onnx_systemds.inference.registry import expanders, find
 from onnx_systemds.model import protos
-from onnx_systemds.model.from_protobuf import Converter
+from onnx_systemds.model.from_protobuf import Converter, MissingInput
 from onnx_systemds.model.ir import Attribute, AttributeReference, Function, Graph, Node, ValueInfo
 from onnx_systemds.model.mapped_files import MappedFiles
 from onnx_systemds.model.tensors import TensorReader
@@ -64,7 +64,7 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     reasons = Reasons()
     found = Converter(TensorReader(b"", (), None, MappedFiles()), reasons).function(proto, imports)
     # so ONNX answers attributes that it does not know; imports and the like, which it leaves out, are of no matter
-    if any(reason.message.startswith("nothing produces") for reason in reasons.errors):
+    if any(isinstance(reason, MissingInput) for reason in reasons.errors):
         raise UnsupportedCase("ONNX gives no whole definition of it for these attributes and inputs")
     return found
 

@@ -79,6 +79,10 @@ def prose_of(text: str) -> str:
     return text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
 
 
+class MissingInput(InvalidModel):
+    """Nothing produces an input of a node."""
+
+
 class Converter:
     """Converts the graphs and functions of one model; faults go to `reasons`."""
 
@@ -310,7 +314,7 @@ class Converter:
             if user is None:
                 self.reasons.add(InvalidModel(f"{label}: nothing produces the output {quoted(name)}"))
             else:
-                self.reasons.add(InvalidModel(f"nothing produces the input {quoted(name)}", user))
+                self.reasons.add(MissingInput(f"nothing produces the input {quoted(name)}", user))
 
     def _report_missing(self, scope: Scope, label: str) -> None:
         for domain, users in scope.missing.items():
