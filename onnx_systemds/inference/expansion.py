@@ -13,6 +13,8 @@ from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
 
 OPSET = 23  # of the ONNX nodes that are written
+TO_END = 2**63 - 1
+"""Where a Slice that goes up to the end ends."""
 
 
 class Expansion(NodeFacts, NodeWriter):
@@ -92,7 +94,7 @@ class Expansion(NodeFacts, NodeWriter):
         """Transpose images from channels first to channels last."""
         return self.emit("Transpose", name, to=to, perm=(0, *range(2, rank), 1))
 
-    def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
-        """Emit a Slice along one axis."""
-        given = (self.known([number]) for number in (start, end, axis, step))
+    def slice(self, name: str, axis: int, start: int, end: int | None = None, step: int = 1) -> str:
+        """Emit a Slice along one axis, to its end by default."""
+        given = (self.known([number]) for number in (start, TO_END if end is None else end, axis, step))
         return self.emit("Slice", name, *given)

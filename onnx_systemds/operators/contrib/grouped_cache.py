@@ -191,6 +191,6 @@ def _packed(node: Expansion, x: str, codes: Codes | None, to: str) -> None:
         node.cast(x, "int8", to)
     else:
         dtype = node.dtype("query")
-        lower, upper = (node.slice(x, 3, start, 2**31 - 1, 2) for start in (0, 1))
+        lower, upper = (node.slice(x, 3, start, step=2) for start in (0, 1))
         both = node.emit("Add", lower, node.emit("Mul", upper, node.known(16.0, dtype)))
         node.cast(node.emit("Add", both, node.known(8.0 * 17, dtype)), "uint8", to)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from itertools import product
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference.expansion import TO_END
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion
 from onnx_systemds.operators.contrib.attention import LOWEST
-
-_TO_END = 2**63 - 1
 
 
 @expander("MaxpoolWithMask", domain=CONTRIB)
@@ -54,7 +53,7 @@ def _first_seen(node: Expansion, mask: str) -> str:
 
 def _tap(node: Expansion, images: str, tap: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> str:
     """For each window the element at one place of it."""
-    ends = [place - size + 1 or _TO_END for place, size in zip(tap, kernel)]
+    ends = [place - size + 1 or TO_END for place, size in zip(tap, kernel)]
     given = (node.known(numbers) for numbers in (tap, ends, range(2, 2 + len(tap)), strides))
     return node.emit("Slice", images, *given)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.inference.expansion import TO_END
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion
 from onnx_systemds.operators.contrib.attention import known_size
 
-_TO_END = 2**63 - 1
 _SINCE = 27  # the opset from which on ONNX has LinearAttention
 
 
@@ -33,7 +33,7 @@ def causal_conv_with_state(node: Expansion) -> None:
         y = node.silu(y)
     elif activation != "none":
         raise InvalidModel(f"the activation {quoted(activation)} of CausalConvWithState is unknown")
-    state = node.slice(whole, 2, -history if history else _TO_END, _TO_END)
+    state = node.slice(whole, 2, -history if history else TO_END)
     for output, found in enumerate((y, state)):
         if not node.output(output):
             continue
@@ -41,7 +41,7 @@ def causal_conv_with_state(node: Expansion) -> None:
             node.give(found, output)
             continue
         turned = node.emit("Transpose", found, perm=(0, 2, 1))
-        tail = node.emit("Slice", node.emit("Shape", node.input("input")), node.known([2]), node.known([_TO_END]))
+        tail = node.emit("Slice", node.emit("Shape", node.input("input")), node.known([2]), node.known([TO_END]))
         shape = node.emit("Concat", node.known([0, 0]), tail, axis=0)
         node.emit("Reshape", turned, shape, to=node.output(output))
 

@@ -81,7 +81,7 @@ def _attend(node: Expansion, parts: list[str], offsets: int) -> None:
     places = _token_places(node, parts[0], node.input(offsets))
     padded = [node.emit("RestorePadding", part, node.input(offsets), domain=CONTRIB) for part in parts]
     ends = node.input(offsets + 1)
-    counts = node.emit("Sub", node.slice(ends, 0, 1, 1 << 62), node.slice(ends, 0, 0, -1))
+    counts = node.emit("Sub", node.slice(ends, 0, 1), node.slice(ends, 0, 0, -1))
     given = {key: value for key in ("scale", "mask_filter_value") if (value := node.attribute(key)) is not None}
     y = node.emit("MultiHeadAttention", *padded, "", counts, node.input(offsets + 2), domain=CONTRIB,
                   num_heads=node.positive("num_heads"), **given)
