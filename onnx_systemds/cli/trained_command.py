@@ -9,13 +9,14 @@ import click
 
 from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
 from onnx_systemds.errors import counted, shown_path
 from onnx_systemds.files import check_targets
 from onnx_systemds.stages import Stages
 
 
-@click.command(short_help="Put trained weights into MODEL.onnx.")
+@click.command(cls=OnceCommand, short_help="Put trained weights into MODEL.onnx.")
 @click.argument("model", type=FILE)
 @click.argument("folder", type=FILE)
 @click.option("-o", "--output", type=FILE, required=True, help="The model to write.")

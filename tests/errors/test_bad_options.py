@@ -252,6 +252,7 @@ TWICE = {
     "score m.onnx --input good.npz --input a.npy --output out.npz": "--input': it takes",
     "score m.onnx --input good.npz --output out.npz --engine spark --conf spark.a=1 --conf spark.a=2": "--conf gives 'spark.a' two values",
     "s.dml --function f --input X=double[2,2] --input X=double[3,2]": "'X' is given twice",
+    "trained w.onnx w.weights -o a.onnx --output b.onnx": "'-o' / '--output': it takes",
     "m.onnx --dim batch=2 --dim batch=3": "'batch' is given two sizes",
 }
 
