@@ -15,8 +15,8 @@ from onnx_systemds.model.ir import Graph, Model, Node, TensorType, Type, ValueIn
 from onnx_systemds.model.walk import names_read, needed_positions
 
 
-def part_of(model: Model, starts: Sequence[str] = (), ends: Sequence[str] = ()) -> Model:
-    """The model of the nodes that compute ``ends`` (by default its outputs) from its inputs and ``starts``.
+def part_of(model: Model, starts: Sequence[str], ends: Sequence[str]) -> Model:
+    """The model of the nodes that compute ``ends`` (its outputs, if there are none) from its inputs and ``starts``.
 
     ``starts`` become inputs, after those of the model that are still needed, with the type that the model declares for
     them or that follows from its nodes; where neither says one it stays open, for `import_model(types=...)`. Raises

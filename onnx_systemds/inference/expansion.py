@@ -90,7 +90,7 @@ class Expansion(NodeFacts, NodeWriter):
         """Transpose images from channels last to channels first."""
         return self.emit("Transpose", name, perm=(0, rank - 1, *range(1, rank - 1)))
 
-    def channels_last(self, name: str, rank: int, to: str = "") -> str:
+    def channels_last(self, name: str, rank: int, to: str) -> str:
         """Transpose images from channels first to channels last."""
         return self.emit("Transpose", name, to=to, perm=(0, *range(2, rank), 1))
 

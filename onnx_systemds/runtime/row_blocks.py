@@ -6,7 +6,6 @@ import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from onnx_systemds.engine.launcher import default_max_heap
@@ -65,9 +64,7 @@ class RowSource(Protocol):
         """Close its file."""
 
 
-def common_rows(
-    model: Model, sizes: Mapping[str, int] = MappingProxyType({}), *, is_table: bool = False
-) -> dict[str, Type]:
+def common_rows(model: Model, sizes: Mapping[str, int], *, is_table: bool = False) -> dict[str, Type]:
     """Types with a common symbol for the open first axes of inputs: of those without a name, of a table all.
 
     Columns of a table have the same number of rows; a model says so only by a common name. Inputs of one column each

@@ -345,7 +345,7 @@ class ScoringFunction:
     def _prepare(
         self,
         program: Program,
-        additional: Sequence[str] = (),
+        additional: Sequence[str],
         shapes: Mapping[str, tuple[int, int]] | None = None,
         *,
         single_threaded: bool = False,

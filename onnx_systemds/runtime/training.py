@@ -79,7 +79,7 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
 
 def trained_on(
     model: onnx.ModelProto, script: Script, training: Training, inputs: Mapping[str, Any],
-    targets: Array | Mapping[str, Array], steps: Steps, printed: Callable[[str], None] | None = None,
+    targets: Array | Mapping[str, Array], steps: Steps, printed: Callable[[str], None] | None,
 ) -> onnx.ModelProto:
     """As `train_model`, for the script that was made of the model, with derivatives by weights."""
     given = nested_inputs(script.inputs, inputs)

@@ -27,7 +27,7 @@ def test_rows_share_a_size_in_tables_only(tmp_path: Path, unnamed: tuple[str, ..
     """Those of an input that nothing reads, too."""
     path = saved(tmp_path, ADDED, unnamed=unnamed)
     assert import_model(path).batch is None
-    script = import_model(path, types=common_rows(load_model(path)))
+    script = import_model(path, types=common_rows(load_model(path), {}))
     assert script.batch is not None and script.batch.inputs == (0, 0, 0)
     assert script.batch.symbol == ("rows" if len(unnamed) == 3 else "a")
     opened = CsvTable(table(tmp_path / "x.csv", {"x": [1], "y": [2], "unread": [0]}), has_header=True)
@@ -52,7 +52,7 @@ def test_sizes_that_are_given_go_before_names(tmp_path: Path) -> None:
 
 def test_rows_are_not_common_to_what_is_looked_up(tmp_path: Path) -> None:
     path = saved(tmp_path, LOOKED_UP, unnamed=("rows", "i", "x"))
-    types = common_rows(load_model(path))
+    types = common_rows(load_model(path), {})
     script = script_for_rows(lambda types: import_model(path, types=types), types)
     assert len(types) == 3 and script.batch is not None and script.batch.inputs == (None, 0, 0)
     assert invoke(path, "--score").exit_code == 0
