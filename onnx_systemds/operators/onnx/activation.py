@@ -185,8 +185,8 @@ def gelu(node: NodeView) -> Fragment:
         return by_function(node, "gelu")
     if node.attribute("approximate") != "tanh":
         raise UnsupportedCase(f"Gelu knows the approximations none and tanh, not {node.attribute('approximate')!r}")
-    # 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)); the factor is -2 * sqrt(2 / pi)
-    return unary(node, lambda x: f"{x} / (1 + exp(({x} + 0.044715 * {x} * {x} * {x}) * (-1.5957691216057308)))")
+    # 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u))
+    return unary(node, lambda x: f"{x} / (1 + exp(({x} + {_CUBIC} * {x} * {x} * {x}) * ({-2 * _ROOT})))")
 
 
 MOST_DRAWN = 65_536  # random numbers that are drawn at conversion
