@@ -231,8 +231,7 @@ def _cast_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array 
 
 @size_rule("Cast", moves=True)
 def _cast_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
-    # TensorProto.DataType: INT32 6, INT64 7, UINT32 12, UINT64 13
-    return inputs[0] if node.attribute("to") in (6, 7, 12, 13, "INT64", "INT32") else None
+    return inputs[0] if target_dtype(node) in ("int32", "int64", "uint32", "uint64") else None
 
 
 @gradient("Cast", "CastLike")
