@@ -20,11 +20,11 @@ import numpy as np
 
 from onnx_systemds.correspondence import ACTIVATIONS, ELEMENTWISE
 from onnx_systemds.inference.notes import PassNotes
+from onnx_systemds.inference.passes.product_folding import MOST_NUMBERS
 from onnx_systemds.model.graph_editor import narrowed, readers_of
 from onnx_systemds.model.ir import Array, Graph, Node
 
 NEEDS = ("MatMul",)
-_MOST_NUMBERS = 1 << 22
 _OF_ALL = frozenset((*ELEMENTWISE, *ACTIVATIONS))
 _OF_FIRST = frozenset(("MatMul", "Softmax", "LayerNormalization", "RMSNormalization", "Reshape", "Transpose"))
 """Operators that need one place of all their inputs, or of the first one, where one place of the result is read."""
@@ -173,7 +173,7 @@ def _refusal(products: Sequence[_Product]) -> str | None:
         return _OTHERS
     if len({(product.weights.dtype, len(product.weights)) for product in products}) > 1:
         return _UNLIKE
-    return _TOO_MANY if sum(product.weights.size for product in products) > _MOST_NUMBERS else None
+    return _TOO_MANY if sum(product.weights.size for product in products) > MOST_NUMBERS else None
 
 
 def _fused(first: Node, products: Sequence[_Product]) -> tuple[tuple[Node, ...], dict[str, Array]]:

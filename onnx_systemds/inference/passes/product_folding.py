@@ -21,7 +21,7 @@ from onnx_systemds.model.graph_editor import GraphEditor, narrowed, readers_of
 from onnx_systemds.model.ir import Array, Graph, Node
 
 NEEDS = ("LayerNormalization", "RMSNormalization", "BatchNormalization")
-_MOST_NUMBERS = 1 << 22
+MOST_NUMBERS = 1 << 22
 _MOST_DEVIATIONS = 16
 """From 0 to the mean of a channel: so many times more do rounded weights lose where products take it away later."""
 _OTHERS = "something else reads it than products by constant weights of their own"
@@ -128,7 +128,7 @@ class _Folding:
         if weights is None or weights.ndim != 2 or is_scaled or product.attributes.get("transA"):
             return False
         columns = weights.shape[1 if product.attributes.get("transB") else 0]
-        is_taken = weights.size > _MOST_NUMBERS or self.editor.is_shared(product.inputs[1])
+        is_taken = weights.size > MOST_NUMBERS or self.editor.is_shared(product.inputs[1])
         return columns == len(self.scale) and not is_taken
 
     def _refusal_of_product(self, position: int) -> str | None:
