@@ -21,7 +21,8 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_l
 from onnx_systemds.importing.interface import KEPT, PARAMETERS, Derivatives, Interface, Port
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
-from onnx_systemds.importing.passes.own_copies import with_callers, with_own_copies
+from onnx_systemds.importing.passes.own_copies import with_own_copies
+from onnx_systemds.importing.passes.specialisation.trees import callers
 from onnx_systemds.importing.passes.trained_column import (
     Column,
     check_main_alone,
@@ -244,7 +245,7 @@ def _renamed(known: Mapping[str, tree.Function], others: Sequence[tree.Function]
     shared = {function.name for function in others if function.name in known
               and print_statement(function) == print_statement(known[function.name])}
     every = {function.name for function in others}
-    own = with_callers(every - shared, others)
+    own = callers(others, every - shared)
     names = Names([*known, *every])
     return {function.name: names.fresh(function.name) for function in others
             if function.name in own and function.name in known}

@@ -16,7 +16,7 @@ from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.library import TEMPLATES
 from onnx_systemds.importing.passes.constant_arguments import with_constant_arguments
-from onnx_systemds.importing.passes.specialisation.trees import called_functions
+from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script
 from tests.plain_engine import score_plainly
 
@@ -37,7 +37,7 @@ def changed(body: str) -> dict[str, str]:
     """The functions that are left, by name, of a script whose main function has this body."""
     made = parse_script(f"{LIBRARY}\nf = function(matrix[double] X) return (matrix[double] Y) {{\n{body}\n}}")
     main = made.functions["f"]
-    script = Script("f", (), (), (), (), (), (), library=tuple(called_functions(made, [main])), functions=(main,))
+    script = Script("f", (), (), (), (), (), (), library=tuple(callees(made.functions, [main]).values()), functions=(main,))
     found = with_constant_arguments(script)
     return {it.name: print_statement(it).strip() for it in (*found.library, *found.functions)}
 

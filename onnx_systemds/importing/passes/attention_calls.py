@@ -9,7 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.passes.attention import attention_called
 from onnx_systemds.importing.passes.call_guards import is_guard, with_guards
 from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
-from onnx_systemds.importing.passes.specialisation.trees import called_functions
+from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_main
 
 
@@ -26,5 +26,5 @@ def with_attention(script: Script) -> Script:
 
 def _called(script: Script, library: Mapping[str, tree.Function], main: tree.Function) -> dict[str, tree.Function]:
     """The functions that the main one calls, directly or not, by name."""
-    others = (it for it in script.functions if it is not script.main)
-    return {it.name: it for it in called_functions(tree.Script((*library.values(), *others)), [main])}
+    others = {it.name: it for it in script.functions if it is not script.main}
+    return callees({**library, **others}, [main])

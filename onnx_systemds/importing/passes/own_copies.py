@@ -7,7 +7,7 @@ the engine learns of the numbers of one would be compiled into what the other on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
@@ -42,9 +42,4 @@ def _with_numbers(functions: Mapping[str, tree.Function]) -> frozenset[str]:
     """The functions that take numbers, or call one that does."""
     taking = {name for name, function in functions.items()
               if any(parameter.type.kind == "scalar" for parameter in function.parameters)}
-    return with_callers(taking, functions.values())
-
-
-def with_callers(names: Collection[str], functions: Iterable[tree.Function]) -> frozenset[str]:
-    """The names, and those of the functions that call such a one, or one that does."""
-    return callers(functions, names)
+    return callers(functions.values(), taking)

@@ -22,11 +22,6 @@ def calls(node: tree.Node) -> set[str]:
     return {*called_in(node)}
 
 
-def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tree.Function]:
-    """The functions of a script that ``roots`` call, directly or not, in the order of the script."""
-    return [*callees(script.functions, roots).values()]
-
-
 def callees(functions: Mapping[str, tree.Function], roots: Iterable[tree.Node]) -> dict[str, tree.Function]:
     """The functions that ``roots`` call, directly or not, in the order in which they are given."""
     wanted: set[str] = set()
