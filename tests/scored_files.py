@@ -22,7 +22,7 @@ Tensors = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 def converted(path: Path, folder: Path, name: str = "model") -> Script:
     """The script of a model, saved as ``<name>.dml`` with its program beside it."""
-    script = with_coded_texts(import_model(path, function_name="f", types=common_rows(load_model(path))))
+    script = with_coded_texts(import_model(path, function_name="f", types=common_rows(load_model(path), {})))
     script.save(folder / f"{name}.dml")
     (folder / program_name(name)).write_text(score_text(script, name), encoding="utf-8")
     return script

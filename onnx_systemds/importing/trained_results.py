@@ -119,7 +119,8 @@ def _check(port: Port, loss: Loss, samples: Port) -> None:
     is_rank = len(dims) >= _RANK + loss.of_channels
     if not is_rank or not isinstance(dims[_class_axis(loss)], int) or dims[_class_axis(loss)] == 1:
         which = "second of three or more" if loss.of_channels else "last of two or more"
-        raise UnsupportedCase(f"{loss.name} takes dims of which the {which} are classes, {words}")
+        hint = "" if loss.of_channels or len(dims) == _RANK else f"of channels it is {loss.name}2d"
+        raise UnsupportedCase(f"{loss.name} takes dims of which the {which} are classes, {words}", hint=hint)
 
 
 def _class_axis(loss: Loss) -> int:

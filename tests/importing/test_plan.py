@@ -37,7 +37,7 @@ def test_the_plan_is_what_the_program_does(family: str) -> None:
     name, task, site = FAMILIES[family]
     path = MODELS / "generated" / f"{name}.onnx"
     model = load_model(path)
-    types = common_rows(model)
+    types = common_rows(model, {})
     script = import_model(path, types=types)
     assert script.batch is not None
     symbol = script.batch.symbol

@@ -264,8 +264,11 @@ def test_classes_are_columns_of_a_matrix() -> None:
     graph = helper.make_graph([helper.make_node("Conv", ["X", "W"], ["Y"])], "c", infos[:1], infos[1:], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
     script = import_model(model, gradients=["weights"])
-    with pytest.raises(UnsupportedCase, match=r'last of two or three are classes, "Y" has the dims \[n, 3, 5, 1\]'):
+    with pytest.raises(UnsupportedCase, match=r'last of two or more are classes, "Y" has the dims \[n, 3, 5, 1\]') as caught:
         train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
+    assert caught.value.hint == "of channels it is softmax_cross_entropy_loss2d"
+    with pytest.raises(UnsupportedCase, match=r'second of three or more are classes, "Y" has the dims \[n, 3\]'):
+        train_text(import_model(linear(), gradients=["weights"]), "model", training_of(["cross_entropy_loss2d"], "adam"))
     assert "(ncol(target) != 15)" in train_text(script, "model", training_of(["l2_loss"], "adam"))
 
 
@@ -307,7 +310,7 @@ def test_the_derivative_is_exported(tmp_path: Path) -> None:
     """onnxruntime's numbers against differences of the loss that it gives."""
     assert MODELS is not None
     model = load_model(MODELS / "generated" / "bert_tiny.dynamo.onnx")
-    script = import_model(model, gradients=["weights"], dims={"s12": 8}, types=common_rows(model, is_table=True))
+    script = import_model(model, gradients=["weights"], dims={"s12": 8}, types=common_rows(model, {}, is_table=True))
     script.save(tmp_path / "model.dml")
     (tmp_path / "program.dml").write_text(train_text(script, "model", training_of(["pooled=l2_loss"], "adam")))
     assert script.derivatives is not None

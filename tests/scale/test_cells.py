@@ -76,7 +76,7 @@ def test_cell(family: str, opened: Opened) -> None:
     assert opened.ports is None or times_fetched(output) == 0
     if family in EXPLAINED:
         model = load_model(path)
-        plan = plan_of(model, {}, common_rows(model), PLANS.get(place.name, "local"))
+        plan = plan_of(model, {}, common_rows(model, {}), PLANS.get(place.name, "local"))
         assert places_of_calls(output, script.function) == {row.where for row in plan.rows}
     for (result, target), expected in zip(outputs.items(), expected_rows(script, path, feeds)):
         found = numbers(place.folder / target)
