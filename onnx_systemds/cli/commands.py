@@ -108,7 +108,8 @@ def main() -> None:
       onnx-systemds model.dml --function predict --input 'X=double[N,784]' -o model.onnx
       onnx-systemds verify model.onnx
 
-    Exit codes: 0 success, 1 the model cannot be converted or run (the message lists all reasons), 2 wrong usage.
+    Exit codes: 0 success; 1 the model cannot be converted or run (the message lists all reasons), or verify found a
+    difference; 2 wrong usage.
     """
 
 
@@ -127,7 +128,7 @@ def main() -> None:
               help=f"Also write <name>_train.dml, a program that trains the model. LOSS is {' or '.join(LOSSES)}. "
                    "Repeatable, for several results. All weights are trained unless --gradient names some.")
 @click.option("--optimizer", type=click.Choice([*OPTIMIZERS]),
-              help=f"Of the program that trains.  [default: {DEFAULT}]")
+              help=f"Optimizer of the training program  [default: {DEFAULT}].")
 @conversion_options
 def convert(  # noqa: PLR0913 - one parameter an option
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, gradients: tuple[str, ...],

@@ -140,7 +140,7 @@ def plugin_options(command: Command) -> Command:
     """``--plugin`` and ``--no-plugins``, which the command takes as ``plugins`` and ``no_plugins``."""
     return with_options(command, [
         click.option("--plugin", "plugins", multiple=True, type=FILE, metavar="MODULE.py",
-                     help="Python file that registers operators, builtins or rewrites of your own; repeatable."),
+                     help="Python file that registers operators, builtins or patterns of your own; repeatable."),
         click.option("--no-plugins", is_flag=True, help="Do not load the plugins of installed packages."),
     ])
 
@@ -178,7 +178,7 @@ def conversion_options(command: Command) -> Command:
         plugin_options,
         click.option("--no-simplify", is_flag=True, help="Do not simplify the graph; the results are the same."),
         click.option("--no-pass", "omitted", multiple=True, metavar="NAME",
-                     help="Skip this pass over the graph; -v lists the names. Repeatable."),
+                     help="Skip this pass over the graph; a wrong name lists all. Repeatable."),
         click.option("--no-specialise", is_flag=True,
                      help="Do not specialise the script for known sizes; it is slower then."),
         click.option("-v", "--verbose", is_flag=True,

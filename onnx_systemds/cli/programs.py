@@ -67,4 +67,4 @@ def program_lines(paths: Mapping[str, Path]) -> Iterator[str]:
     """What is printed of them at the end."""
     does = {"--score": "scores files with it", "--train": "trains it"}
     for option, path in paths.items():
-        yield f"  {path.name} {does[option]}: how, is in its first lines"
+        yield f"  {path.name} {does[option]}; its first lines say how"

@@ -31,24 +31,28 @@ def _number(_: click.Context, __: click.Parameter, value: float | None) -> float
     return value
 
 
+_RATES = ", ".join(f"{optimizer.name} {optimizer.rate:g}" for optimizer in OPTIMIZERS.values())
+
+
 @click.command(cls=OnceCommand, short_help="Train MODEL.onnx on the rows of a file.")
 @click.argument("model", type=FILE)
 @click.option("--input", "source", type=FILE, required=True, help="Samples and targets: .csv, .parquet or .npz.")
 @click.option("--target", "targets", required=True, metavar="NAME,NAME,...",
-              help="The columns that the result is to be; the array of an .npz file.")
+              help="The columns with the targets; the array of an .npz file.")
 @click.option("--loss", required=True, metavar="[RESULT=]LOSS", help=f"{' or '.join(LOSSES)}.")
 @click.option("-o", "--output", type=FILE, required=True, help="The model to write.")
-@click.option("--optimizer", type=click.Choice([*OPTIMIZERS]), default=DEFAULT, show_default=True)
+@click.option("--optimizer", type=click.Choice([*OPTIMIZERS]), default=DEFAULT, show_default=True,
+              help="Optimizer of the training program.")
 @click.option("--epochs", type=click.IntRange(min=1, max=_MOST), default=10, show_default=True,
               help="How often to go through all samples.")
 @click.option("--batch", type=click.IntRange(min=1, max=_MOST), default=32, show_default=True,
               help="Samples of a step.")
 @click.option("--rate", type=click.FloatRange(min=0, max=math.inf, min_open=True, max_open=True),
-              callback=_number, help="Of the optimizer [default: by optimizer].")
+              callback=_number, help=f"Learning rate [default: {_RATES}].")
 @click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
-              help="Of the order of samples.")
+              help="Seed for shuffling.")
 @click.option("--holdout", type=click.FloatRange(min=0, max=1, max_open=True), default=0, show_default=True,
-              callback=_number, help="The part of the samples that is not trained on; each epoch prints its loss, too.")
+              callback=_number, help="Fraction of samples held out; their loss is printed after each epoch.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="Train this weight, and others that are named, instead of all. Repeatable.")
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")

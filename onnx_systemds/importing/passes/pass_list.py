@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from onnx_systemds.errors import counted
 from onnx_systemds.importing.passes.aliases import without_aliases
 from onnx_systemds.importing.passes.attention_calls import with_attention
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
@@ -88,7 +89,7 @@ def with_passes(
     if functions not in ("flat", "keep"):
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=functions == "blocks")
-            words.append(f"{len(script.functions)} functions")
+            words.append(counted(len(script.functions), "function"))
     for apply in SCRIPT_PASSES:
         script = apply(script) if specialised or apply not in _SPECIALISING else script
     return script
