@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -186,6 +187,16 @@ def test_own_operator_is_shown_as_it_is(tmp_path: Path) -> None:
     script, printed = own_operator(tmp_path)
     assert script == example("own script", ADDING)
     assert printed == example("own result", ADDING)
+
+
+@pytest.mark.engine
+def test_the_module_of_tests_for_an_operator() -> None:
+    code = compile(example("test module", ADDING), "test_softsign.py", "exec")
+    module: dict[str, Any] = {"__name__": "test_softsign"}
+    exec(code, module)
+    for case in module["CASES"]:
+        module["test_case"](case)
+    assert [row.op_type for row in module["DERIVATIVES"]] == ["Softsign"]
 
 
 @pytest.mark.parametrize("name", ["external", "iterative", pytest.param("verify", marks=pytest.mark.engine)])

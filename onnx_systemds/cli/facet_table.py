@@ -38,6 +38,11 @@ FACETS = {
     "layer": "a layer of SystemDS's nn/layers with --style nn, if its signature fits; else plain DML",
 }
 """The facets of an operator with a generator, and the meaning of a gap."""
+DECORATORS = {
+    "dims": "shape_rule", "samples": "batch_rule", "sizes": "size_rule", "constants": "fold", "gradient": "gradient",
+    "integers": "integer_rule", "lists": "list_rule", "text": "takes_text", "layer": "nn_layer",
+}
+"""What registers each facet, in `onnx_systemds.operators`."""
 YES, GAP, NONE, ONNX, NODES = "yes", "", "-", "ONNX", "its nodes"
 """A rule; no rule; the facet does not apply; ONNX's rule; the rules of the nodes that replace it."""
 _REGISTRIES: Mapping[str, Container[Identity]] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from onnx_systemds.cli.facet_table import facets_of
+from onnx_systemds.cli.facet_table import DECORATORS, FACETS, facets_of
 from onnx_systemds.inference.onnx_inference import has_dims
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, operators_of_models, refused_operators
@@ -86,8 +86,7 @@ def table_lines() -> Iterator[str]:
     own = sum(bool(row.generators) for row in rows)
     defined = sum(row.status == "by definition" for row in rows)
     yield f"{own} operators have a generator, {defined} more are expanded by ONNX's own definition of them."
-    yield "Facets are further rules of an operator (`--facets` shows the gaps): whether samples can be scored in parts,"
-    yield "how it computes sizes, its result for constants, its gradient, how it treats 64-bit integers, and text."
+    yield "Facets are further rules of an operator: `onnx-systemds operators --facets` explains them and the gaps."
     yield ""
     yield "| operator | imported | generators since opset | newest version | facets |"
     yield "|---|---|---|---|---|"
@@ -120,5 +119,7 @@ def _facets(row: Row) -> str:
 
 def document() -> str:
     """The text of docs/operators.md."""
-    head = "# Operators\n\nGenerated from the registry (`onnx-systemds operators`); do not edit.\n\n"
-    return head + "\n".join(table_lines()) + "\n"
+    head = ["# Operators", "", "Generated from the registry (`onnx-systemds operators`); do not edit.", "",
+            "| facet | registered by | what it is |", "|---|---|---|"]
+    facets = [f"| {facet} | `{DECORATORS[facet]}` | {meaning} |" for facet, meaning in FACETS.items()]
+    return "\n".join([*head, *facets, "", "Rules for dims are not listed below.", "", *table_lines()]) + "\n"

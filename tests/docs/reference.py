@@ -15,13 +15,32 @@ from onnx_systemds.cli.commands import main
 from onnx_systemds.engine import PreparedScript, Session
 from onnx_systemds.exporting import api
 from onnx_systemds.plugins import load_plugins
-from onnx_systemds.verifying.report import Report
+from onnx_systemds.verifying import Report, verify_model
 from onnx_systemds.verifying.scripts import verify_script
-from onnx_systemds.verifying.verify import verify_model
 
 WIDTH = 120
 MADE_BY_USERS = (onnx_systemds.InputSpec, onnx_systemds.ScoringFunction, Session)
-REGISTERING = ("add_templates", "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule", "list_rule", "rewrite", "shape_rule", "size_rule", "takes_text")
+REGISTERING = ("add_templates", "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule", "list_rule", "nn_layer", "rewrite", "shape_rule", "size_rule", "takes_text")
+HEAD = """\
+* `ScoringFunction` and `Session` are context managers: `with ScoringFunction(script) as score: ...` releases the script at the end. Without
+  a session of its own a `ScoringFunction` takes the one that is shared in the process.
+* **Memory.** The heap of the engine is 60 % of the machine's memory, at most 8 GB, unless `Session(max_heap="16g")` says otherwise:
+  `ScoringFunction(script, session)`.
+* **Errors** of conversions are `TranspileError` and its subclasses, `from onnx_systemds.errors import TranspileError`; `InvalidInput`, of a call
+  whose inputs do not fit, is one of them (`onnx_systemds.model.given_inputs`). Those of the engine are `EngineError` and its subclasses,
+  `from onnx_systemds.engine import EngineError`.
+
+| option of the command line | in Python |
+|---|---|
+| `--dim batch=32` | `import_model(model, dims={"batch": 32})` |
+| `--constant axes=[1]` | `constants={"axes": np.array([1])}` |
+| `--type X=float[batch,3]` | `types={"X": TensorType("float", ("batch", 3))}`, by `from onnx_systemds.model.ir import TensorType`; None is a size without a name |
+| `--from NAME`, `--to NAME` | `import_model(part_of(load_model("model.onnx"), starts=["NAME"], ends=["NAME"]))`, by `from onnx_systemds.importing.part import part_of` and `from onnx_systemds.model.load import load_model`; `verify_model` takes `starts` and `ends` |
+| `--no-simplify`, `--no-pass NAME`, `--no-specialise` | `simplified=False`, `omitted=["NAME"]`, `specialised=False` |
+| `--gradient weights` | `gradients=["weights"]` |
+| `--plugin FILE.py` | an import of the module |
+| `--weight W=w.npy`, `--result out` of exports | `export_script(..., bindings={"W": array}, outputs=["out"])` |
+"""
 PLUGINS_OF_EXPORT = ("builtin", "join", "own_domain", "refuse", "template_function")
 
 
@@ -75,9 +94,9 @@ def python() -> str:
     own = [getattr(onnx_systemds, name) for name in onnx_systemds.__all__ if not name.startswith("__")]
     operators = [getattr(onnx_systemds.operators, name) for name in REGISTERING]
     export = [getattr(api, name) for name in PLUGINS_OF_EXPORT]
-    lines = ["# Python", "", "Generated from the code; do not edit. `onnx_systemds.backend` is a standard `onnx.backend.base.Backend` beside it.", ""]
+    lines = ["# Python", "", "Generated from the code; do not edit. `onnx_systemds.backend` is a standard `onnx.backend.base.Backend` beside it.", "", *HEAD.splitlines(), ""]
     sections = [
-        ("from onnx_systemds import ...", own), ("from onnx_systemds.verifying.verify import verify_model", [verify_model, Report]),
+        ("from onnx_systemds import ...", own), ("from onnx_systemds.verifying import verify_model", [verify_model, Report]),
         ("from onnx_systemds.verifying.scripts import verify_script", [verify_script]),
         ("from onnx_systemds.engine import Session", [Session, PreparedScript]),
         ("from onnx_systemds.plugins import load_plugins", [load_plugins]),
