@@ -105,7 +105,7 @@ def main() -> None:
             lines.append(f"| {' | '.join(map(str, cells))} |")
             print(lines[-1], flush=True)
     for what, ratios in (("nodes", nodes), ("time", times)):
-        found = f"{what} against the expert's: {median(ratios):.2f} in the middle, {max(ratios):.2f} at most"
+        found = f"{what} against the expert's: {median(ratios):.2f} is the median, {max(ratios):.2f} at most"
         lines.append(f"\n{found[0].upper()}{found[1:]}.")
         print(found)
     if given.write:

@@ -40,7 +40,7 @@ _TIME = re.compile(r"^(\S+) (\d[\d.]*(?:E\d+)?)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of a call in the middle and of the first one; seconds of the process without the calls.
+    """Median milliseconds of a call, and those of the first one; seconds of the process without the calls.
 
     busy: processors that the process kept busy while calls were timed.
     """

@@ -177,8 +177,8 @@ def main() -> None:
         print(lines[-1], differing, *([trip.grown()] if given.operators else []), flush=True)
     if len(ratios) > 1:
         low, middle, high = quantiles(ratios, n=4, method="inclusive")
-        found = (f"{len(ratios)} models come back, {refused} do not. Nodes: {middle:.2f} times the original's in the "
-                 f"middle, {low:.2f} to {high:.2f} in the half around it, {max(ratios):.1f} at most.")
+        found = (f"{len(ratios)} models come back, {refused} do not. Nodes: {middle:.2f} times the original's is the "
+                 f"median, {low:.2f} to {high:.2f} in the half around it, {max(ratios):.1f} at most.")
         lines.append(f"\n{found}")
         print(found)
     if given.write:

@@ -37,7 +37,7 @@ HEADER = """## Scripts against onnxruntime
 
 Written by `python -m benchmarks.scripts --write`: shared models, and a BERT base of 110 million random weights, each as
 a script that a program sources, run by plain SystemDS (`-exec singlenode`, Java's default stack) on inputs read from
-files. Milliseconds of a call in the middle, after a warm-up; *open* is the script for any size, *sizes known* the one
+files. Median milliseconds of a call, after a warm-up; *open* is the script for any size, *sizes known* the one
 converted for these (`--dim`), *first* the first call of that, *program* all that the process does besides calling
 (start, compilation, reading weights), in seconds. onnxruntime computes in float32 with 2 threads, the engine in float64
 with 2; they take turns. Rows are those of the first axis, where it is open; a model of one sample is measured with that

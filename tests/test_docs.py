@@ -151,8 +151,8 @@ def test_scoring_shows_the_real_plan(tmp_path: Path) -> None:
 def test_a_file_is_scored(tmp_path: Path) -> None:
     program = score_program(tmp_path)
     assert program == example("program", SCORING)
-    np.savetxt(tmp_path / "people.csv", np.arange(1, 149).reshape(37, 4), delimiter=",")
-    assert "scored 37 rows in" in run_dml(program, tmp_path, arguments={"X": "people.csv", "Y": "scores.csv"})
+    np.savetxt(tmp_path / "rows.csv", np.arange(1, 149).reshape(37, 4), delimiter=",")
+    assert "scored 37 rows in" in run_dml(program, tmp_path, arguments={"X": "rows.csv", "Y": "scores.csv"})
     assert np.allclose(np.loadtxt(tmp_path / "scores.csv", delimiter=","), 0.5)
 
 
