@@ -1,7 +1,8 @@
-"""Documents are fresh: what README shows is what happens, generated pages are what the registry says.
+"""Documents are fresh: what they show is what happens, generated pages are what the registry says.
 
-``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, docs/command_line.md, docs/python.md, the
-script in README.md, program and plan in docs/scoring.md and what docs/adding_an_operator.md shows.
+``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, docs/command_line.md, docs/python.md, what
+docs/quickstart.md and README.md show of a script and its results, program and plan in docs/scoring.md and what
+docs/adding_an_operator.md shows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parent.parent
 OPERATORS = ROOT / "docs" / "operators.md"
 BUILTINS = ROOT / "docs" / "builtins.md"
 README = ROOT / "README.md"
+QUICKSTART = ROOT / "docs" / "quickstart.md"
 SCORING = ROOT / "docs" / "scoring.md"
 PYTHON_API = ROOT / "docs" / "python_api_of_systemds.md"
 EXPORTING = ROOT / "docs" / "exporting.md"
@@ -40,7 +42,7 @@ ADDING = ROOT / "docs" / "adding_an_operator.md"
 REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
 
-def example(name: str, document: Path = README) -> str:
+def example(name: str, document: Path = QUICKSTART) -> str:
     """The code block after ``<!-- example: name -->`` in a document."""
     found = re.search(rf"<!-- example: {name} -->\n```\w*\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
     assert found, f"{document.name} has no example {name}"
@@ -55,7 +57,7 @@ def run_python(code: str, folder: Path) -> str:
 
 
 def generated_script(folder: Path) -> str:
-    """Make the README's model and convert it with the command line."""
+    """Make the quickstart's model and convert it with the command line."""
     run_python(example("model"), folder)
     run_python("from onnx_systemds.cli.commands import main; main(['mlp.onnx', '-o', 'mlp.dml'])", folder)
     return (folder / "mlp.dml").read_text(encoding="utf-8")
@@ -80,25 +82,35 @@ def test_builtins_document_is_fresh() -> None:
     assert BUILTINS.read_text(encoding="utf-8") == builtin_table.document(), REFRESH
 
 
-def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
-    assert generated_script(tmp_path) == example("script")
-    assert "0.500 0.500" in run_dml(example("wrapper"), tmp_path)
-    assert "[[0.5 0.5]]" in run_python(example("python"), tmp_path)
+def results(folder: Path) -> dict[str, str]:
+    """What the quickstart's model gives, by the names of the examples; its script is in the folder."""
+    rows = re.findall(r"^\d.*$", run_dml(example("wrapper"), folder), re.MULTILINE)
+    return {"printed": "".join(f"{row}\n" for row in rows), "python result": run_python(example("python"), folder)}
+
+
+def test_the_quickstart_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
+    assert generated_script(tmp_path) == example("script"), REFRESH
+    assert results(tmp_path) == {name: example(name) for name in ("printed", "python result")}, REFRESH
+
+
+def test_readme_shows_what_the_quickstart_shows() -> None:
+    for name in ("script", "wrapper", "printed", "network", "verify"):
+        assert example(name, README) == example(name), REFRESH
 
 
 def verification(folder: Path) -> str:
-    """What ``verify`` prints of the README's model, without the version of onnxruntime."""
+    """What ``verify`` prints of the quickstart's model, without the version of onnxruntime."""
     printed = run_python("from onnx_systemds.cli.commands import main; main(['verify', 'mlp.onnx', '--per-node'])", folder)
     return re.sub(r"(onnxruntime) [\d.]+", r"\1", printed)
 
 
 @pytest.mark.engine
-def test_readme_verifies_the_model(tmp_path: Path) -> None:
+def test_the_quickstart_verifies_the_model(tmp_path: Path) -> None:
     run_python(example("model"), tmp_path)
     assert verification(tmp_path) == example("verify")
 
 
-def test_readme_scores_a_table(tmp_path: Path) -> None:
+def test_the_quickstart_scores_a_table(tmp_path: Path) -> None:
     run_python(example("pipeline"), tmp_path)
     arguments = ["people.onnx", "-o", "people.dml", "--function-name", "people"]
     run_python(f"from onnx_systemds.cli.commands import main; main({arguments})", tmp_path)
@@ -107,7 +119,7 @@ def test_readme_scores_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-def test_readme_scores_a_file(tmp_path: Path) -> None:
+def test_the_quickstart_scores_a_file(tmp_path: Path) -> None:
     run_python(example("pipeline"), tmp_path)
     arguments = ["score", "people.onnx", "--input", "people.csv", "--output", "scores.csv"]
     printed = run_python(f"from onnx_systemds.cli.commands import main; main({arguments})", tmp_path)
@@ -118,26 +130,35 @@ def test_readme_scores_a_file(tmp_path: Path) -> None:
         assert [text[:5] for text in found.split(",")] == [text[:5] for text in expected.split(",")]
 
 
-def test_readme_exports_a_network(tmp_path: Path) -> None:
-    (tmp_path / "net.dml").write_text(example("network"), encoding="utf-8")
-    arguments = ["net.dml", "-o", "net.onnx", "--function", "forward", "--input", "X=double[N,4]"]
-    for name, dims in {"W1": (4, 3), "b1": (1, 3), "W2": (3, 2), "b2": (1, 2)}.items():
-        np.save(tmp_path / f"{name}.npy", np.ones(dims))
-        arguments += ["--weight", f"{name}={name}.npy"]
-    run_python(f"from onnx_systemds.cli.commands import main; main({arguments})", tmp_path)
+def run_commands(commands: str, folder: Path) -> str:
+    """Run lines of a shell in a folder; returns all that they print."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run(["bash", "-euc", commands], cwd=folder, env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+
+def export(folder: Path) -> str:
+    """Export the quickstart's network; returns what the commands print."""
+    (folder / "net.dml").write_text(example("network"), encoding="utf-8")
+    return run_commands(example("export commands"), folder)
+
+
+def test_the_quickstart_exports_a_network(tmp_path: Path) -> None:
+    assert export(tmp_path) == example("export result"), REFRESH
     nodes = [node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node]
-    assert f"`{', '.join(nodes)}`" in README.read_text(encoding="utf-8")
+    for page in (README, QUICKSTART):
+        assert f"`{', '.join(nodes)}`" in page.read_text(encoding="utf-8")
 
 
 def score_program(folder: Path) -> str:
-    """The program that scores files with the README's model."""
+    """The program that scores files with the quickstart's model."""
     run_python(example("model"), folder)
     run_python("from onnx_systemds.cli.commands import main; main(['mlp.onnx', '-o', 'mlp.dml', '--score'])", folder)
     return (folder / "mlp_score.dml").read_text(encoding="utf-8")
 
 
 def plan(folder: Path) -> str:
-    """What ``inspect --plan`` prints of the README's model."""
+    """What ``inspect --plan`` prints of the quickstart's model."""
     run_python(example("model"), folder)
     words = ["inspect", "mlp.onnx", "--dim", "batch=2000000", "--plan", "spark"]
     return run_python(f"from onnx_systemds.cli.commands import main; main({words})", folder)
@@ -153,14 +174,16 @@ def test_a_file_is_scored(tmp_path: Path) -> None:
     assert program == example("program", SCORING)
     np.savetxt(tmp_path / "rows.csv", np.arange(1, 149).reshape(37, 4), delimiter=",")
     assert "scored 37 rows in" in run_dml(program, tmp_path, arguments={"X": "rows.csv", "Y": "scores.csv"})
-    assert np.allclose(np.loadtxt(tmp_path / "scores.csv", delimiter=","), 0.5)
+    scores = np.loadtxt(tmp_path / "scores.csv", delimiter=",")
+    given = np.arange(1, 149).reshape(37, 4) + 1
+    assert np.allclose(scores[:, 0], 1 / (1 + np.exp((given[:, 1] - given[:, 0]) / 2 - given[:, 2] / 4)))
 
 
 @pytest.mark.engine
 def test_models_in_the_python_api_of_systemds(tmp_path: Path) -> None:
     generated_script(tmp_path)
     assert example("printed", PYTHON_API) in run_python(example("module", PYTHON_API), tmp_path)
-    assert "[[0.5 0.5]]" in run_python(example("source", PYTHON_API), tmp_path)
+    assert example("source printed", PYTHON_API) in run_python(example("source", PYTHON_API), tmp_path)
 
 
 @pytest.mark.engine
@@ -202,11 +225,7 @@ def test_the_module_of_tests_for_an_operator() -> None:
 @pytest.mark.parametrize("name", ["external", "iterative", pytest.param("verify", marks=pytest.mark.engine)])
 def test_commands_that_export(name: str, tmp_path: Path) -> None:
     (tmp_path / "score.dml").write_text(example(f"{name} script", EXPORTING), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT),
-                   "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    printed = subprocess.run(["bash", "-euc", example(f"{name} commands", EXPORTING)], cwd=tmp_path, env=environment,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
-    assert printed == example(f"{name} result", EXPORTING)
+    assert run_commands(example(f"{name} commands", EXPORTING), tmp_path) == example(f"{name} result", EXPORTING)
 
 
 def test_official_cases_are_counted_as_the_manifest_does() -> None:
@@ -229,8 +248,11 @@ def main() -> None:
     COMMANDS.write_text(reference.command_line(), encoding="utf-8")
     PYTHON.write_text(reference.python(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
-        replace_example(README, "script", generated_script(Path(name)))
-        replace_example(README, "verify", verification(Path(name)))
+        shown = {"script": generated_script(Path(name)), "verify": verification(Path(name)), "network": example("network"),
+                 "wrapper": example("wrapper"), "export result": export(Path(name)), **results(Path(name))}
+        for words, text in shown.items():
+            replace_example(QUICKSTART, words, text)
+            replace_example(README, words, text)
         replace_example(SCORING, "program", score_program(Path(name)))
         replace_example(SCORING, "plan", plan(Path(name)))
         script, printed = own_operator(Path(name))

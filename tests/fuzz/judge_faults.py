@@ -1,4 +1,4 @@
-"""Known faults of onnxruntime and of ONNX's reference implementation, and what our README says differs."""
+"""Known faults of onnxruntime and of ONNX's reference implementation, and what docs/differences.md says."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "where a scale is 1 it copies the whole axis, not the crop", _crops_alike),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize", "Upsample"}), "it interpolates wide integers in FP32, which has not all of them",
                lambda node, feeds: interpolates(node) and _has_wide_integers(node, feeds)),
-    JudgeFault(_REFERENCE, frozenset({"Resize"}), "weights of 0 in a cubic make NaN of infinities, as the README says",
+    JudgeFault(_REFERENCE, frozenset({"Resize"}), "weights of 0 in a cubic make NaN of infinities, as docs/differences.md says",
                lambda node, feeds: interpolates(node) and _has_infinities(node, feeds)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "it multiplies sizes in FP64, onnxruntime in FP32", _scales_to_integer),
     JudgeFault(_ONNXRUNTIME, frozenset({"TreeEnsembleRegressor"}), "of a leaf without a weight it takes the cut that it does not have",
@@ -310,7 +310,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"ReduceMean"}), "its sums of integers overflow", _has_type("i", "u")),
     JudgeFault(_REFERENCE, frozenset({"Shape"}), "it does not cut places to the axes that there are", _ends_before_start),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"SVMClassifier", "SVMRegressor"}),
-               "products with the zeros of other classes make NaN of infinite kernels, as the README says", _has_infinite_features),
+               "products with the zeros of other classes make NaN of infinite kernels, as docs/differences.md says", _has_infinite_features),
     JudgeFault(_REFERENCE, frozenset({"ReduceL2"}), "its sums of squares of integers overflow", _has_type("i", "u")),
     JudgeFault(_REFERENCE, frozenset({"Optional"}), "it gives a list of what the optional holds"),
     JudgeFault(_REFERENCE, frozenset({"DictVectorizer"}), "it gives a vector, of a type of its own"),
@@ -321,9 +321,9 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"Loop"}), "without a condition it makes no trip",
                lambda node, feeds: not [*node.input, "", ""][1]),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Sin", "Cos", "Tan"}),
-               "in FP32 sums of wide integers are rounded, in FP64 they are not, as the README says: other angles",
+               "in FP32 sums of wide integers are rounded, in FP64 they are not, as docs/differences.md says: other angles",
                _has_wide_integers, lambda model: len(model.graph.node) > 1),
-    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal", "BitCast", "Pow"}), "zeros have no sign, as the README says",
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal", "BitCast", "Pow"}), "zeros have no sign, as docs/differences.md says",
                _has_minus_zero),
     JudgeFault(_REFERENCE, frozenset({"LpPool"}), "its means pass over NaN", _has_nan),
     JudgeFault(_ONNXRUNTIME, frozenset({"Unique"}), "NaN has no place in its order, other numbers are lost in it", _has_nan),

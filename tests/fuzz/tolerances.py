@@ -1,4 +1,4 @@
-"""Differences from a judge that our README tells, or that say nothing."""
+"""Differences from a judge that docs/differences.md tells, or that say nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SUMS = frozenset({"MatMul", "Gemm", "Conv", "ReduceSum", "ReduceMean", "CumSum"
 
 
 def tolerated(model: ModelProto, feeds: Feeds, actual: Any, judged: Any) -> bool:
-    """Whether a difference is one that the README tells: products of sparse matrices pass over zeros times NaN.
+    """Whether a difference is one that docs/differences.md tells: products of sparse matrices pass over zeros times NaN.
 
     What is an infinity for one and NaN for the other differs in comparisons and integers, too. Or a difference says
     nothing: of rows that a loop without trips collects, onnxruntime takes open dims for 0.

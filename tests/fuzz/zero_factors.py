@@ -1,4 +1,4 @@
-"""Where products of sparse matrices pass over zeros beside what is not finite, as the README says, and nowhere else."""
+"""Where products of sparse matrices pass over zeros beside what is not finite, as docs/differences.md says, and nowhere else."""
 
 from __future__ import annotations
 

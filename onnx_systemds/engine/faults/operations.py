@@ -126,7 +126,7 @@ OPERATIONS: tuple[Fault, ...] = (
         "-X is 0 - X, so that zeros keep no sign; sparse matrices forget it, too",
         "result = 1 / (-X)",
         ((float("-inf"), -1),),
-        "none: zeros have no sign (README)",
+        "none: zeros have no sign (docs/differences.md)",
         inputs=((0, 1),),
     ),
     Fault(

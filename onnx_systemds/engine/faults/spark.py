@@ -55,7 +55,7 @@ SPARK: tuple[Fault, ...] = (
         " larger than what Spark sends to all tasks",
         "v = matrix(X, rows=22, cols=1)\nresult = abs(v) %*% matrix(2, rows=1, cols=11) - v",
         tuple((number,) * 11 for number in range(22)),
-        "none: README.md says so; tasks of the program of --score (place=spark) have matrices of one block",
+        "none: docs/differences.md says so; tasks of the program of --score (place=spark) have matrices of one block",
         inputs=((*range(11),), (*range(11, 22),)),
     ),
     Fault(
