@@ -39,6 +39,8 @@ COMPARISON = ROOT / "docs" / "comparison.md"
 COMMANDS = ROOT / "docs" / "command_line.md"
 PYTHON = ROOT / "docs" / "python.md"
 ADDING = ROOT / "docs" / "adding_an_operator.md"
+ADDING_BUILTIN = ROOT / "docs" / "adding_a_builtin.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
 
@@ -220,6 +222,33 @@ def test_the_module_of_tests_for_an_operator() -> None:
     for case in module["CASES"]:
         module["test_case"](case)
     assert [row.op_type for row in module["DERIVATIVES"]] == ["Softsign"]
+
+
+def listed(head: str) -> set[str]:
+    """The modules in the first column of a table of docs/architecture.md, without folders and endings."""
+    table = ARCHITECTURE.read_text(encoding="utf-8").split(f"| {head} | duty |\n", 1)[1].split("\n\n", 1)[0]
+    names = re.findall(r"`([\w./]+)`", " ".join(row.split("|")[1] for row in table.splitlines()[1:]))
+    return {name.rpartition("/")[2].removesuffix(".py") for name in names} - {""}
+
+
+def modules(folder: str) -> set[str]:
+    """The modules in a folder of the package."""
+    return {path.stem for path in (ROOT / "onnx_systemds" / folder).glob("*.py")} - {"__init__"}
+
+
+def test_the_tables_of_modules_are_whole() -> None:
+    passes = modules("importing/passes")
+    assert listed("module of `importing/`") == modules("importing")
+    assert listed("module of `importing/passes/`") == passes
+    parts = ("exporting", "exporting/evaluating", "exporting/graph", "exporting/passes")
+    assert listed("module of `exporting/`") - {"export_command"} == set().union(*map(modules, parts))
+
+
+@pytest.mark.engine
+def test_a_script_of_people_is_scored_by_a_model(tmp_path: Path) -> None:
+    (tmp_path / "train.dml").write_text(example("train", EXPORTING), encoding="utf-8")
+    (tmp_path / "score.dml").write_text(example("score", EXPORTING), encoding="utf-8")
+    assert run_commands(example("people commands", EXPORTING), tmp_path) == example("people result", EXPORTING)
 
 
 @pytest.mark.parametrize("name", ["external", "iterative", pytest.param("verify", marks=pytest.mark.engine)])

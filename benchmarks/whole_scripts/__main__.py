@@ -47,10 +47,10 @@ SystemDS's own test scripts run on the engine with the arguments and inputs of t
 sizes made smaller), are exported by the command line for these in float64, and onnxruntime gives what the engine
 wrote, within the tolerances of `verify`. Whatever parts or is refused was read: `benchmarks/whole_scripts/read.json`
 has the reasons, and how far outputs may part; anything else is counted as not read. *rounding*: the engine's own
-results part as far where its inputs are 1e-14 other (`--shaken`). *documented*: [exporting](exporting.md) says what
-the model gives, and what the engine, whose fault or choice it is. *doubtful*: refused, and need not be. Scripts are
-not judged where no inputs are found that the engine takes, and where it stops or runs for a minute: many test that it
-refuses a script."""
+results part as far where its inputs are 1e-14 other (`--shaken`). *documented*:
+[differences](export_differences.md) has what the model gives, and what the engine, whose fault or choice it is.
+*doubtful*: refused, and need not be. Scripts are not judged where no inputs are found that the engine takes, and
+where it stops or runs for a minute: many test that it refuses a script."""
 _HALVES = {"1": "a half of all, drawn once", "2": "the other half of all", "all": "all"}
 NO_RESULT = "no result that could be an output"
 _EXPLAINED = (RIGHTLY, ROUNDING, DOCUMENTED, DOUBTFUL)

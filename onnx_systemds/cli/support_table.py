@@ -95,7 +95,7 @@ def table_lines() -> Iterator[str]:
     yield ""
     yield "## Of onnxruntime"
     yield ""
-    yield f"{len(contrib)} operators of domain {CONTRIB}, which onnxruntime's optimisers write into models:"
+    yield f"{len(contrib)} operators of domain {CONTRIB}, which onnxruntime's optimizers write into models:"
     yield ""
     yield "| operator | imported | by | facets |"
     yield "|---|---|---|---|"

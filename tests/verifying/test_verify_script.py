@@ -139,7 +139,7 @@ def test_whole_script(tmp_path: Path) -> None:
 
 @pytest.mark.engine
 @pytest.mark.parametrize(("body", "words"), [
-    ("Y = log(2, X)\nwrite(Y, \"Y\")", "Y       float32 [2, 4]"),  # docs/exporting.md: the engine gives its reciprocal
+    ("Y = log(2, X)\nwrite(Y, \"Y\")", "Y       float32 [2, 4]"),  # docs/export_differences.md: the engine gives its reciprocal
     ("k = as.integer(as.scalar(X[1, 1]))\nY = 2 * X\nwrite(Y, \"Y\" + k)", "passed: 1 of 1 outputs agree"),
     ("Y = X + 3 * read(\"X\")\nwrite(Y, \"Y\")", "passed: 1 of 1 outputs agree"),
     ("Y = X[1:9, ]\nwrite(Y, \"Y\")", "error: "),  # the model cuts the range off
