@@ -161,7 +161,7 @@ def main(words: list[str]) -> int:
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         site = place / "site"
-        subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", site], cwd=ROOT,
+        subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site], cwd=ROOT,
                        check=True)
         base = stack.enter_context(served(site))
         addresses = [f"{base}/{page.relative_to(site)}" for page in sorted(site.rglob("*.html"))]
