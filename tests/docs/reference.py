@@ -47,8 +47,19 @@ PLUGINS_OF_EXPORT = ("builtin", "join", "own_domain", "refuse", "template_functi
 def command_line() -> str:
     """The text of docs/command_line.md."""
     names = ["convert", "export", *(name for name in main.commands if name not in ("convert", "export"))]
-    parts = ["# Command line\n\nGenerated from the commands (`onnx-systemds COMMAND --help`); do not edit.\n", _usage(), *map(_command, names)]
+    parts = ["# Command line\n\nGenerated from the commands (`onnx-systemds COMMAND --help`); do not edit.\n", _usage(), *map(_command, names), _commands_of_options(names)]
     return "\n".join(parts)
+
+
+def _commands_of_options(names: list[str]) -> str:
+    """A table of the commands that take each option."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        for parameter in main.commands[name].params:
+            if isinstance(parameter, click.Option):
+                found.setdefault(", ".join(sorted(parameter.opts, key=len)), []).append(name)
+    rows = [f"| `{option}` | {', '.join(commands)} |" for option, commands in sorted(found.items(), key=lambda row: row[0].split(", ")[-1])]
+    return "\n".join(["## Which option is in which command", "", "| option | commands |", "|---|---|", *rows]) + "\n"
 
 
 def _usage() -> str:
