@@ -178,7 +178,7 @@ def test_a_file_is_scored(tmp_path: Path) -> None:
     assert "scored 37 rows in" in run_dml(program, tmp_path, arguments={"X": "rows.csv", "Y": "scores.csv"})
     scores = np.loadtxt(tmp_path / "scores.csv", delimiter=",")
     given = np.arange(1, 149).reshape(37, 4) + 1
-    assert np.allclose(scores[:, 0], 1 / (1 + np.exp((given[:, 1] - given[:, 0]) / 2 - given[:, 2] / 4)))
+    assert np.allclose(scores[:, 0], 1 / (1 + np.exp(given[:, 1] / 4 - given[:, 0])))
 
 
 @pytest.mark.engine

@@ -100,7 +100,7 @@ def _export_options(command: Command) -> Command:
                      help="Type and dims of an input; a name is a symbolic size. Repeatable."),
         click.option("--weight", "weights", multiple=True, metavar="NAME=FILE",
                      help="Bind a parameter, or a file that is read, to a matrix (csv, npy, npz, or SystemDS with its "
-                          ".mtd), to a number, to TRUE or FALSE, or to a text in double quotes. Repeatable."),
+                          ".mtd), to a number, to TRUE or FALSE, or to a string in double quotes. Repeatable."),
         click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
                      help="Value of the argument $NAME. Repeatable."),
         click.option("--result", "results", multiple=True, metavar="NAME", help="Export only this result. Repeatable."),
