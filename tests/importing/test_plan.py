@@ -61,7 +61,7 @@ def test_the_plan_is_what_the_program_does(family: str) -> None:
 def test_a_model_of_one_call() -> None:
     assert MODELS is not None
     model = load_model(MODELS / "generated" / "txt_tfidf_lr.onnx")
-    found = plan_of(model, {}, common_rows(model), "spark")
+    found = plan_of(model, {}, common_rows(model, {}), "spark")
     assert found.refusal == 'one call has all rows, which may depend on each other: node "Tokenizer" (Tokenizer)'
     assert (found.symbol, found.block_rows) == (None, None)
     assert found.rows[0].where == "driver" and "texts in one place" in found.rows[0].advice
