@@ -124,6 +124,8 @@ def main() -> None:
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="Also write functions that give derivatives by a weight or an input, by all \"weights\" or all "
                    "\"inputs\". Repeatable.")
+@click.option("--fixed", "fixed", multiple=True, metavar="NAME",
+              help="A weight that is none of the \"weights\" to derive by, and that is not trained. Repeatable.")
 @click.option("--train", "losses", multiple=True, metavar="[RESULT=]LOSS",
               help=f"Also write <name>_train.dml, a program that trains the model. LOSS is {' or '.join(LOSSES)}. "
                    "Repeatable, for several results. All weights are trained unless --gradient names some.")
@@ -132,7 +134,7 @@ def main() -> None:
 @conversion_options
 def convert(  # noqa: PLR0913 - one parameter an option
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, gradients: tuple[str, ...],
-    losses: tuple[str, ...], optimizer: str | None, options: ConversionOptions,
+    fixed: tuple[str, ...], losses: tuple[str, ...], optimizer: str | None, options: ConversionOptions,
 ) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
@@ -143,13 +145,15 @@ def convert(  # noqa: PLR0913 - one parameter an option
         target = output or model.with_suffix(".dml")
         if optimizer is not None and not losses:
             raise TranspileError("--optimizer is of the program that --train writes")
+        if fixed and not (gradients or losses):
+            raise TranspileError("--fixed is of weights that --gradient or --train would derive by")
         programs = Programs(scored, training_of(losses, optimizer or DEFAULT) if losses else None)
         files = programs.paths(target)
         targets = [path for path in (target, *files.values(), map_file) if path is not None]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
         derived = programs.gradients(gradients, loaded.graph)
         script = programs.script(
-            partial(converted, loaded, sizes, options, stages=stages, gradients=derived), loaded, sizes)
+            partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed), loaded, sizes)
         script = with_coded_texts(script) if scored else script
         beside = programs.texts(script, target.stem, files)
         if map_file is not None:

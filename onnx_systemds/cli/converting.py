@@ -32,13 +32,13 @@ def read_model(path: Path, given: GivenInputs | None, stages: Stages) -> Model:
 
 def converted(
     loaded: Model, sizes: dict[str, int], options: ConversionOptions, types: Mapping[str, Type] | None = None,
-    stages: Stages | None = None, gradients: Sequence[str] = (),
+    stages: Stages | None = None, gradients: Sequence[str] = (), fixed: Sequence[str] = (),
 ) -> Script:
     """The script of a model. types: of inputs, in place of those that it declares. Raises TranspileError."""
     with progress("converting", len(loaded.graph.nodes)) as advance_to:
         return import_model(
             loaded, dims=sizes, types=types, progress=advance_to, stages=stages, gradients=gradients,
-            **options.arguments(),
+            fixed=fixed, **options.arguments(),
         )
 
 

@@ -14,7 +14,7 @@ from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
 from onnx_systemds.cli.programs import Programs
-from onnx_systemds.errors import TranspileError, shown_path
+from onnx_systemds.errors import TranspileError, counted, quoted_list, shown_path
 from onnx_systemds.files import check_targets
 from onnx_systemds.importing.losses import LOSSES
 from onnx_systemds.importing.optimizers import DEFAULT, OPTIMIZERS
@@ -55,14 +55,16 @@ _RATES = ", ".join(f"{optimizer.name} {optimizer.rate:g}" for optimizer in OPTIM
               callback=_number, help="Fraction of samples held out; their loss is printed after each epoch.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="Train this weight, and others that are named, instead of all. Repeatable.")
+@click.option("--fixed", "fixed", multiple=True, metavar="NAME",
+              help="Leave this weight as it is, and others that are named. Repeatable.")
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
 @click.option("--no-header", is_flag=True, help="The .csv has no header; its columns are named 1, 2, 3 ...")
 @click.option("-q", "--quiet", is_flag=True, help="Do not print the losses.")
 @conversion_options
 def train(  # noqa: PLR0913 - an argument for each option
     model: Path, source: Path, targets: str, loss: str, output: Path, optimizer: str, epochs: int, batch: int,
-    rate: float | None, seed: int, holdout: float, gradients: tuple[str, ...], columns: str | None, no_header: bool,
-    quiet: bool, options: ConversionOptions,
+    rate: float | None, seed: int, holdout: float, gradients: tuple[str, ...], fixed: tuple[str, ...],
+    columns: str | None, no_header: bool, quiet: bool, options: ConversionOptions,
 ) -> None:
     """Train MODEL.onnx further on the rows of a file, in SystemDS, and write it with what it has learnt.
 
@@ -88,7 +90,7 @@ def train(  # noqa: PLR0913 - an argument for each option
             raise TranspileError("it holds arrays: --columns and --no-header are for tables", source)
         programs = Programs(scores=False, training=training_of([loss], optimizer))
         derived = programs.gradients(gradients, loaded.graph)
-        convert = partial(converted, loaded, sizes, options, stages=stages, gradients=derived)
+        convert = partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed)
         script = programs.script(convert, loaded, sizes)
         names = _names(targets)
         with stages.stage("read"):
@@ -97,8 +99,11 @@ def train(  # noqa: PLR0913 - an argument for each option
             else:
                 chosen = None if columns is None else _names(columns)
                 inputs, target = samples_of_table(script, source, names, chosen, has_header=not no_header)
+        assert programs.training is not None and script.derivatives is not None
+        weights = [*script.derivatives.weights.values()]
+        if not quiet:
+            say(f"trains {counted(len(weights), 'weight')}: {quoted_list(weights)}", err=True)
         with stages.stage("train"):
-            assert programs.training is not None
             changed = trained_on(
                 onnx.load(model), script, programs.training, inputs, target, Steps(epochs, batch, rate, seed, holdout),
                 None if quiet else partial(say, err=True),

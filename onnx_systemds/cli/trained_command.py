@@ -22,9 +22,12 @@ from onnx_systemds.stages import Stages
 @click.option("-o", "--output", type=FILE, required=True, help="The model to write.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="As at the conversion; all weights by default. Repeatable.")
+@click.option("--fixed", "fixed", multiple=True, metavar="NAME",
+              help="As at the conversion. Repeatable.")
 @conversion_options
 def trained(
-    model: Path, folder: Path, output: Path, gradients: tuple[str, ...], options: ConversionOptions
+    model: Path, folder: Path, output: Path, gradients: tuple[str, ...], fixed: tuple[str, ...],
+    options: ConversionOptions,
 ) -> None:
     """Write MODEL.onnx with the weights in FOLDER, which a program of --train wrote, or one of your own.
 
@@ -42,7 +45,8 @@ def trained(
         loaded = read_model(model, given, stages)
         targets = [output, *([data_path(output)] if loaded.data_files else [])]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
-        conversion = partial(converted, loaded, sizes, options, stages=stages, gradients=gradients or ("weights",))
+        conversion = partial(
+            converted, loaded, sizes, options, stages=stages, gradients=gradients or ("weights",), fixed=fixed)
         script = conversion({})
         if not is_of_script(folder, script):  # --train has rows in common
             script = conversion(common_rows(loaded, sizes, is_table=True))

@@ -52,8 +52,10 @@ def _stop_dropping(model: onnx.ModelProto) -> None:
 
 
 def is_of_script(weights: str | Path, script: Script) -> bool:
-    """Whether a folder has a list of weights of this script. Raises InvalidModel, OSError."""
+    """Whether a folder has a list of weights of this script. Raises TranspileError, OSError."""
     mark = with_mark(script.weights)[-1]
+    if not Path(weights).is_dir():
+        raise TranspileError("it is no folder" if Path(weights).exists() else "there is no such folder", Path(weights))
     file = Path(weights) / "weights" / f"{len(script.weights)}_{list_key(mark.name)}"
     return file.exists() and np.array_equal(read_matrix(file), mark.array)
 

@@ -76,6 +76,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     omitted: Collection[str] = (),
     specialised: bool = True,
     gradients: Sequence[str] = (),
+    fixed: Sequence[str] = (),
     progress: Progress | None = None,
     stages: Stages | None = None,
 ) -> Script:
@@ -93,7 +94,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     passes to skip. specialised: whether to specialise the script if all sizes are known (the results are equal up to
     rounding). gradients: "weights", "inputs" or names of either: functions ``<function_name>_forward`` and
     ``<function_name>_backward`` derive the outputs by them, and the script is not specialised; a Dropout that trains
-    does so in the former alone.
+    does so in the former alone. fixed: names of weights that "weights" does not mean.
     progress: called with the number of nodes rendered so far. stages: collects the stages, their times, and what passes
     did.
     Raises TranspileError with all reasons if the model cannot be converted, ValueError for a wrong ``weights``,
@@ -110,7 +111,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     typing = partial(typed_model, dims=dims, simplified=simplified, omitted=omitted, stages=stages)
     if not gradients:
         return script_of(typing(model, keeps_functions=functions != "flat"), function_name, writing, progress, stages)
-    derived = derived_of(typing, model, gradients)
+    derived = derived_of(typing, model, gradients, fixed)
     return script_with_derivatives(typing, model, derived, function_name, writing, stages)
 
 
@@ -196,9 +197,9 @@ def script_of(
     return _script_of(source, function, parts, writing, progress, stages)
 
 
-def derived_of(typing: Typing, model: Model, words: Sequence[str]) -> Derived:
-    """What a model is derived by, see ``gradients`` of `import_model`. Raises TranspileError."""
-    derived = candidates(model.graph, words)
+def derived_of(typing: Typing, model: Model, words: Sequence[str], fixed: Sequence[str] = ()) -> Derived:
+    """What a model is derived by, see ``gradients`` and ``fixed`` of `import_model`. Raises TranspileError."""
+    derived = candidates(model.graph, words, fixed)
     if "weights" not in words:
         return derived
     model = with_drawn_dropout(model)

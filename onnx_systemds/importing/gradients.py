@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+import numpy as np
+
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_statement
@@ -38,7 +40,7 @@ from onnx_systemds.inference.registry import untrained_inputs
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
 from onnx_systemds.model import protos
-from onnx_systemds.model.ir import Graph, Model, TensorType, ValueInfo
+from onnx_systemds.model.ir import Array, Graph, Model, TensorType, ValueInfo
 from onnx_systemds.model.walk import all_nodes, names_read
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
@@ -46,6 +48,12 @@ ALL = ("weights", "inputs")
 """What is derived by, in a word; other words are names of weights and inputs."""
 
 _SCALING = (("", "Mul"), ("", "Div"))
+_NORMALIZING = (("", "Sub"), ("", "Div"))
+_SAME = (("", "Cast"), ("", "Flatten"), ("", "Identity"), ("", "Reshape"), ("", "Squeeze"), ("", "Transpose"),
+         ("", "Unsqueeze"))
+"""What gives the same numbers."""
+_HIDING = -9999.0
+"""As masks have it, or less, beside zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +70,17 @@ class Derived:
         return self.inputs + self.weights
 
 
-def candidates(graph: Graph, words: Sequence[str]) -> Derived:
-    """What may be derived by, of ``weights``, ``inputs`` and names of either. Raises InvalidModel."""
+def candidates(graph: Graph, words: Sequence[str], fixed: Sequence[str] = ()) -> Derived:
+    """What may be derived by, of ``weights`` but those that are ``fixed``, ``inputs``, and names of either.
+
+    Raises InvalidModel.
+    """
     inputs = {given.name for given in graph.inputs
               if isinstance(given.type, TensorType) and given.type.dtype in FLOAT_DTYPES}
     weights = {name for name, array in graph.initializers.items() if protos.dtype_of(array) in FLOAT_DTYPES}
     named = [word for word in words if word not in ALL]
+    if unknown := [name for name in fixed if name not in weights]:
+        raise InvalidModel(f"{quoted_list(unknown)} is no weight of floating-point numbers")
     for name in named:
         if name not in inputs and name not in weights:
             near = get_close_matches(name, [*ALL, *inputs, *weights], 3)
@@ -75,11 +88,14 @@ def candidates(graph: Graph, words: Sequence[str]) -> Derived:
             raise InvalidModel(f"{quoted(name)} is no input and no weight of floating-point numbers", hint=hint)
     wanted = {*named, *(inputs if "inputs" in words else ())}
     if "weights" in words:
-        wanted.update(name for name in weights - _left(graph) if graph.initializers[name].ndim > 0)
+        left = {*_left(graph), *_normalizing(graph), *fixed}
+        wanted.update(name for name in weights - left if _is_weight(graph.initializers[name]))
     of_inputs = tuple(given.name for given in graph.inputs if given.name in wanted)
     of_weights = tuple(name for name in graph.initializers if name in wanted)
     if not wanted:
-        raise InvalidModel(f"the model has no {' and no '.join(words)} of floating-point numbers")
+        hint = f"others are derived by where --gradient names them: {quoted_list(sorted(weights))}" if weights else (
+            "coefficients that are attributes of a node are no weights" if "weights" in words and graph.nodes else "")
+        raise InvalidModel(f"the model has no {' and no '.join(words)} of floating-point numbers", hint=hint)
     return Derived(of_weights, of_inputs, _depending(graph, wanted))
 
 
@@ -88,6 +104,28 @@ def _left(graph: Graph) -> set[str]:
     single = {name for name, array in graph.initializers.items() if array.size == 1}
     return {name for node in all_nodes(graph.nodes) for place, name in enumerate(node.inputs)
             if place in untrained_inputs.get(node.identity, ()) or (name in single and node.identity in _SCALING)}
+
+
+def _normalizing(graph: Graph) -> set[str]:
+    """What is subtracted from features of inputs, or divides them: means and deviations of what was trained on."""
+    inputs, found = {given.name for given in graph.inputs}, set[str]()
+    of_features = {name for name, array in graph.initializers.items() if sum(size > 1 for size in array.shape) <= 1}
+    for node in graph.nodes:
+        is_same = node.identity in _SAME
+        if node.inputs and node.inputs[0] in inputs and (
+                is_same or (node.identity in _NORMALIZING and node.inputs[1] in of_features)):
+            inputs.update(node.outputs)
+            found.update(() if is_same else node.inputs[1:])
+    return found
+
+
+def _is_weight(array: Array) -> bool:
+    """Whether an initializer has more than one number, and is no mask, which has zeros and what hides others."""
+    if array.ndim == 0:
+        return False
+    numbers = array.astype(np.float64)
+    hides = numbers <= _HIDING
+    return not hides.any() or bool((numbers[~hides] != 0).any()) or bool(hides.all())
 
 
 def _depending(graph: Graph, sources: Collection[str]) -> tuple[str, ...]:

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 class Loss:
     """A loss, the mean over samples. of: what it takes, in words. after: ONNX operators whose results it does not take.
 
+    target: what targets are, in words; "": classes. of_truths: they are from 0 to 1.
     is_layer: it is in ``nn/layers``, else in the template of the program. of_classes: targets may be class numbers.
     of_probabilities: it takes numbers from 0 to 1. of_channels: classes are the second dim, as channels of images are.
     """
 
     name: str
     of: str
+    target: str = ""
     is_layer: bool = True
     of_classes: bool = False
     of_probabilities: bool = False
     of_channels: bool = False
+    of_truths: bool = False
     after: tuple[str, ...] = ()
 
     @property
@@ -37,8 +40,8 @@ class Loss:
 
 
 LOSSES = {loss.name: loss for loss in (
-    Loss("l2_loss", "numbers: half the squared distance"),
-    Loss("l1_loss", "numbers: the absolute difference"),
+    Loss("l2_loss", "numbers: half the squared distance", "a number for each of its elements"),
+    Loss("l1_loss", "numbers: the absolute difference", "a number for each of its elements"),
     Loss("cross_entropy_loss", "probabilities of classes, after a Softmax", of_classes=True, of_probabilities=True),
     Loss("softmax_cross_entropy_loss", "scores of classes, before a Softmax", of_classes=True,
          after=("Softmax", "LogSoftmax")),
@@ -46,7 +49,8 @@ LOSSES = {loss.name: loss for loss in (
          of_probabilities=True, of_channels=True),
     Loss("softmax_cross_entropy_loss2d", "scores of classes before a Softmax, a channel for each", of_classes=True,
          of_channels=True, after=("Softmax", "LogSoftmax")),
-    Loss("log_loss", "a probability, after a Sigmoid", of_probabilities=True),
-    Loss("sigmoid_cross_entropy_loss", "a score, before a Sigmoid", is_layer=False, after=("Sigmoid",)),
+    Loss("log_loss", "a probability, after a Sigmoid", "0 or 1", of_probabilities=True, of_truths=True),
+    Loss("sigmoid_cross_entropy_loss", "a score, before a Sigmoid", "0 or 1", is_layer=False, of_truths=True,
+         after=("Sigmoid",)),
 )}
 """By name."""

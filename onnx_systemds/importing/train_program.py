@@ -57,6 +57,10 @@ def training_of(words: Sequence[str], optimizer: str) -> Training:
         if result in losses:
             raise InvalidModel(f"{quoted(result)} has two losses" if result else "there are two losses of one result")
         losses[result] = LOSSES[name]
+    if not losses:
+        raise InvalidModel("there is no loss", hint=f"there is {quoted_list(LOSSES)}")
+    if optimizer not in OPTIMIZERS:
+        raise InvalidModel(f"{quoted(optimizer)} is no optimizer", hint=f"there is {quoted_list(OPTIMIZERS)}")
     return Training(losses, OPTIMIZERS[optimizer])
 
 
@@ -157,7 +161,9 @@ def _variables(script: Script, training: Training) -> tuple[Program, list[Traine
     """The variables of the program and of its function, and their names. Raises InvalidModel, UnsupportedCase."""
     derivatives = script.derivatives
     if derivatives is None or not derivatives.column:
-        raise InvalidModel("there are no weights to train", hint="the option --gradient names inputs only")
+        raise InvalidModel("there are no weights to train", hint=(
+            "--gradient names inputs only" if derivatives is not None and derivatives.backward.outputs else
+            "no derivative passes from the results to a weight"))
     program, forward, backward = _readable(program_of(script, _VARIABLES)), derivatives.forward, derivatives.backward
     inputs = [variable.name for variable in program.inputs]
     names = Names([*forward.parameters, *forward.results, *backward.parameters, *backward.results, *inputs, "rows"])
@@ -174,8 +180,9 @@ def _readable(program: Program) -> Program:
             raise UnsupportedCase(f"a program that trains reads matrices, {quoted(port.name)} is {kind}")
         size = port.dims[0] if port.dims else 1
         if isinstance(size, int) or not dim.lone_symbol(size):
-            raise UnsupportedCase(f"a program that trains reads rows of samples, {quoted(port.name)} has the dims "
-                                  f"{dims_words(port.dims)}")
+            words = f"{quoted(port.name)} has the dims {dims_words(port.dims)}"
+            raise UnsupportedCase(f"a program that trains reads rows of samples, {words}",
+                                  hint="export the model with an open first axis" if isinstance(size, int) else "")
         rows.add(size)
     if len(rows) > 1:
         dims = ", ".join(dims_words(variable.port.dims) for variable in program.inputs)

@@ -57,7 +57,7 @@ class Trained:
         """What the target is."""
         if self.of_places:
             return "a class number from 0 on for each place, or -100 for places that do not count"
-        return "class numbers from 0 on, or a column for each class" if self.classes else self.loss.of
+        return self.loss.target or "class numbers from 0 on, or a column for each class"
 
 
 @dataclass(frozen=True, slots=True)

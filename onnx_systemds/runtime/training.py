@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.matrix_files import write_matrix
 from onnx_systemds.engine.programs import run_program
 from onnx_systemds.errors import InvalidModel, quoted_list
@@ -37,13 +39,25 @@ _EPOCH = re.compile(r"epoch \d+: .*")
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How long and how fast a model is trained. rate: None for that of the optimizer. holdout: the part that judges."""
+    """How long and how fast a model is trained. rate: None for that of the optimizer. holdout: the part that judges.
+
+    Raises ValueError for what none of these can be.
+    """
 
     epochs: int = 10
     batch: int = 32
     rate: float | None = None
     seed: int = 1
     holdout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, number, least in (("epochs", self.epochs, 1), ("batch", self.batch, 1), ("seed", self.seed, 0)):
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+                raise ValueError(f"{name} is a whole number from {least} on, not {number!r}")
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise ValueError(f"rate is a number above 0, not {self.rate!r}")
+        if not 0 <= self.holdout < 1:
+            raise ValueError(f"holdout is a part, from 0 to below 1, not {self.holdout!r}")
 
     def arguments(self, samples: int) -> dict[str, str]:
         """Those of the program, for so many samples."""
@@ -65,8 +79,12 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
     of the result. Class numbers may be [samples] or [samples, 1]. loss: "cross_entropy_loss" ... (``--train`` of the
     command line), or "RESULT=LOSS", several for several results. weights: the names of those that are trained.
     rate: of the optimizer by default. holdout: the part of the samples that is not trained on, whose loss is printed,
-    too. printed: takes a line for each epoch. options: those of `import_model`. Raises TranspileError, EngineError.
+    too. printed: takes a line for each epoch. options: those of `import_model`, as ``fixed``. Raises TranspileError,
+    EngineError, ValueError for numbers of steps that there are not.
     """
+    steps = Steps(epochs, batch, rate, seed, holdout)
+    if not isinstance(inputs, Mapping):
+        raise InvalidInput("the inputs are arrays by the names that the model has for them")
     model, sizes = load_model(source), options.get("dims") or {}
     training = training_of([loss] if isinstance(loss, str) else loss, optimizer)
     check_trainable(training.losses, model.graph)
@@ -74,7 +92,7 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
     script = import_model(model, gradients=weights, types=types, **options)
     proto = source if isinstance(source, onnx.ModelProto) else (
         onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source))
-    return trained_on(proto, script, training, inputs, targets, Steps(epochs, batch, rate, seed, holdout), printed)
+    return trained_on(proto, script, training, inputs, targets, steps, printed)
 
 
 def trained_on(
@@ -104,7 +122,13 @@ def trained_on(
             "format": "binary", "trained": str(folder / "trained"),
             weights_argument(_NAME): str(folder / f"{_NAME}.weights"),
         }
-        run_program(program, arguments, None if printed is None else _epochs_to(printed))
+        missing = [name for name, tensor in tensors.items() if tensor.dtype.kind == "f" and np.isnan(tensor).any()]
+        try:
+            run_program(program, arguments, None if printed is None else _epochs_to(printed))
+        except EngineError as error:
+            if missing:
+                error.hint = f"in {quoted_list(missing)} numbers are missing (NaN)"
+            raise
         return trained_model(model, script, folder / "trained")
 
 
@@ -125,6 +149,8 @@ def _target_matrices(
         raise InvalidInput(f"there is no target of {quoted_list(missing)}")
     found = {each: np.asarray(targets[name]) for each, name in wanted.items()}
     for each, name in wanted.items():
+        if found[each].dtype.kind not in "biuf":
+            raise InvalidInput(f"the target of {quoted_list([name])} is of {found[each].dtype}, no numbers")
         if not found[each].ndim or len(found[each]) != samples:
             raise InvalidInput(f"the target of {quoted_list([name])} has the dims {list(found[each].shape)}, "
                                f"there are {samples} samples")

@@ -156,6 +156,7 @@ EXPORT: dict[str, list[str]] = {
 }
 BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, "gradients": ["", "no_such", "input"],
+                "fixed": ["", "no_such", "input"],
                 "losses": ["", "loss", "l2_loss", "Y=", "=l2_loss", "nosuch=l2_loss"], "optimizer": ["", "Adam", "adam"], **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
     "score": {"source": [*ARRAY_FILES, ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
@@ -170,9 +171,9 @@ BAD: dict[str, dict[str, list[str]]] = {
               "loss": ["", "loss", "Z=l2_loss", "softmax"], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "rows.npz", "loop", ""],
               "optimizer": ["", "Adam"], "epochs": ["", "0", "-1", "x", "1.5"], "batch": ["", "0", "x", "9" * 30],
               "rate": ["", "0", "-1", "x", "nan"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], "holdout": ["", "-1", "1", "nan", "x"],
-              "gradients": ["", "no_such", "X", "inputs"], **CONVERSION},
+              "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "trained": {"folder": ["m.onnx", "folder", "nowhere", "loop", ""], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "m.onnx/y", "loop", ""],
-                "gradients": ["", "no_such", "X", "inputs"], **CONVERSION},
+                "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "operators": {"plugins": CONVERSION["plugins"]},
     "builtins": {"plugins": CONVERSION["plugins"]},
 }

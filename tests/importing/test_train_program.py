@@ -246,6 +246,7 @@ def test_columns_of_one_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("model", "losses", "error", "words"), [
     (linear(), ["l3_loss"], InvalidModel, '"l3_loss" is no loss'),
+    (linear(), [], InvalidModel, "there is no loss"),
     (linear(), ["Z=l2_loss"], InvalidModel, '"Z" is no result that has derivatives'),
     (linear(), ["Y=l2_loss", "Y=l1_loss"], InvalidModel, '"Y" has two losses'),
     (linear(rows=4), ["l2_loss"], UnsupportedCase, r'reads rows of samples, "X" has the dims \[4, 4\]'),
@@ -256,6 +257,26 @@ def test_columns_of_one_table(tmp_path: Path) -> None:
 def test_refusals(model: onnx.ModelProto, losses: list[str], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         train_text(import_model(model, gradients=["weights"]), "model", training_of(losses, "adam"))
+
+
+@pytest.mark.engine
+def test_numbers_of_steps_and_targets_that_there_are_not(tmp_path: Path) -> None:
+    import_model(linear("Sigmoid"), gradients=["weights"]).save(tmp_path / "model.dml")
+    text = train_text(import_model(linear("Sigmoid"), gradients=["weights"]), "model", training_of(["log_loss"], "sgd"))
+    assert "# reads target: for the log_loss of Y, 0 or 1\n" in text
+    np.savetxt(tmp_path / "X.csv", np.ones((6, COLUMNS)), delimiter=",")
+    np.savetxt(tmp_path / "target.csv", np.ones((6, CLASSES)), delimiter=",")
+    arguments = {"X": "X.csv", "target": "target.csv", "batch": "6"}
+    for name, number in (("epochs", "0"), ("epochs", "-2"), ("batch", "0"), ("batch", "2.5")):
+        with pytest.raises(AssertionError, match="epochs and batch are whole numbers from 1 on"):
+            run_dml(text, tmp_path, arguments=arguments | {name: number})
+    with pytest.raises(AssertionError, match="holdout is a part of 6 samples, not -0.5"):
+        run_dml(text, tmp_path, arguments=arguments | {"holdout": "-0.5"})
+    assert "epoch 1: loss " in run_dml(text, tmp_path, arguments=arguments | {"epochs": "1"})
+    for wrong in (2, -1):
+        np.savetxt(tmp_path / "target.csv", np.where(np.arange(6) == 3, wrong, 1)[:, None] * np.ones((1, CLASSES)), delimiter=",")
+        with pytest.raises(AssertionError, match="target is 0 or 1, or between, for the log_loss"):
+            run_dml(text, tmp_path, arguments=arguments)
 
 
 def test_classes_are_columns_of_a_matrix() -> None:

@@ -68,6 +68,34 @@ def test_arrays(tmp_path: Path) -> None:
     assert_trained(only, ("B",))
 
 
+@pytest.mark.parametrize(("wrong", "error", "words"), [
+    ({"epochs": 0}, ValueError, "epochs is a whole number from 1 on, not 0"),
+    ({"batch": 2.5}, ValueError, "batch is a whole number from 1 on, not 2.5"),
+    ({"seed": -1}, ValueError, "seed is a whole number from 0 on"),
+    ({"rate": -1}, ValueError, "rate is a number above 0"),
+    ({"rate": float("nan")}, ValueError, "rate is a number above 0"),
+    ({"holdout": -0.5}, ValueError, "holdout is a part, from 0 to below 1"),
+    ({"optimizer": "SGD"}, TranspileError, '"SGD" is no optimizer'),
+    ({"loss": []}, TranspileError, "there is no loss"),
+    ({"fixed": ["V"]}, TranspileError, '"V" is no weight of floating-point numbers'),
+    ({"fixed": ["W", "B"]}, TranspileError, "the model has no weights of floating-point numbers"),
+    ({"inputs": X}, TranspileError, "the inputs are arrays by the names"),
+    ({"targets": Y.astype(str)}, TranspileError, "is of <U32, no numbers"),
+])
+def test_what_cannot_be_trained_with(wrong: dict[str, Any], error: type[Exception], words: str) -> None:
+    given: dict[str, Any] = {"inputs": {"X": X}, "targets": Y, "loss": "l2_loss", **wrong}
+    with pytest.raises(error, match=words):
+        train_model(linear(), **given)
+
+
+@pytest.mark.engine
+def test_missing_numbers_are_told() -> None:
+    holes = X.copy()
+    holes[2, 1] = np.nan
+    with pytest.raises(EngineError, match='hint: in "X" numbers are missing'):
+        train_model(linear(), {"X": holes}, Y, loss="l2_loss", epochs=1)
+
+
 @pytest.mark.engine
 def test_samples_that_are_held_out() -> None:
     """Those that are trained on, and the others, are all: their losses together are that of all before a step."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
@@ -30,6 +30,8 @@ from onnx_systemds.model.walk import names_read
 
 GRADIENT = (TRAINING, "Gradient")
 NEEDS = (GRADIENT,)
+
+Rule = Callable[[Backward], Sequence[str | Run]]
 
 _OF_SEVERAL = ("GRU", "LSTM", "LinearClassifier", "RNN", "Split")
 """Operators whose rules take derivatives by further outputs."""
@@ -196,7 +198,7 @@ def _differentiated(
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
         writer.prefix = f"{prefix}/{_DERIVATIVE}/{next(filter(None, node.outputs))}"
         step = Backward(facts, node, writer, given, active)
-        for name, derivative in zip(node.inputs, rule(step)):
+        for name, derivative in zip(node.inputs, _derivatives(rule, step)):
             if derivative and name in active:
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):
@@ -205,6 +207,17 @@ def _differentiated(
             writer.emit("Identity", _sum(writer, known, x, facts.values) if x in known else zero(), to=output)
     names = {name: f"{prefix}/{_DERIVATIVE}/{x}" for x, (name, *_) in known.items() if isinstance(name, str)}
     return _named(writer.nodes, names)
+
+
+def _derivatives(rule: Rule, step: Backward) -> Sequence[str | Run]:
+    """What a rule gives. Raises UnsupportedCase, which names the node."""
+    try:
+        return rule(step)
+    except UnsupportedCase as error:
+        where = f"node {quoted(step.node.label)}"
+        if where not in error.message:
+            error.message = f"{error.message} ({where})"
+        raise
 
 
 def _named(nodes: Sequence[Node], values: Mapping[str, str]) -> tuple[Node, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation, axis_words
@@ -99,12 +101,30 @@ def pad(node: NodeView) -> Fragment:
 
 @gradient("Pad")
 def _pad_gradient(n: Backward) -> Sequence[str]:
-    """What was padded is cut off."""
-    if n.attribute("mode") != "constant" or n.needs(2):
-        raise UnsupportedCase("the derivative of a Pad that repeats elements, or by what it pads with")
+    """What was padded is cut off, or added to the elements that it repeats."""
+    if n.needs(2):
+        raise UnsupportedCase("the derivative by the number that a Pad pads with")
+    if n.attribute("mode") != "constant":
+        return [_added_to_repeated(n)]
     pads = n.attribute("pads") if n.version < 11 else n.require_constant(1, "the padding").ravel().tolist()
     cut = n.known([-int(pad) for pad in pads])
     return [n.emit("Pad", n.grad, cut, "", *n.node.inputs[3:4])]
+
+
+def _added_to_repeated(n: Backward) -> str:
+    """The derivative, where elements of the axes are repeated: along each, the sums of those that are the same one."""
+    found, mode = n.grad, str(n.attribute("mode"))
+    for axis, (size, amounts) in enumerate(zip(n.dims(0), pad_amounts(n))):
+        if amounts == (0, 0):
+            continue
+        known = [it for it in (size, *amounts) if isinstance(it, int)]
+        if len(known) != 3:
+            raise UnsupportedCase(f"the derivative of a Pad of an open axis by {mode}")
+        count, before, after = known
+        left = np.arange(count)[max(0, -before) : count - max(0, -after)]
+        taken = np.pad(left, (max(0, before), max(0, after)), mode)  # type: ignore[call-overload]
+        found = n.along(found, axis, np.eye(count)[taken])
+    return found
 
 
 def _are_of_run(amounts: Amounts) -> bool:

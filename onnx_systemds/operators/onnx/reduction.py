@@ -361,6 +361,12 @@ def _extreme_shares(n: Backward, axes: list[int]) -> str:
     return n.emit("Div", hits, n.emit("ReduceSum", hits, n.known(axes))) if axes else hits
 
 
+def _direction(n: Backward, axes: list[int]) -> str:
+    """The elements by their L2 norm; 0 where all of them are, as in PyTorch."""
+    norm = _kept(n, n.out, axes)
+    return n.emit("Div", n.x, n.emit("Where", n.emit("Equal", norm, n.number(0.0)), n.number(1.0), norm))
+
+
 _WEIGHTS: dict[str, Callable[[Backward, list[int]], str] | None] = {
     "ReduceSum": None,
     "ReduceMean": None,
@@ -368,7 +374,7 @@ _WEIGHTS: dict[str, Callable[[Backward, list[int]], str] | None] = {
     "ReduceMin": _extreme_shares,
     "ReduceSumSquare": lambda n, axes: n.times(n.x, 2.0),
     "ReduceL1": lambda n, axes: n.emit("Sign", n.x),
-    "ReduceL2": lambda n, axes: n.emit("Div", n.x, _kept(n, n.out, axes)),
+    "ReduceL2": _direction,
     "ReduceLogSum": lambda n, axes: n.emit(
         "Expand", n.emit("Exp", n.emit("Neg", _kept(n, n.out, axes))), n.emit("Shape", n.x)
     ),
