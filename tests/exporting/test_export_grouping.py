@@ -105,6 +105,10 @@ CASES = [
     gradient("gradient of wide strides", (3, 2), 3, 2, 2, 3, 1, 0),
     ExportCase("gradient of a maximum", f"Y = max_pool_backward(X, P, {POOL.format(2)}", {"X": IMAGES["X"], "P": IMAGES["P"]}),
     ExportCase("gradient of spread maxima", f"Y = max_pool_backward(X, P, {POOL.format(3)}", {"X": IMAGES["X"], "P": IMAGES["P"]}),
+    ExportCase("gradient of maxima of channels that are images of their own",
+               "X = max_pool(A, input_shape=[2,3,5,5], pool_size=[2,2], stride=[1,1], padding=[0,0])\n"
+               "Y = max_pool_backward(matrix(X, rows=6, cols=16), D, input_shape=[6,1,4,4], pool_size=[2,2], stride=[2,2], padding=[0,0])",
+               {"A": RNG.normal(size=(2, 75)), "D": RNG.normal(size=(6, 4))}),
     *(pooled("avg", *sizes) for sizes in ((3, 2, 1, 3), (3, 1, 1, 5), (2, 3, 0, 2), (2, 1, 0, 4))),
     pooled("max", 2, 2, 1, 3),
     ExportCase("nothing to decompress", "Y = decompress(compress(X))", WAVE),

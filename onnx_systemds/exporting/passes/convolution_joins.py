@@ -117,7 +117,7 @@ def padded(fusing: Fusing, node: Node) -> bool:
 def with_border(fusing: Fusing, node: Node, image: Tensor, dims: Dims, border: Sequence[int]) -> bool:
     """Make a Conv or pooling one of an image seen with these dims, if it can make the border around it (`pads`)."""
     window, own = node.attributes.get("kernel_shape"), node.attributes.get("pads", (0,) * 4)
-    if not isinstance(window, tuple) or not isinstance(own, tuple):
+    if not isinstance(window, tuple) or not isinstance(own, tuple) or len(node.outputs) > 1:  # places count the border
         return False
     pads = tuple(int(a) + b for a, b in zip(own, border))
     if node.op != "Conv" and any(pad >= int(size) for pad, size in zip(pads, window * 2)):

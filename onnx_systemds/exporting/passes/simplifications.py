@@ -141,7 +141,9 @@ def pooled(fusing: Fusing, node: Node) -> bool:
     """Channels pooled as images of their own, one per sample, which come back as channels."""
     made = fusing.single(node.inputs[0], "AveragePool") or fusing.single(node.inputs[0], "MaxPool")
     view = None if made is None else fusing.single(made.inputs[0], "Reshape")
-    if made is None or view is None or view.operand().rank != 4 or view.outputs[0].rank != 4:
+    if made is None or made.outputs != (node.inputs[0],):  # it may be the places of maxima
+        return False
+    if view is None or view.operand().rank != 4 or view.outputs[0].rank != 4:
         return False
     source = view.operand()
     if source.dims[2:] != view.outputs[0].dims[2:]:
