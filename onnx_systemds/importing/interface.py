@@ -119,6 +119,10 @@ def derivative_lines(derivatives: Derivatives, main: Interface, name: str) -> li
     lines = interface_lines(backward, "as above")
     if derivatives.column not in backward.parameters:  # nothing that is derived depends on the weights themselves
         lines += [f"{derivatives.column} is {described(port)}" for port in forward.inputs if port.kind == PARAMETERS]
+    keys = [str(key) for port in forward.inputs if port.kind == PARAMETERS for key in port.keys]
+    names = [derivatives.weights[key] for key in keys]
+    if names != keys:
+        lines += broken(f"in the model these weights are {', '.join(map(escaped, names))}", 2)
     return [*derivative_calls(derivatives, main, name), *lines]
 
 

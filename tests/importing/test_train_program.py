@@ -222,9 +222,10 @@ def test_classes_of_places_of_which_some_do_not_count(network: onnx.ModelProto, 
     loss = -np.log(softmax(flat)[np.arange(counts.sum()), tags.ravel()[counts]]).mean()
     assert abs(float(output.split("epoch 1: loss ")[1].split(",")[0]) - loss) < 1e-6
 
-    np.savetxt(tmp_path / "target.csv", tags + (tags == 2), delimiter=",", fmt="%d")
-    with pytest.raises(AssertionError, match="target is a class number below 3, or -100, for each of 4 places"):
-        run_dml(text, tmp_path, arguments=arguments)
+    for wrong in (tags + (tags == 2), np.where(tags == 0, -1, tags)):
+        np.savetxt(tmp_path / "target.csv", wrong, delimiter=",", fmt="%d")
+        with pytest.raises(AssertionError, match="target is a class number below 3, or -100, for each of 4 places"):
+            run_dml(text, tmp_path, arguments=arguments)
 
 
 @pytest.mark.engine
