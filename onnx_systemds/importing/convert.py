@@ -111,7 +111,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     typing = partial(typed_model, dims=dims, simplified=simplified, omitted=omitted, stages=stages)
     if not gradients:
         return script_of(typing(model, keeps_functions=functions != "flat"), function_name, writing, progress, stages)
-    derived = derived_of(typing, model, gradients, fixed)
+    words = (gradients,) if isinstance(gradients, str) else gradients
+    derived = derived_of(typing, model, words, (fixed,) if isinstance(fixed, str) else fixed)
     return script_with_derivatives(typing, model, derived, function_name, writing, stages)
 
 

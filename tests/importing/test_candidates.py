@@ -47,7 +47,7 @@ def test_weights(nodes: list[tuple[str, str, str]], weights: dict[str, Array], f
 
 def test_weights_that_are_fixed_or_named() -> None:
     network = model([("Sub", "x,m", "a"), ("MatMul", "a,w", "b"), ("Add", "b,c", "y")], {"m": ROW, "w": W, "c": ROW})
-    for words, fixed, found in ((["weights"], ["c"], ["w"]), (["weights", "m"], [], ["c", "m", "w"]), (["m", "c"], [], ["c", "m"])):
+    for words, fixed, found in ((["weights"], ["c"], ["w"]), ("weights", "c", ["w"]), (["weights", "m"], [], ["c", "m", "w"]), (["m", "c"], [], ["c", "m"])):
         script = import_model(network, gradients=words, fixed=fixed)
         assert script.derivatives is not None and sorted(script.derivatives.weights.values()) == found
     with pytest.raises(InvalidModel, match='"x" is no weight'):

@@ -33,6 +33,8 @@ NEEDS = (GRADIENT,)
 
 Rule = Callable[[Backward], Sequence[str | Run]]
 
+_HINT = "--gradient may name weights after it, and --to results that do not depend on it"
+
 _OF_SEVERAL = ("GRU", "LSTM", "LinearClassifier", "RNN", "Split")
 """Operators whose rules take derivatives by further outputs."""
 _DERIVATIVE = "d"
@@ -135,14 +137,20 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
     found: dict[int, Function] = {}
     for node in path:
         if any(isinstance(content, Graph) for content in node.attributes.values()):
-            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.label)})")
+            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.label)})", hint=_hint(facts))
         if not _lacks_rule(node, facts.values):
             continue
         definition = onnx_definition(NodeFacts(node, facts.values))
         if definition is None:
-            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.label)}) is not supported yet")
+            raise UnsupportedCase(
+                f"the derivative of {node.op_type} (node {quoted(node.label)}) is not supported yet", hint=_hint(facts))
         found[node.index] = definition
     return found
+
+
+def _hint(facts: NodeFacts) -> str:
+    """What may help where a node cannot be derived, unless the model has the Gradient node itself."""
+    return "" if facts.attribute("seeds") is None else _HINT
 
 
 def _lacks_rule(node: Node, values: Mapping[str, Value]) -> bool:
@@ -198,7 +206,7 @@ def _differentiated(
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
         writer.prefix = f"{prefix}/{_DERIVATIVE}/{next(filter(None, node.outputs))}"
         step = Backward(facts, node, writer, given, active)
-        for name, derivative in zip(node.inputs, _derivatives(rule, step)):
+        for name, derivative in zip(node.inputs, _derivatives(rule, step, _hint(facts))):
             if derivative and name in active:
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):
@@ -209,7 +217,7 @@ def _differentiated(
     return _named(writer.nodes, names)
 
 
-def _derivatives(rule: Rule, step: Backward) -> Sequence[str | Run]:
+def _derivatives(rule: Rule, step: Backward, hint: str) -> Sequence[str | Run]:
     """What a rule gives. Raises UnsupportedCase, which names the node."""
     try:
         return rule(step)
@@ -217,6 +225,7 @@ def _derivatives(rule: Rule, step: Backward) -> Sequence[str | Run]:
         where = f"node {quoted(step.node.label)}"
         if where not in error.message:
             error.message = f"{error.message} ({where})"
+        error.hint = error.hint or hint
         raise
 
 
