@@ -219,6 +219,10 @@ def layers(count: int) -> onnx.ModelProto:
 
 
 LAYERS = layers(6)
+REPEATING = model(
+    [node("MatMul", "x,w", "h"), node("Pad", "h,first", "a", mode="reflect"), node("Pad", "a,other", "b", mode="edge"),
+     node("Sin", "b", "y")],
+    {"x": ["n", 5, 4]}, {"w": near(4, 3), "first": np.array([0, 2, 1, 0, 3, 2]), "other": np.array([0, -2, 1, 0, 2, -3])}, ["y"])
 ROWS = {
     "a perceptron": Row(PERCEPTRON, {"n": 7}, count=4),
     "by its weights": Row(PERCEPTRON, {"n": 7}, ("weights",), count=3),
@@ -241,6 +245,7 @@ ROWS = {
     "the same of other sizes": Row(STEPS, {"n": 2, "t": 4}, count=2),
     "parts of places that are given": Row(GIVEN_PLACES, {"n": 3}, count=2),
     "runs of elements, some of which are all of an axis": Row(RUNS, {"n": 2, "t": 4}, count=2),
+    "elements that are repeated, or cut off": Row(REPEATING, {"n": 2}, count=2),
     "as many copies as there are samples": Row(TILED, {"n": 2, "m": 4}, ("x", "w"), count=2),
     "a norm and an activation of onnxruntime's optimiser": Row(optimised(), {"n": 2}, count=3),
     "products of onnxruntime's optimiser": Row(fused_products(), {"n": 3}, count=4),
