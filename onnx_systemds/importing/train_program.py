@@ -90,7 +90,7 @@ def program_name(name: str) -> str:
 def train_text(script: Script, name: str, training: Training, folder: str = "") -> str:
     """The program for the script in ``<name>.dml``, which lies in the same folder and has derivatives by weights.
 
-    folder: of the script, with a slash at its end, where the engine is started elsewhere.
+    folder: of the script, with a slash at its end, where the engine is started elsewhere, and nobody sees the program.
     Raises InvalidModel without any, UnsupportedCase where inputs are no rows of samples, or no loss fits.
     """
     program, trained, names = _variables(script, training)
@@ -112,7 +112,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
     return templates.template("train.dml.jinja").render(
         header=[*_header(program, name, trained, training.optimizer, refusal)],
         trained=trained,
-        own_name=in_literal(program_name(name)),
+        named="" if folder else in_literal(f"{program_name(name)}: "),
         file=string_literal(f"{folder}{name}.dml"),
         folder=in_literal(f"{name}_trained.weights"),
         sources=[*_sources(trained), (training.optimizer.path, training.optimizer.name)],
