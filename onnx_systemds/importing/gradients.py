@@ -123,9 +123,10 @@ def _is_weight(array: Array) -> bool:
     """Whether an initializer has more than one number, and is no mask, which has zeros and what hides others."""
     if array.ndim == 0:
         return False
-    numbers = array.astype(np.float64)
-    hides = numbers <= _HIDING
-    return not hides.any() or bool((numbers[~hides] != 0).any()) or bool(hides.all())
+    if not array.size or float(array.min()) > _HIDING:
+        return True
+    hides = array.astype(np.float64) <= _HIDING
+    return bool((array[~hides] != 0).any()) or bool(hides.all())
 
 
 def _depending(graph: Graph, sources: Collection[str]) -> tuple[str, ...]:
