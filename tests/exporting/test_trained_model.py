@@ -81,8 +81,10 @@ def test_lists_of_other_weights(tmp_path: Path) -> None:
     others.graph.initializer[0].CopyFrom(numpy_helper.from_array(W + 1, "W"))
     with pytest.raises(TranspileError, match="these are no weights of this model as it is converted"):
         trained_model(others, import_model(others, gradients=["weights"]), tmp_path / "w")
-    with pytest.raises(TranspileError, match="these are no weights of this model"):
-        trained_model(model, script, tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for place, words in (("nowhere", "there is no such folder"), ("file", "it is no folder"), ("w/weights", "these are no weights")):
+        with pytest.raises(TranspileError, match=words):
+            trained_model(model, script, tmp_path / place)
     with pytest.raises(InvalidModel, match="no weights to train"):
         trained_model(model, import_model(model, gradients=["inputs"]), tmp_path / "w")
 

@@ -78,7 +78,7 @@ def test_products_of_known_sizes(function: str, count: int, rows: int, inner: in
     x[0, 0, 0], y[-1, 0, 0] = np.inf, np.nan
     second = y.transpose(0, 2, 1) if is_transposed else y
     text = looped_product("products", count, (rows, inner, columns), transposed=is_transposed)
-    assert pairs_of(function_of(text)) == Pairs(count, is_transposed)
+    assert pairs_of(function_of(text)) == Pairs(count, (rows, columns if is_transposed else inner), is_transposed)
     call = 'X = read("./X")\nY = read("./Y")\nZ = products(X, Y)\nwrite(Z, "./Z")\n'
     prepared = shared_session().prepare(f"{text}\n{call}", ["X", "Y"], ["Z"])
     (given,) = prepared({"X": x.reshape(-1, inner), "Y": second.reshape(-1, second.shape[2])}).values()

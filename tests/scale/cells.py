@@ -14,10 +14,10 @@ FAMILIES = {
     "transformer, two inputs": "bert_tiny.ts",
     "LSTM": "lstm_gru_tagger.ts",
     "numbers and categories": "skl_mixed_cols",
-    "words of texts": "txt_tfidf_lr",
+    "words of strings": "txt_tfidf_lr",
 }
 PLACES = ("one machine", "hybrid", "local[2]", "local-cluster", "federated")
-IN_ONE_CALL = "words of texts"
+IN_ONE_CALL = "words of strings"
 """A tokenizer makes as many columns as the longest text of all rows has words."""
 _TASKS = 'one call has all rows, which may depend on each other: node "Tokenizer" (Tokenizer)'
 _SITES = 'results may depend on rows of several sites: node "Tokenizer" (Tokenizer)'
