@@ -217,7 +217,8 @@ def script_with_derivatives(
     model = with_trainable(model, derived.weights)
     scored, trained = without_dropout(model), with_drawn_dropout(model)
     main = typing(scored, keeps_functions=writing.functions != "flat")
-    forward = typing(trained, keeps_functions=False)
+    is_same = trained is model and not model.functions
+    forward = main if is_same else typing(trained, keeps_functions=False)
     if derived.weights and writing.weights == "inline":
         raise UnsupportedCase("weights that are trained are in files", hint="leave out --weights inline")
     script = _script_of(main, function, parts, writing, None, stages)

@@ -35,12 +35,12 @@ def with_drawn_dropout(model: Model) -> Model:
 
 def _with_dropouts(model: Model, rewritten: Callable[[Node, Collection[str]], Sequence[Node]]) -> Model:
     """The model with other nodes for Dropouts that train, in its graph and functions."""
-    if not any(map(_may_train, model.graph.nodes)) and not any(
-            map(_may_train, (node for function in model.functions.values() for node in function.nodes))):
+    if not any(map(may_train, model.graph.nodes)) and not any(
+            map(may_train, (node for function in model.functions.values() for node in function.nodes))):
         return model
 
     def changed(nodes: Iterable[Node], known: Collection[str]) -> tuple[Node, ...]:
-        return tuple(it for node in nodes for it in (rewritten(node, known) if _may_train(node) else (node,)))
+        return tuple(it for node in nodes for it in (rewritten(node, known) if may_train(node) else (node,)))
 
     functions = {key: replace(function, nodes=changed(function.nodes, _constants(function.nodes)))
                  for key, function in model.functions.items()}
@@ -49,7 +49,7 @@ def _with_dropouts(model: Model, rewritten: Callable[[Node, Collection[str]], Se
     return replace(model, functions=functions, graph=replace(graph, nodes=changed(graph.nodes, known)))
 
 
-def _may_train(node: Node) -> bool:
+def may_train(node: Node) -> bool:
     """Whether a node is a Dropout that is told to train, or may be."""
     if node.identity != ("", "Dropout"):
         return False
