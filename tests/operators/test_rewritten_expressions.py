@@ -208,6 +208,11 @@ GRAPHS: dict[str, Graph] = {
     "one of two vectors of unknown length": of_run_length(
         node("Less", "c limit", "b"), node("Neg", "x", "n"), node("Where", "b x n"), constants={"limit": np.array([9], np.float32)}),
     **{f"remainder of vectors of unknown length, {left}": of_run_length(node("Mod", left, fmod=1)) for left in ("a c", "c a")},
+    **{f"one of two {words} of known length": Graph(
+        [node("ReduceSum", "x a", "r", keepdims=1), node("Equal", "r z", "b"), node("Where", "b o r")],
+        [{"x": np.array([[1, 0, -2, 0, 3], *[[0] * 5] * size], np.float32).reshape(-1, *dims)} for size in (0, 2)],
+        {"a": ints(0), "z": np.array(0, np.float32), "o": np.full((1, *dims), 7, np.float32)})
+       for words, dims in {"rows": (5,), "columns": (5, 1)}.items()},
     "triangle of a row of unknown length": of_run_length(
         node("Unsqueeze", "a zero", "r"), node("Trilu", "r three"), constants={"zero": ints(0), "three": np.array(3)}),
     **{f"power of vectors of unknown length, {inputs}": of_run_length(
