@@ -159,9 +159,16 @@ def _lacks_rule(node: Node, values: Mapping[str, Value]) -> bool:
 
 
 def _is_smooth(node: Node, values: Mapping[str, Value]) -> bool:
-    """Whether a derivative may pass: from a floating-point input to such an output."""
-    given = any(values[name].dtype in FLOAT_DTYPES for name in node.inputs if name)
-    return given and any(name not in values or values[name].dtype in FLOAT_DTYPES for name in node.outputs if name)
+    """Whether a derivative may pass: from a floating-point input to such an output, or by a list of them."""
+    given = any(_is_real(values[name]) for name in node.inputs if name)
+    return given and any(name not in values or _is_real(values[name]) for name in node.outputs if name)
+
+
+def _is_real(value: Value) -> bool:
+    """Whether a value is of floating-point numbers, as far as is known."""
+    if not value.is_list:
+        return value.dtype in FLOAT_DTYPES
+    return value.element is None or _is_real(value.element)
 
 
 def _copied(
