@@ -153,6 +153,7 @@ DERIVATIVES = [
     Derivative("Acosh", {"x": POSITIVE + 1}),
     Derivative("LeakyRelu", {"x": NEAR}, {"alpha": 0.3}),
     Derivative("Elu", {"x": NEAR}, {"alpha": 0.7}),
+    *[Derivative("Celu", {"x": NEAR}, {"alpha": alpha}) for alpha in (1.0, 0.7, -0.7)],
     Derivative("HardSwish", {"x": near(2, 3, low=-4, high=4)}),
     Derivative("Gelu", {"x": NEAR}, opset=20, step=2e-3),
     Derivative("Gelu", {"x": NEAR}, {"approximate": "tanh"}, opset=20),

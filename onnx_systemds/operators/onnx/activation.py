@@ -295,6 +295,13 @@ def _elu_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.grad, falling)]
 
 
+@gradient("Celu")
+def _celu_gradient(n: Backward) -> Sequence[str]:
+    """For a negative alpha, too, for which ONNX's definition by Elu is another function than its words."""
+    slope = n.one_plus(n.emit("Div", n.out, n.number(float(n.attribute("alpha")))))
+    return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.grad, n.times(n.grad, slope))]
+
+
 @gradient("Dropout")
 def _dropout_gradient(n: Backward) -> Sequence[str]:
     training = n.constant(2)
