@@ -169,8 +169,7 @@ def average_pool(node: NodeView) -> Fragment:
 def counted_share(node: NodeView, window: Windows, *, include: bool) -> str:
     """A row with the share of each window's elements that count; "" where all of them do."""
     if all_known((*window.sizes, *window.before, *window.after)):
-        check_table(_number(product(window.outputs)), "the shares of windows that reach over the edge")
-        share = reduce(np.multiply.outer, (_axis_share(window, axis, include=include) for axis in range(window.rank)))
+        share = _known_share(window, include=include)
         return "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
     if include and window.after == window.declared_after:
         return ""
@@ -182,6 +181,12 @@ def counted_share(node: NodeView, window: Windows, *, include: bool) -> str:
         window = window.without_padding()
     shares = pooled(node, image, window, "avg_pool").reshaped(node, View(1, product(window.outputs)))
     return shares.bound(node, "share").text
+
+
+def _known_share(window: Windows, *, include: bool) -> Array:
+    """The share of each window's elements that count, an axis for each of the windows."""
+    check_table(_number(product(window.outputs)), "the shares of windows that reach over the edge")
+    return reduce(np.multiply.outer, (_axis_share(window, axis, include=include) for axis in range(window.rank)))
 
 
 def _ones(node: NodeView, window: Windows) -> Image:
@@ -330,13 +335,16 @@ def _average_pool_gradient(n: Backward) -> Sequence[str]:
 
 def _averaged(n: Backward, filters: str, channels: int, grid: Grid) -> str:
     """How many elements each mean is of."""
-    counts_padding = bool(n.attribute("count_include_pad"))
+    counts_padding, window = bool(n.attribute("count_include_pad")), pool_windows(n)
     if counts_padding and not n.attribute("ceil_mode"):
         return n.number(float(np.prod(grid.kernel)))
+    if all_known((*window.sizes, *window.before, *window.after)):
+        share = _known_share(window, include=counts_padding)
+        return n.known(np.round(share * np.prod(grid.kernel))[None, None], n.dtype(0))
     counted, pads = n.filled_like(n.x, n.dtype(0), 1.0), grid.pads
     if counts_padding:  # but not that of windows which begin inside and end outside
         rank = len(grid.kernel)
-        declared = known_integers(n, pool_windows(n).declared_after)
+        declared = known_integers(n, window.declared_after)
         around = n.known([0, 0, *pads[:rank], 0, 0, *declared])
         counted = n.emit("Pad", counted, around, n.number(1.0))
         pads = (*[0] * rank, *(whole - own for whole, own in zip(pads[rank:], declared)))
