@@ -32,9 +32,8 @@ def derivatives(script: Script, sizes: Mapping[str, int], folder: Path) -> list[
 
 def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int]) -> Iterator[str]:
     main, forward, backward = script.interface, derivatives.forward, derivatives.backward
-    seeds = backward.parameters[: len(backward.inputs) - sum(port.kind == KEPT for port in backward.inputs) - len(main.inputs)
-                                - any(port.kind == PARAMETERS for port in backward.inputs)]
-    outputs = [next(name for name in main.results if seed.rstrip("_") == f"d_{name}".rstrip("_")) for seed in seeds]
+    seeds = seeds_of(script, derivatives)
+    outputs = [*seeds.values()]
     loss = " + ".join(f"sum({name} * {seed})" for name, seed in zip(outputs, seeds))
     yield 'source("model.dml") as model'
     if script.weights:
@@ -43,21 +42,37 @@ def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int])
         yield f"{derivatives.column} = model::{main.function}_parameters({WEIGHTS})"
     for number, (name, port) in enumerate(zip(main.parameters, main.inputs)):
         yield f"{name} = {_drawn(port, sizes, number)}"
-    yield from (f"{name} = {sizes[symbol]}" for name, symbol in zip(main.parameters[len(main.inputs) :], main.sizes))
-    yield _call(main)
+    yield from size_lines(script, derivatives, sizes)
+    yield call(main)
     yield from (f"{name}_of_main = {name}" for name in outputs)
-    yield _call(forward)
+    yield call(forward)
     for name in outputs:
         yield f'print("apart " + max(abs({name} - {name}_of_main)))'
     for number, (seed, name) in enumerate(zip(seeds, outputs)):
         yield f"{seed} = rand(rows=nrow({name}), cols=ncol({name}), min=-1, max=1, seed={number + 50})"
-    yield _call(backward)
+    yield call(backward)
     for result in backward.results[: len(backward.results) - bool(derivatives.column)]:
         name = result[len("d_") :].rstrip("_")
         direction = f"rand(rows=nrow({name}), cols=ncol({name}), min=-1, max=1, seed=7)"
         yield from _difference(name, name, result, direction, "", loss, main)
     if derivatives.column:
         yield from _by_weights(script, derivatives, loss)
+
+
+def seeds_of(script: Script, derivatives: Derivatives) -> dict[str, str]:
+    """By parameter of the backward pass that is a derivative by a result, this result."""
+    backward = derivatives.backward
+    kinds = [port.kind for port in backward.inputs]
+    others = kinds.count(KEPT) + kinds.count(PARAMETERS) + len(script.interface.inputs)
+    return {seed: next(name for name in derivatives.forward.results if seed.rstrip("_") == f"d_{name}".rstrip("_"))
+            for seed in backward.parameters[: len(kinds) - others]}
+
+
+def size_lines(script: Script, derivatives: Derivatives, sizes: Mapping[str, int]) -> Iterator[str]:
+    """The sizes that the functions take, which the matrices do not tell."""
+    for function in (script.interface, derivatives.forward):
+        names = function.parameters[len(script.interface.inputs) :]
+        yield from (f"{name} = {sizes[symbol]}" for name, symbol in zip(names, function.sizes))
 
 
 def _by_weights(script: Script, derivatives: Derivatives, loss: str) -> Iterator[str]:
@@ -82,7 +97,7 @@ def _difference(
     yield f"K = {name}"
     yield f"V = {direction}"
     for sign, side in (("+", "up"), ("-", "down")):
-        yield from (f"{name} = K {sign} {_STEP} * V", put, _call(main), f"{side} = {loss}")
+        yield from (f"{name} = K {sign} {_STEP} * V", put, call(main), f"{side} = {loss}")
     yield f"{name} = K"
     yield put
     yield f'print("derivative {label} " + sum({derivative} * V) + " " + (up - down) / (2 * {_STEP}))'
@@ -96,7 +111,8 @@ def _drawn(port: Port, sizes: Mapping[str, int], seed: int) -> str:
     return f"rand(rows={rows}, cols={cols}, min=-1, max=1, seed={seed + 1})"
 
 
-def _call(function: Interface) -> str:
+def call(function: Interface) -> str:
+    """The statement that calls a function of ``model``."""
     results = ", ".join(function.results)
     target = results if len(function.results) == 1 else f"[{results}]"
     return f"{target} = model::{function.function}({', '.join(function.parameters)})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
@@ -29,7 +29,7 @@ from onnx_systemds.importing.passes.block_cuts import NOT_INLINED, with_never
 from onnx_systemds.importing.passes.call_guards import guard_statements, guarding_calls
 from onnx_systemds.importing.passes.dictionaries import with_numbered_texts
 from onnx_systemds.importing.passes.inlined_calls import is_straight
-from onnx_systemds.importing.results import NO_GRADIENTS, Results
+from onnx_systemds.importing.results import NO_GRADIENTS, Gradients, Results
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.dims import Dim
@@ -60,22 +60,24 @@ class MainFunction:
 
 def render_main(
     graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None,
-    gradients: Mapping[str, str] = NO_GRADIENTS,
+    gradients: Gradients = NO_GRADIENTS,
 ) -> MainFunction:
     """Render the main function. Raises TranspileError with the place of the node that cannot be rendered.
 
-    gradients: see `Results`.
+    What its seeds show of the sizes of inputs is checked, and nothing follows from it: the forward pass has no seeds.
     """
     scope = Scope(graph, parts, graph.values)
     parameters = input_parameters(scope)
-    scope.sizes.read_from(sized(scope, parameters))
+    seeds = [pair for pair in parameters if pair[0] in gradients.seeds]
+    own = [pair for pair in parameters if pair not in seeds]
+    scope.sizes.read_from(sized(scope, own), sized(scope, seeds))
     body = Body(scope, Results(scope, is_inner=False, gradients=gradients), _rendering(scope), progress)
     parts.written = body.written
     checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)
-    given = sized(scope, parameters)
+    given, checked = sized(scope, own), sized(scope, seeds)
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, unsolved = scope.sizes.definitions(given, checked=True)
+    symbols, unsolved = scope.sizes.definitions(given, checked, is_checked=True)
     # sizes of the run are defined after their nodes
     undetermined = [name for name in unsolved if not dim.depends_on_run(dim.symbol(name))]
     first = parsed([*element_statements(scope, parameters), *symbols, *checks, *views])

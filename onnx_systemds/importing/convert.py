@@ -35,7 +35,7 @@ from onnx_systemds.importing.passes.counted_rows import with_counted_rows
 from onnx_systemds.importing.passes.defined_variables import check_defined
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.pass_list import with_passes
-from onnx_systemds.importing.results import NO_GRADIENTS
+from onnx_systemds.importing.results import NO_GRADIENTS, Gradients
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
 from onnx_systemds.inference.context import Context
@@ -227,9 +227,11 @@ def script_with_derivatives(
     rewritten = replace(forward.model, graph=replace(forward.graph.source, nodes=_typed(forward).nodes))
     typed = typing(with_gradients(rewritten, forward.graph, derived), keeps_functions=False)
     typed = replace(typed, model=forward.model)  # whose names are known
-    results = dict(zip(reversed(typed.graph.outputs), reversed(keys.values())))
+    columns = dict(zip(reversed(typed.graph.outputs), reversed(keys.values())))
+    seeds = typed.graph.inputs[len(forward.graph.inputs) :]
     both = _script_of(
-        typed, f"{function}_backward", parts.of_another_function(), writing, None, stages, gradients=results
+        typed, f"{function}_backward", parts.of_another_function(), writing, None, stages,
+        gradients=Gradients(tuple(seeds), columns),
     )
     return with_derivatives(script, both, {key: name for name, key in keys.items()})
 
@@ -242,7 +244,7 @@ def _typed(source: TypedModel) -> TypedGraph:
 
 def _script_of(
     source: TypedModel, function: str, parts: ScriptParts, writing: Writing, progress: Progress | None, stages: Stages,
-    *, gradients: Mapping[str, str] = NO_GRADIENTS,
+    *, gradients: Gradients = NO_GRADIENTS,
 ) -> Script:
     """The script of a typed model with one main function. Raises TranspileError with all reasons against it."""
     _typed(source)
@@ -258,7 +260,7 @@ def _script_of(
 
 def _written(
     source: TypedModel, function: str, parts: ScriptParts, progress: Progress | None, stages: Stages,
-    gradients: Mapping[str, str],
+    gradients: Gradients,
 ) -> Script:
     """The script as its nodes are rendered, one by one."""
     model, typed = source.model, source.graph
@@ -274,9 +276,9 @@ def _written(
     library = library_functions(parts.imports)
     called = {function.name: function for function in (*library, *rendered.functions)}
     outputs = [_bounded(_port(typed, name), main.largest_output(name))
-               for name in typed.outputs if name not in gradients]
-    count = sum(parts.weights[key].array.size for key in gradients.values())
-    outputs += [Port("gradient", "float", (count,))] if gradients else []
+               for name in typed.outputs if name not in gradients.columns]
+    count = sum(parts.weights[key].array.size for key in gradients.columns.values())
+    outputs += [Port("gradient", "float", (count,))] if gradients.columns else []
     return Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),

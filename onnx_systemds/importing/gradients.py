@@ -34,6 +34,7 @@ from onnx_systemds.importing.passes.trained_column import (
 )
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.passes.differentiation import gradient_node, with_definitions
 from onnx_systemds.inference.registry import untrained_inputs
@@ -151,12 +152,13 @@ def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
     seeds = {name: _fresh(f"d_{name}", taken) for name in outputs}
     results = [_fresh(f"d_{name}", taken) for name in derived.sources]
     seeded = tuple(seeds)
-    given = tuple(ValueInfo(seed, _declared(typed.values[name])) for name, seed in seeds.items())
+    of_inputs = {symbol for name in typed.inputs for symbol in dim.symbols(typed.values[name].dims or ())}
+    types = {name: _declared(typed.values[name], of_inputs) for name in seeds}
+    given = tuple(ValueInfo(seed, types[name]) for name, seed in seeds.items())
     node = gradient_node(derived.sources, results, seeds)
     writer = NodeWriter(node, "d", 18)
     for name, seed in seeds.items():
-        if not _is_declared(typed.values[name]):  # sizes that are no symbols of their own are those of the output
-            seeds[name] = writer.emit("Reshape", seed, writer.emit("Shape", name))
+        seeds[name] = _as_output(writer, seed, types[name], name, typed.values[name].dims or ())
     node = gradient_node(derived.sources, results, seeds)
     defined = with_definitions(graph.nodes, typed.values, derived.sources, outputs)
     return replace(model, graph=replace(
@@ -172,17 +174,28 @@ def _fresh(name: str, taken: set[str]) -> str:
     return name
 
 
-def _is_declared(value: Value) -> bool:
-    """Whether dims are numbers and symbols."""
-    return all(isinstance(size, int) or dim.lone_symbol(size) for size in value.dims or ())
+def _as_output(writer: NodeWriter, seed: str, declared: TensorType, name: str, dims: Dims) -> str:
+    """A derivative by an output with the dims of that; the only one that the run decides it has already."""
+    own = declared.dims or ()
+    left = [size for size, mine in zip(dims, own) if mine is None]
+    if not left or (len(own) == len(dims) and len(left) == 1 and dim.depends_on_run(left)):
+        return seed
+    return writer.emit("Reshape", seed, writer.emit("Shape", name), allowzero=1)
 
 
-def _declared(value: Value) -> TensorType:
-    """The type of the derivative of a value."""
-    dims = None if value.dims is None else tuple(
-        size if isinstance(size, int) else dim.lone_symbol(size) or None for size in value.dims
-    )
-    return TensorType(value.dtype, dims)
+def _is_declared(size: Dim, symbols: Collection[str]) -> bool:
+    """Whether a size is a number or a symbol of inputs."""
+    return isinstance(size, int) or dim.lone_symbol(size) in symbols
+
+
+def _declared(value: Value, symbols: Collection[str]) -> TensorType:
+    """The type of the derivative of a value. One whose sizes do not follow from rows and columns is a matrix."""
+    if value.dims is None:
+        return TensorType(value.dtype, None)
+    dims = tuple(None if not _is_declared(size, symbols) else size if isinstance(size, int) else dim.lone_symbol(size)
+                 for size in value.dims)
+    others = [size for size in dims[1:] if not isinstance(size, int)]
+    return TensorType(value.dtype, dims if None not in others or others == [None] else (dims[0], None))
 
 
 def with_influence(derived: Derived, typed: TypedGraph) -> Derived:
@@ -271,9 +284,9 @@ def _in_two(
 def _signature(
     both: Script, function: tree.Function, inputs: Sequence[Port], outputs: Sequence[Port], parameters: Port
 ) -> Interface:
-    """The signature of one pass. Sizes are between its inputs and the column of parameters."""
+    """The signature of one pass."""
     names, results = ([it.name for it in given] for given in (function.parameters, function.results))
-    ports = [*inputs, parameters] if parameters.name in names and not both.sizes else inputs
+    ports = [*inputs, parameters] if parameters.name in names else inputs
     returned = both.returned if len(results) > len(outputs) else ()
     return Interface(function.name, tuple(names), tuple(results), tuple(ports), tuple(outputs), both.sizes, returned,
                      both.interface.weights if WEIGHTS in names else 0)

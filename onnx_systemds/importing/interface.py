@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,17 +208,21 @@ def key_words(port: Port) -> str:
     return f", columns {', '.join(escaped(str(key)) for key in port.keys)}" if port.keys else ""
 
 
-def _described(names: Sequence[str], ports: Sequence[Port], sizes: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for name, port in zip(names, ports):
+def _described(names: Sequence[str], ports: Sequence[Port], sizes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names and what they are in words; a column of parameters stands after the sizes."""
+    values = [port for port in ports if port.kind != PARAMETERS]
+    for name, port in zip(names, values):
         if port.kind == KEPT:  # one function gives what the other takes
             continue
         yield name, ("" if name == port.name else f"({escaped(port.name)}) ") + described(port)
-    for name, size in zip(names[len(ports) :], sizes):
+    for name, size in zip(names[len(values) :], sizes):
         words = symbol_words(size)
-        axes = [f"axis {axis} of {it}" for it, port in zip(names, ports) for axis, dim in enumerate(port.dims or ())
+        axes = [f"axis {axis} of {it}" for it, port in zip(names, values) for axis, dim in enumerate(port.dims or ())
                 if lone_symbol(dim) == size]
         plain = f"({words}) " if axes and name != words else ""
         yield name, f"{plain}the size {'of ' + axes[0] if axes else words}, an integer"
+    columns = [port for port in ports if port.kind == PARAMETERS]
+    yield from ((name, described(port)) for name, port in zip(names[len(values) + len(sizes) :], columns))
 
 
 def _dims_text(port: Port) -> str:

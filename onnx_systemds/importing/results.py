@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
-from types import MappingProxyType
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.parameters import INTEGER, MATRIX, as_declared, declaration, is_nested
@@ -14,7 +14,19 @@ from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, bind, split_view
 from onnx_systemds.operators.rendering.scope import Scope
 
-NO_GRADIENTS: Mapping[str, str] = MappingProxyType({})
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """What a function has that gives derivatives: ``seeds``, the inputs that are derivatives by outputs.
+
+    columns: the outputs that go into one column, with the keys of the weights by which they are derived.
+    """
+
+    seeds: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_GRADIENTS = Gradients()
 
 
 class Results:
@@ -25,18 +37,17 @@ class Results:
     """
 
     def __init__(
-        self, scope: Scope, sizes: Sequence[Dim] = (), *, is_inner: bool, gradients: Mapping[str, str] = NO_GRADIENTS
+        self, scope: Scope, sizes: Sequence[Dim] = (), *, is_inner: bool, gradients: Gradients = NO_GRADIENTS
     ) -> None:
         """Demand the outputs of a function.
 
-        sizes: those that a sub-graph's function returns, too. gradients: the outputs that go into one column, with the
-        keys of the weights by which they are derived.
+        sizes: those that a sub-graph's function returns, too.
         """
         self.scope = scope
         self.is_inner = is_inner
         self.parameters: list[tree.Parameter] = []
         self.returned: dict[str, None] = {}
-        self._gradients = gradients
+        self._columns = gradients.columns
         self.statements = self._demand_outputs(sizes)
 
     def _demand_outputs(self, sizes: Sequence[Dim]) -> list[str]:
@@ -47,7 +58,7 @@ class Results:
         for name in scope.graph.outputs:
             value = scope.value(name)
             form = scope.boundary(name)
-            if name in self._gradients:
+            if name in self._columns:
                 continue
             if value.is_text and not self.is_inner:
                 identifier = scope.names.fresh(name)
@@ -64,7 +75,7 @@ class Results:
                 text = scope.demand(name, form)
                 returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
             self.parameters.append(declaration(value, identifier, is_inner=self.is_inner))
-        if self._gradients:
+        if self._columns:
             identifier = scope.names.fresh("gradient")
             returns.append(f"{identifier} = {bind('rbind', self._derivatives())}")
             self.parameters.append(tree.Parameter(identifier, MATRIX))
@@ -78,7 +89,7 @@ class Results:
         """The derivatives by weights, in the order of their keys, each as a column."""
         weights = self.scope.parts.weights
         return [self.scope.demand(name, View(weights[key].array.size, 1))
-                for name, key in sorted(self._gradients.items(), key=itemgetter(1))]
+                for name, key in sorted(self._columns.items(), key=itemgetter(1))]
 
     def _as_text(self, name: str, form: Form) -> str:
         """The statement that decodes a text output to a frame, a string or a list of frames."""

@@ -98,6 +98,10 @@ TWO_BIASES = model([node("MatMul", "x,w", "p"), node("Add", "p,a", "q"), node("A
 NAMED_APART = model(
     [node("MatMul", "x,w", "h"), node("Add", "h,m", "s"), node("Mul", "s,m", "z"), node("MatMul", "z,other", "y")],
     {"x": ["n", "t", 4], "m": ["k", "s", 3], "other": ["j", 3, 2]}, {"w": near(4, 3)}, ["y"])
+OPEN_PRODUCT = model(
+    [node("Add", "x,b", "h"), node("Slice", "h,zero,four,two", "l"), node("Sin", "l", "y")],
+    {"x": ["n", "s", "t"]}, {"b": near(8), "zero": np.array([0]), "four": np.array([4]), "two": np.array([2])}, ["y"])
+CROPPED = model([node("Crop", "x", "c", border=[0, 1, 0, 2]), node("Sin", "c", "y")], {"x": ["n", "c", "h", "w"]}, {}, ["y"], opset=9)
 COMPUTED_PLACES = model(
     [node("Shape", "x", "count", start=1, end=2), node("Sub", "five,count", "first"), node("Add", "five,count", "end"),
      node("Slice", "table,first,end,zero", "around"), node("MatMul", "x,w", "h"), node("Transpose", "around", "turned"),
@@ -240,6 +244,8 @@ ROWS = {
     "but where they are named": Row(SCALED, {"n": 3}, ("weights", "f", "q"), count=4),
     "two biases of one sum": Row(TWO_BIASES, {"n": 3}, count=4),
     "sizes whose names do not tell that they are equal": Row(NAMED_APART, {name: 2 if name in "nkj" else 3 for name in "ntksj"}, count=4),
+    "sizes that only the derivative by the result would tell": Row(OPEN_PRODUCT, {"n": 2, "s": 3, "t": 8}, count=2),
+    "sizes that the run decides": Row(CROPPED, {"n": 2, "c": 3, "h": 4, "w": 5}, ("inputs",), count=1),
     "parts of computed places": Row(COMPUTED_PLACES, {"n": 2, "t": 3}, count=3),
     "every second, from the last one, and of two axes": Row(STEPS, {"n": 2, "t": 7}, count=2),
     "the same of other sizes": Row(STEPS, {"n": 2, "t": 4}, count=2),
@@ -446,6 +452,10 @@ REFUSED = {
                              "no output of floating-point numbers depends on 'x'"),
     "an operator without a rule": (model([node("Det", "x", "y")], {"x": ["n", 2, 2]}, {}, ["y"]), ["x"],
                                    "the derivative of Det (node '#0') is not supported yet"),
+    "an item of a list, by a number of the run": (
+        model([node("SequenceConstruct", "x,z", "s"), node("SequenceAt", "s,k", "y")],
+              {"x": ["n", 2], "z": ["n", 2], "k": (TensorProto.INT64, [])}, {}, ["y"]), ["x"],
+        "the derivative of SequenceConstruct (node '#0') is not supported yet"),
 }
 
 

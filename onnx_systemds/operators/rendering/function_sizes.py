@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from textwrap import indent
 from typing import NamedTuple
 
@@ -45,9 +45,9 @@ class FunctionSizes:
         """A size as a DML operand."""
         return dim.factor_text(size, self.name)
 
-    def read_from(self, given: Sequence[tuple[str, Dims]]) -> None:
-        """Note the symbols that inputs determine, of which there are the identifiers and dims."""
-        self._of_inputs = frozenset(_solved(given, str)[0])
+    def read_from(self, given: Sequence[tuple[str, Dims]], others: Sequence[tuple[str, Dims]] = ()) -> None:
+        """Note the symbols that inputs determine, of which there are the identifiers and dims; see `definitions`."""
+        self._of_inputs = frozenset(_solved(given, others, str)[0])
 
     def is_known(self, symbol: str) -> bool:
         """Whether a size is there without one more argument of the main function."""
@@ -55,15 +55,18 @@ class FunctionSizes:
             return True
         return self._outer is not None and self._outer.is_known(symbol)
 
-    def definitions(self, given: Sequence[tuple[str, Dims]], *, checked: bool = False) -> tuple[list[str], list[str]]:
+    def definitions(
+        self, given: Sequence[tuple[str, Dims]], others: Sequence[tuple[str, Dims]] = (), *, is_checked: bool = False
+    ) -> tuple[list[str], list[str]]:
         """Definitions of the sizes used, and the identifiers of those that the inputs do not determine.
 
-        ``given``: identifier and dims of each matrix input, which has the form of function boundaries. With ``checked``
-        inputs that contradict each other end the run with a message.
+        ``given``: identifier and dims of each matrix input, which has the form of function boundaries. others:
+        inputs that determine the symbols alone which the former do not have. With ``is_checked`` inputs that contradict
+        each other end the run with a message.
         """
-        solved, needs, left = _solved(given, self._symbol_name)
+        solved, needs, left = _solved(given, others, self._symbol_name)
         checks: list[str] = []
-        if checked:
+        if is_checked:
             equal = self.checks.replacements(self.is_known)
             left = [found._replace(size=dim.substitute(found.size, equal)) for found in left if dim.symbols(found.size)]
             there = {*solved, *self.used}
@@ -134,14 +137,12 @@ class _Equation(NamedTuple):
 
 
 def _solved(
-    given: Sequence[tuple[str, Dims]], symbol_text: Callable[[str], str]
+    given: Sequence[tuple[str, Dims]], others: Sequence[tuple[str, Dims]], symbol_text: Callable[[str], str]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]], list[_Equation]]:
     """The symbols that matrices of function boundaries show: how, with the help of which, and the equations left."""
-    left: list[_Equation] = []
-    for identifier, dims in given:
-        if dims:
-            view = split_view(dims, 1)
-            left += [_Equation("nrow", identifier, view.rows), _Equation("ncol", identifier, view.cols)]
+    left = [*_equations(given), *_equations(others)]
+    ruled = {name for _, dims in given for name in dim.symbols(dims)}
+    asking = {identifier for identifier, _ in others}
     solved: dict[str, str] = {}
     needs: dict[str, tuple[str, ...]] = {}
     progress = True
@@ -149,7 +150,7 @@ def _solved(
         progress = False
         for found in list(left):
             open_symbols = [name for name in dim.symbols(found.size) if name not in solved]
-            if len(open_symbols) != 1:
+            if len(open_symbols) != 1 or (found.identifier in asking and open_symbols[0] in ruled):
                 continue
             text = solve(found.size, open_symbols[0], found.total, symbol_text)
             if text is not None:
@@ -158,3 +159,11 @@ def _solved(
                 left = [equation for equation in left if equation[:2] != found[:2]]
                 progress = True
     return solved, needs, left
+
+
+def _equations(given: Sequence[tuple[str, Dims]]) -> Iterator[_Equation]:
+    """What matrices of function boundaries show."""
+    for identifier, dims in given:
+        if dims:
+            view = split_view(dims, 1)
+            yield from (_Equation("nrow", identifier, view.rows), _Equation("ncol", identifier, view.cols))
