@@ -261,6 +261,9 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"Resize"}), "weights of 0 in a cubic make NaN of infinities, as docs/differences.md says",
                lambda node, feeds: interpolates(node) and _has_infinities(node, feeds)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "it multiplies sizes in FP64, onnxruntime in FP32", _scales_to_integer),
+    JudgeFault(_REFERENCE, frozenset({"TreeEnsembleClassifier"}), "what two classes are given by is onnxruntime's to say",
+               lambda node, feeds: any(each.name.startswith("classlabels") and len(each.ints) + len(each.strings) == 2
+                                       for each in node.attribute)),
     JudgeFault(_ONNXRUNTIME, frozenset({"TreeEnsembleRegressor"}), "of a leaf without a weight it takes the cut that it does not have",
                _leaves_without_weight),
     JudgeFault(_ONNXRUNTIME, frozenset({"LRN"}), "its running sums of squares cancel", _has_large_numbers),

@@ -9,12 +9,14 @@ from typing import Any
 
 from onnx_systemds.engine import Session
 from tests.fuzz import (
+    derivatives,
     dml_files,
     dml_functions,
     found_cases,
     found_scripts,
     function_models,
     graphs,
+    hidden_sizes,
     list_models,
     loop_models,
     narrow_types,
@@ -59,8 +61,10 @@ SOURCES: dict[str, Source] = {
     "lists": Source(list_models.case),
     "texts": Source(text_models.case),
     "functions": Source(function_models.case, function_models.check),
+    "derivatives": Source(derivatives.case, derivatives.check),
     "narrow_types": Source(narrow_types.case),
     "sizes": Source(size_models.case),
+    "hidden_sizes": Source(hidden_sizes.case, mark=lambda case: case.model.graph.node[-1].op_type),
     "wide_matrices": Source(wide_matrices.case, write=wide_matrices.written, read=wide_matrices.read, is_small=False),
     "onnx_files": Source(onnx_files.case, onnx_files.check, write=onnx_files.written, read=onnx_files.read),
     "dml_functions": Source(
