@@ -79,10 +79,10 @@ def round_trip(name: str) -> None:
     for given, expected in data_sets(case, model):
         script, tensors = scripts.for_inputs(dict(zip(scripts.names, given)))
         for dtype in DTYPES:
-            judge(expected, _computed(script, tensors, dtype), case)
+            judge(expected, computed(script, tensors, dtype), case)
 
 
-def _computed(script: Script, tensors: Mapping[str, Any], dtype: str) -> list[Array]:
+def computed(script: Script, tensors: Mapping[str, Any], dtype: str) -> list[Array]:
     """Return the outputs that the exported function of a script gives."""
     arrays = {port.name: np.asarray(tensors[port.name]) for port in script.inputs}
     sizes = bind_sizes(script.inputs, arrays)

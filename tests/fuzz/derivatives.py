@@ -8,8 +8,8 @@ nothing follows.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError, Session
 from onnx_systemds.errors import InternalError, MultipleErrors, TranspileError
-from onnx_systemds.importing.interface import Derivatives, Port
+from onnx_systemds.importing.interface import Derivatives, Interface, Port
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.registry import operators_of_models
@@ -116,13 +116,13 @@ def _derived(case: ModelCase) -> Script:
 def _run(script: Script, feeds: Mapping[str, Any], session: Session) -> Array:
     """For each variable a row: the derivative in a direction, losses on the way, whether the passes agree with the main function."""
     assert script.derivatives is not None
-    program = _Program(script, script.derivatives, _sizes(script, feeds))
+    program = "\n".join(_program(script, script.derivatives, _sizes(script, feeds)))
     arrays = {port.name: np.asarray(feeds[port.name], np.float64) for port in script.interface.inputs}
     inputs = {f"G{place}": array.reshape(_shape(array)) for place, array in enumerate(arrays.values())}
     with tempfile.TemporaryDirectory() as folder:
         script.save(Path(folder) / "model.dml")
         text = (Path(folder) / "model.dml").read_text(encoding="utf-8")
-        prepared = session.prepare("\n".join(program.lines()), [*inputs], ["R"], sources={"model.dml": text},
+        prepared = session.prepare(program, [*inputs], ["R"], sources={"model.dml": text},
                                    args={"model_weights": str(Path(folder) / "model.weights")}, timeout=SECONDS)
         return np.asarray(prepared(inputs, timeout=SECONDS)["R"])
 
@@ -137,62 +137,68 @@ def _sizes(script: Script, feeds: Mapping[str, Any]) -> dict[str, int]:
             if not isinstance(each, int) and (symbol := dim.lone_symbol(each))}
 
 
-@dataclass(frozen=True)
-class _Program:
-    """A program that calls the functions of a script."""
+_POINTS = {"up": 1, "down": -1, "half_up": 0.5, "half_down": -0.5}
+"""Variables of a program that hold the loss beside the point, and how many steps from it."""
 
-    script: Script
-    derivatives: Derivatives
-    sizes: Mapping[str, int]
 
-    def lines(self) -> Iterator[str]:
-        main, forward, backward = self.script.interface, self.derivatives.forward, self.derivatives.backward
-        outputs = dict(zip(forward.results, forward.outputs))
-        seeded = seeds_of(self.script, self.derivatives)
-        yield 'source("model.dml") as model'
-        yield from (f'G{place} = read("./G{place}")' for place in range(len(main.inputs)))
-        if self.script.weights:
-            yield f"{WEIGHTS} = model::{main.function}_init()"
-        if self.derivatives.column:
-            yield f"{self.derivatives.column} = model::{main.function}_parameters({WEIGHTS})"
-        for place, (name, port) in enumerate(zip(main.parameters, main.inputs)):
-            yield f"{name} = {_taken(f'G{place}', port)}"
-        yield from size_lines(self.script, self.derivatives, self.sizes)
-        yield call(main)
-        yield from (f"{name}_of_main = {name}" for name in seeded.values())
-        yield call(forward)
-        apart = []
-        for number, (seed, name) in enumerate(seeded.items()):
-            is_number = outputs[name].dims == ()
-            yield f"{seed} = {_direction(name, is_number, number + 50)}"
-            difference = f"as.matrix({name} - {name}_of_main)" if is_number else f"({name} - {name}_of_main)"
-            size = f"as.matrix({name})" if is_number else name
-            apart.append(f"sum(abs({difference})) / (1 + sum(abs({size})))")
-        yield f"apart = {' + '.join(apart)}"
-        loss = " + ".join(f"{name} * {seed}" if outputs[name].dims == () else f"sum({name} * {seed})"
-                          for seed, name in seeded.items())
-        yield f"middle = {loss}"
-        yield call(backward)
-        rows = []
-        ports = dict(zip(main.parameters, main.inputs))
-        for number, result in enumerate(backward.results):
-            name = result[len("d_") :].rstrip("_")
-            name = next((each for each in ports if each.rstrip("_") == name), "") or self.derivatives.column
-            is_number = name in ports and ports[name].dims == ()
-            yield f"K = {name}"
-            yield f"V = {_direction(name, is_number, number + 7)}"
-            for step, point in zip((1, -1, 0.5, -0.5), ("up", "down", "half_up", "half_down")):
-                yield f"{name} = K + {step * _STEP} * V"
-                yield call(forward)
-                yield f"{point} = {loss}"
-            yield f"{name} = K"
-            product = f"{result} * V" if is_number else f"sum({result} * V)"
-            yield f"row{number} = cbind(as.matrix({product}), as.matrix(up), as.matrix(down), as.matrix(half_up), " \
-                  "as.matrix(half_down), as.matrix(middle), as.matrix(apart))"
-            rows.append(f"row{number}")
-        together = ", ".join(rows)
-        yield f"R = {together}" if len(rows) == 1 else f"R = rbind({together})"
-        yield 'write(R, "./R")'
+def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int]) -> Iterator[str]:
+    """The statements that call the functions of a script, and write the matrix R with a row for each variable."""
+    main, backward = script.interface, derivatives.backward
+    numbers = {name for name, port in zip(main.parameters, main.inputs) if port.dims == ()}
+    numbers |= {name for name, port in zip(derivatives.forward.results, derivatives.forward.outputs) if port.dims == ()}
+    yield 'source("model.dml") as model'
+    yield from (f'G{place} = read("./G{place}")' for place in range(len(main.inputs)))
+    if script.weights:
+        yield f"{WEIGHTS} = model::{main.function}_init()"
+    if derivatives.column:
+        yield f"{derivatives.column} = model::{main.function}_parameters({WEIGHTS})"
+    for place, (name, port) in enumerate(zip(main.parameters, main.inputs)):
+        yield f"{name} = {_taken(f'G{place}', port)}"
+    yield from size_lines(script, derivatives, sizes)
+    yield from _results(script, derivatives, numbers)
+    yield call(backward)
+    for number, (result, name) in enumerate(_variables(main, derivatives).items()):
+        yield f"K = {name}"
+        yield f"V = {_direction(name, numbers, number + 7)}"
+        for point, step in _POINTS.items():
+            yield from (f"{name} = K + {step * _STEP} * V", call(derivatives.forward), f"{point} = {_loss(script, derivatives, numbers)}")
+        yield f"{name} = K"
+        parts = (_product(result, "V", name in numbers), *_POINTS, "middle", "apart")
+        yield f"row = cbind({', '.join(f'as.matrix({part})' for part in parts)})"
+        yield f"R = {'rbind(R, row)' if number else 'row'}"
+    yield 'write(R, "./R")'
+
+
+def _results(script: Script, derivatives: Derivatives, numbers: Collection[str]) -> Iterator[str]:
+    """What the main function and the forward pass give, how far they are apart, and the loss by random factors."""
+    seeds = seeds_of(script, derivatives)
+    yield call(script.interface)
+    yield from (f"{name}_of_main = {name}" for name in seeds.values())
+    yield call(derivatives.forward)
+    yield "apart = 0.0"
+    for number, (seed, name) in enumerate(seeds.items()):
+        yield f"{seed} = {_direction(name, numbers, number + 50)}"
+        difference, size = (_size(text, name in numbers) for text in (f"{name} - {name}_of_main", name))
+        yield f"apart = apart + {difference} / (1 + {size})"
+    yield f"middle = {_loss(script, derivatives, numbers)}"
+
+
+def _variables(main: Interface, derivatives: Derivatives) -> dict[str, str]:
+    """By result of the backward pass the variable that it is the derivative by."""
+    by_word = {name.rstrip("_"): name for name in main.parameters[: len(main.inputs)]}
+    return {result: by_word.get(result[len("d_") :].rstrip("_"), derivatives.column) for result in derivatives.backward.results}
+
+
+def _loss(script: Script, derivatives: Derivatives, numbers: Collection[str]) -> str:
+    return " + ".join(_product(name, seed, name in numbers) for seed, name in seeds_of(script, derivatives).items())
+
+
+def _size(text: str, is_number: bool) -> str:
+    return f"abs({text})" if is_number else f"sum(abs({text}))"
+
+
+def _product(left: str, right: str, is_number: bool) -> str:
+    return f"{left} * {right}" if is_number else f"sum({left} * {right})"
 
 
 def _taken(name: str, port: Port) -> str:
@@ -203,8 +209,8 @@ def _taken(name: str, port: Port) -> str:
     return f"as.scalar({name})" if "float" in port.dtype or port.dtype == "double" else f"as.integer(as.scalar({name}))"
 
 
-def _direction(name: str, is_number: bool, seed: int) -> str:
-    return "0.7" if is_number else f"rand(rows=nrow({name}), cols=ncol({name}), min=-1, max=1, seed={seed})"
+def _direction(name: str, numbers: Collection[str], seed: int) -> str:
+    return "0.7" if name in numbers else f"rand(rows=nrow({name}), cols=ncol({name}), min=-1, max=1, seed={seed})"
 
 
 def _judged(case: ModelCase, rows: Array) -> Finding | None:

@@ -1,0 +1,73 @@
+"""Models whose script is exported again: the model that comes back, run by onnxruntime, gives what the first one gives."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.reference
+
+from onnx_systemds.engine import Session
+from onnx_systemds.errors import InternalError, MultipleErrors, TranspileError
+from tests.exporting.round_trip import computed
+from tests.fuzz import graphs, hidden_sizes, operators, varied_layers
+from tests.fuzz.finding import Finding
+from tests.fuzz.judge_faults import reals
+from tests.fuzz.judging import TALLY, ModelCase, Verdict, wrong_output
+
+_REFERENCE = str(Path(onnx.reference.__file__).parent)
+
+
+def case(seed: int) -> ModelCase:
+    """A model of the other kinds, and one call."""
+    made = (operators.case, operators.case, graphs.case, varied_layers.case, hidden_sizes.case)[seed % 5](seed)
+    return replace(made, calls=made.calls[:1])
+
+
+def check(case: ModelCase, session: Session) -> Finding | None:
+    """Convert a model to a script and this to a model; its finding, None where nothing is wrong with it."""
+    feeds = case.calls[0]
+    try:
+        script = case.converted()
+    except TranspileError:
+        TALLY.add("refused")
+        return None
+    ports = (*script.inputs, *script.outputs)
+    if any(port.kind != "tensor" or port.dtype == "string" for port in ports) or not all(
+            isinstance(value, np.ndarray) and value.size for value in feeds.values()):
+        TALLY.add("no matrices")
+        return None
+    verdict = Verdict(case.model, feeds)
+    if not verdict.runs():
+        TALLY.add("no judge")
+        return None
+    try:
+        arrays = computed(script, feeds, "float64")
+    except TranspileError as error:
+        reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
+        if any(isinstance(reason, InternalError) for reason in reasons):
+            return _finding(case, "error", f"export: {error}")
+        TALLY.add("not exported")
+        return None
+    except Exception as error:
+        if any(frame.filename.startswith(_REFERENCE) for frame in traceback.extract_tb(error.__traceback__)):
+            TALLY.add("no judge of what comes back")
+            return None
+        return _finding(case, "error", f"{type(error).__name__}: {str(error)[:2000]}")
+    results = {port.name: array for port, array in zip(script.outputs, arrays)}
+    problem = wrong_output(case, results, verdict)
+    if problem and not all(np.isfinite(array).all() for array in reals(feeds)):
+        TALLY.add("infinite")  # 0 times infinity, which the engine's sparse products leave out
+        return None
+    if problem:
+        return _finding(case, "wrong", problem)
+    TALLY.add("right")
+    return None
+
+
+def _finding(case: ModelCase, kind: Any, detail: str) -> Finding:
+    TALLY.add(kind)
+    return Finding(kind, case.seed, str(case), detail)
