@@ -18,7 +18,7 @@ ENGINE_BLOCK = 1000
 
 def rows_of_block(script: Script, sizes: Mapping[str, int]) -> int:
     """The number of rows of a block. sizes: of the symbols other than the batch."""
-    return max(1, min(MOST_ROWS, BLOCK_ELEMENTS // script.cells_of_sample(sizes)))
+    return max(1, min(MOST_ROWS, BLOCK_ELEMENTS // max(1, script.cells_of_sample(sizes))))
 
 
 def rows_of_task(rows: int) -> int:

@@ -102,6 +102,10 @@ OPEN_PRODUCT = model(
     [node("Add", "x,b", "h"), node("Slice", "h,zero,four,two", "l"), node("Sin", "l", "y")],
     {"x": ["n", "s", "t"]}, {"b": near(8), "zero": np.array([0]), "four": np.array([4]), "two": np.array([2])}, ["y"])
 CROPPED = model([node("Crop", "x", "c", border=[0, 1, 0, 2]), node("Sin", "c", "y")], {"x": ["n", "c", "h", "w"]}, {}, ["y"], opset=9)
+FOUND_PLACES = model(
+    [node("ReduceSum", "x,one", "s", keepdims=0), node("Greater", "s,low", "b"), node("NonZero", "b", "i"),
+     node("Squeeze", "i,zero", "p"), node("Gather", "x,p", "y")],
+    {"x": ["n", 3]}, {"low": np.array(-0.5, np.float32), "one": np.array([1]), "zero": np.array([0])}, ["y"])
 COMPUTED_PLACES = model(
     [node("Shape", "x", "count", start=1, end=2), node("Sub", "five,count", "first"), node("Add", "five,count", "end"),
      node("Slice", "table,first,end,zero", "around"), node("MatMul", "x,w", "h"), node("Transpose", "around", "turned"),
@@ -246,6 +250,7 @@ ROWS = {
     "sizes whose names do not tell that they are equal": Row(NAMED_APART, {name: 2 if name in "nkj" else 3 for name in "ntksj"}, count=4),
     "sizes that only the derivative by the result would tell": Row(OPEN_PRODUCT, {"n": 2, "s": 3, "t": 8}, count=2),
     "sizes that the run decides": Row(CROPPED, {"n": 2, "c": 3, "h": 4, "w": 5}, ("inputs",), count=1),
+    "rows that the run finds": Row(FOUND_PLACES, {"n": 6}, ("x",), count=1),
     "parts of computed places": Row(COMPUTED_PLACES, {"n": 2, "t": 3}, count=3),
     "every second, from the last one, and of two axes": Row(STEPS, {"n": 2, "t": 7}, count=2),
     "the same of other sizes": Row(STEPS, {"n": 2, "t": 4}, count=2),
@@ -275,6 +280,8 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_derivatives_are_differences(row: Row, tmp_path: Path) -> None:
     script = import_model(row.model, gradients=row.words, **row.options)
+    assert script.derivatives is not None
+    assert not {*script.derivatives.forward.results} & {*script.derivatives.backward.results}
     found = derivatives(script, row.sizes, tmp_path)
     assert len(found) == row.count
     for name, derivative, difference in found:

@@ -84,6 +84,7 @@ def _parts(
     """The statements of both passes. live: the results of the backward pass."""
     body = [statement for statement in function.body if statement != cut(NEVER)]
     back = _depending(body, seeds)
+    back |= _begun_for(body, back)
     places = _of_sizes(body, function, back)
     static = [statement for place, statement in enumerate(body) if place in places]
     ahead = [statement for place, statement in enumerate(body) if place not in back]
@@ -131,6 +132,15 @@ def _depending(body: Sequence[tree.Statement], names: Iterable[str]) -> set[int]
             read.update(_reads(statement))
             found.add(place)
     return found
+
+
+def _begun_for(body: Sequence[tree.Statement], back: Collection[int]) -> set[int]:
+    """The places of statements that only set a variable to what the backward pass may change, as zeros before an if."""
+    changed = set(assigned([body[place] for place in back]))
+    ahead = [statement for place, statement in enumerate(body) if place not in back]
+    own = changed.difference(*map(_reads, ahead))
+    return {place for place, statement in enumerate(body)
+            if place not in back and not _is_cut(statement) and own.issuperset(made := assigned((statement,))) and made}
 
 
 def _is_cut(statement: tree.Statement) -> bool:
