@@ -11,6 +11,7 @@ at a few blocks, whatever the array is a view of.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import struct
@@ -154,11 +155,11 @@ def matrix_blocks(path: Path) -> Iterator[tuple[int, int, Array]]:
     """Yield the blocks of the matrix that `read_matrix` reads, each with its first row and column, from 0.
 
     They come in the order of the files; what no block holds is zeros. Raises as `read_matrix`, at the end where values
-    are missing.
+    are missing: fewer than the .mtd file counts, and not all blocks. Of what Spark has written it counts others.
     """
     path = Path(path)
     sizes = _described(path)
-    nonzeros = 0
+    nonzeros, blocks = 0, set[tuple[int, int]]()
     for file in part_files(path):
         with file.open("rb") as stream:
             try:
@@ -169,11 +170,13 @@ def matrix_blocks(path: Path) -> Iterator[tuple[int, int, Array]]:
                         place = f"{block_row}, {block_col}"
                         raise ValueError(f"block {place} does not fit into {sizes.rows} x {sizes.cols}")
                     nonzeros += int(np.count_nonzero(block))
+                    blocks.add((top, left))
                     yield top, left, block
             except (struct.error, ValueError, IndexError) as error:
                 message = f"{quoted(str(file))} is not a whole binary-block file: {error}"
                 raise InvalidModel(message) from error
-    if sizes.nonzeros >= 0 and sizes.nonzeros != nonzeros:
+    count = math.ceil(sizes.rows / sizes.height) * math.ceil(sizes.cols / sizes.width)
+    if 0 <= sizes.nonzeros != nonzeros and len(blocks) < count:
         raise InvalidModel(f"{quoted(str(path))} does not hold all values that its .mtd file counts")
 
 

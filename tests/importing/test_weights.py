@@ -233,3 +233,21 @@ def test_on_the_engine(tmp_path: Path) -> None:
     assert bits(read_matrix(tmp_path / "out_ultra_column")) == bits(column)
     sparse = np.arange(1.0, 20001).reshape(100, 200)
     assert bits(read_matrix(tmp_path / "out_sparse")) == bits(sparse * (sparse % 7 == 0))
+
+
+def test_a_count_of_values_that_spark_has_written_may_be_another(tmp_path: Path) -> None:
+    array = _normal(20, 33)
+    write_matrix(tmp_path / "W", array, block_size=10)
+    description = json.loads((tmp_path / "W.mtd").read_text())
+    (tmp_path / "W.mtd").write_text(json.dumps({**description, "nnz": description["nnz"] + 7}))
+    assert bits(read_matrix(tmp_path / "W")) == bits(array)
+
+
+def test_a_missing_part_is_told(tmp_path: Path) -> None:
+    write_matrix(tmp_path / "whole", _normal(20, 33), block_size=10)
+    (tmp_path / "W").mkdir()
+    write_matrix(tmp_path / "W" / "part-00000", _normal(10, 33), block_size=10)
+    (tmp_path / "W" / "part-00000.mtd").unlink()
+    (tmp_path / "whole.mtd").rename(tmp_path / "W.mtd")
+    with pytest.raises(InvalidModel, match=r"does not hold all values that its \.mtd file counts"):
+        read_matrix(tmp_path / "W")
