@@ -14,6 +14,7 @@ _BOOLEAN = tree.DataType("scalar", "boolean")
 _OTHERS = {"as.frame": TEXT_FRAME, "list": UNKNOWN_LIST}
 _INTEGERS = frozenset(("nrow", "ncol", "length", "as.integer"))
 _NUMBERS = frozenset(("as.scalar", "as.double", "sum", "mean", "prod", "trace", "time"))
+_EXTREMES = ("min", "max")
 _MATRICES = frozenset(
     ("matrix", "table", "seq", "outer", "as.matrix", "rand", "conv2d", "max_pool", "avg_pool")  # some take lists
 )
@@ -45,10 +46,10 @@ class _Kinds(ForwardAnalysis[tree.DataType]):
     def of_binary(
         self, node: tree.Binary, left: tree.DataType | None, right: tree.DataType | None
     ) -> tree.DataType | None:
-        if left is None or right is None or not {left.kind, right.kind} <= {"matrix", "scalar"}:
-            return None
-        if "matrix" in (left.kind, right.kind):
+        if node.operator == "%*%" or MATRIX in (left, right):
             return MATRIX
+        if left is None or right is None or left.kind != "scalar" or right.kind != "scalar":
+            return None
         if node.operator in ("+", "-", "*", "%/%", "%%"):
             return INTEGER if left == right == INTEGER else NUMBER
         return NUMBER if node.operator in "/^" else _BOOLEAN
@@ -75,11 +76,11 @@ class _Kinds(ForwardAnalysis[tree.DataType]):
             return INTEGER
         if call.function in _NUMBERS:
             return NUMBER
-        given = [self.of(argument.value) for argument in call.arguments]
         if call.function in _MATRICES:
             return MATRIX
+        if call.function in _EXTREMES and len(call.arguments) == 1:
+            return NUMBER
+        given = [self.of(argument.value) for argument in call.arguments]
         if None in given or any(kind is not None and kind.kind not in ("matrix", "scalar") for kind in given):
             return None
-        if MATRIX in given:
-            return NUMBER if call.function in ("min", "max") and len(given) == 1 else MATRIX
-        return NUMBER
+        return MATRIX if MATRIX in given else NUMBER
