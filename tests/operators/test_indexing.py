@@ -176,6 +176,8 @@ DERIVATIVES = [
       for s, e, a, t in [([1], [-1], [0], [1]), ([0, 1], [9, 5], [0, 1], [2, 3]), ([-1], [-99], [1], [-2]), ([3], [0], [0], [-1])]],
     *[Derivative("Gather", {"x": near(4, 3, 2), "i": i}, {"axis": axis}, fixed=["i"])
       for axis in (0, 1, -1) for i in (ints(1, 0, 1), ints([0, 1], [-1, 0]), np.array(1))],
+    *[Derivative("Compress", {"x": near(3, 4), "c": np.array(condition)}, {"axis": axis} if axis is not None else {}, fixed=["c"])
+      for axis, condition in ((0, [True, False, True]), (1, [False, True]), (-1, [True, False, False, True]), (None, [True, False, False, True, True]))],
     Derivative("GatherElements", {"x": near(3, 4), "i": ints([0, 0, 2, 1])}, {"axis": 0}, fixed=["i"]),
     Derivative("GatherND", {"x": near(3, 4, 2), "i": ints([0, 1], [2, 3], [0, 1])}, fixed=["i"]),
 ]

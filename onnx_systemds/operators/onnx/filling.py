@@ -331,6 +331,17 @@ def one_hot(node: NodeView) -> Fragment:
     return node.result(_chosen(node, moved.text, moved.view), moved.view)
 
 
+@gradient("OneHot", untrained=(2,))
+def _one_hot_gradient(n: Backward) -> Sequence[str]:
+    """By the values of off and on the sums of what is one and the other."""
+    given, kind = n.node, n.dtype(2)
+    hot = n.emit("OneHot", given.inputs[0], given.inputs[1], n.known([0.0, 1.0], kind), axis=n.attribute("axis"))
+    both = n.emit("ReduceSum", n.grad, keepdims=0)
+    on = n.emit("ReduceSum", n.emit("Mul", n.grad, hot), keepdims=0)
+    parts = [n.unsqueeze(part, 0) for part in (n.emit("Sub", both, on), on)]
+    return ["", "", n.emit("Concat", *parts, axis=0)]
+
+
 def _chosen(node: NodeView, hot: str, view: View) -> str:
     """The values of off and on where ``hot`` is 0 and 1."""
     content = node.constant("values")

@@ -103,9 +103,8 @@ def _gathered_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements 
 
 @gradient("Gather")
 def _gather_gradient(n: Backward) -> Sequence[str | Run]:
-    """Slices added to where they came from, by way of the first axis."""
-    axis = n.axis(default=0)
-    taken, rank = n.rank(1), n.rank(0)
+    """Slices added to where they came from."""
+    axis, taken = n.axis(default=0), n.rank(1)
     chosen = n.constant(1)
     if chosen is not None and taken < 2 and _is_run(chosen):
         lowest = int(chosen.ravel()[0])
@@ -114,7 +113,12 @@ def _gather_gradient(n: Backward) -> Sequence[str | Run]:
     index = n.unsqueeze(n.node.inputs[1], -1)
     if n.dtype(1) != "int64":
         index = n.cast(index, "int64")
-    whole = range(axis, axis + taken)
+    return [_added_along(n, index, axis, taken)]
+
+
+def _added_along(n: Backward, index: str, axis: int, taken: int) -> str:
+    """The slices added to where they came from along an axis, by way of the first one; they lie along ``taken`` axes."""
+    rank, whole = n.rank(0), range(axis, axis + taken)
     first = (*whole, *range(axis), *range(axis + taken, rank + taken - 1))
     source = n.filled_like(n.x, n.dtype(0), 0.0)
     perm = (axis, *range(axis), *range(axis + 1, rank))
@@ -123,7 +127,17 @@ def _gather_gradient(n: Backward) -> Sequence[str | Run]:
     grad = n.emit("Transpose", n.grad, perm=first) if axis else n.grad
     found = n.emit("ScatterND", source, index, grad, reduction="add")
     back = tuple(int(position) for position in np.argsort(perm))
-    return [n.emit("Transpose", found, perm=back) if axis else found]
+    return n.emit("Transpose", found, perm=back) if axis else found
+
+
+@gradient("Compress")
+def _compress_gradient(n: Backward) -> Sequence[str]:
+    """As of a Gather of the places where the condition holds, of all elements in a row where there is no axis."""
+    index = n.emit("Transpose", n.emit("NonZero", n.node.inputs[1]), perm=(1, 0))
+    if n.attribute("axis") is not None:
+        return [_added_along(n, index, n.axis(), 1)]
+    zeros = n.emit("Reshape", n.filled_like(n.x, n.dtype(0), 0.0), n.known([-1]))
+    return [n.shaped(n.emit("ScatterND", zeros, index, n.grad, reduction="add"))]
 
 
 def _is_run(indices: Array) -> bool:
