@@ -117,7 +117,7 @@ def _gather_gradient(n: Backward) -> Sequence[str | Run]:
 
 
 def _added_along(n: Backward, index: str, axis: int, taken: int) -> str:
-    """The slices added to where they came from along an axis, by way of the first one; they lie along ``taken`` axes."""
+    """The slices, which lie along ``taken`` axes, added to where they came from along one, by way of the first axis."""
     rank, whole = n.rank(0), range(axis, axis + taken)
     first = (*whole, *range(axis), *range(axis + taken, rank + taken - 1))
     source = n.filled_like(n.x, n.dtype(0), 0.0)
