@@ -16,7 +16,7 @@ from onnx_systemds.errors import UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.parameters import scalar_argument
-from onnx_systemds.importing.program_files import described, in_literal, readings, start_lines
+from onnx_systemds.importing.program_files import UNQUOTED, described, in_literal, readings, start_lines
 from onnx_systemds.importing.score_sites import (
     FEATURES,
     columns_of,
@@ -117,6 +117,7 @@ def score_text(script: Script, name: str) -> str:
         decoded=[each for each in program.outputs if each.is_text],
         texts=names.texts,
         readings=[*readings(program, by_variables=reads_table)],
+        unquotes=UNQUOTED if program.has_texts else "",
         sizes=[f"{size} = ${size}" for size in program.sizes],
         rows=rows,
         task_rows=where.task_rows,
