@@ -19,6 +19,7 @@ from onnx_systemds.files import check_targets
 from onnx_systemds.importing.losses import LOSSES
 from onnx_systemds.importing.optimizers import DEFAULT, OPTIMIZERS
 from onnx_systemds.importing.train_program import training_of
+from onnx_systemds.importing.trained_results import weights_with_loss
 from onnx_systemds.stages import Stages
 from onnx_systemds.tables.writing import TABLES
 
@@ -100,7 +101,7 @@ def train(  # noqa: PLR0913 - an argument for each option
                 chosen = None if columns is None else _names(columns)
                 inputs, target = samples_of_table(script, source, names, chosen, has_header=not no_header)
         assert programs.training is not None and script.derivatives is not None
-        weights = [*script.derivatives.weights.values()]
+        weights = weights_with_loss(script.derivatives, programs.training.losses)
         if not quiet:
             say(f"trains {counted(len(weights), 'weight')}: {quoted_list(weights)}", err=True)
         with stages.stage("train"):

@@ -25,6 +25,7 @@ from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.gradients import (
     Derived,
     candidates,
+    weights_behind,
     with_derivatives,
     with_gradients,
     with_influence,
@@ -233,7 +234,8 @@ def script_with_derivatives(
         typed, f"{function}_backward", parts.of_another_function(), writing, None, stages,
         gradients=Gradients(tuple(seeds), columns),
     )
-    return with_derivatives(script, both, {key: name for name, key in keys.items()})
+    behind = weights_behind(model.graph, derived)
+    return with_derivatives(script, both, {key: name for name, key in keys.items()}, behind)
 
 
 def _typed(source: TypedModel) -> TypedGraph:

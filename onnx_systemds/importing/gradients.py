@@ -217,14 +217,30 @@ def with_trainable(model: Model, weights: Collection[str]) -> Model:
     return replace(model, graph=replace(model.graph, trainable=frozenset(weights)))
 
 
-def with_derivatives(script: Script, both: Script, trained: Mapping[str, str]) -> Script:
+def weights_behind(graph: Graph, derived: Derived) -> dict[str, frozenset[str]]:
+    """The weights that each output depends on, of those that are derived by."""
+    found = {}
+    for output in derived.outputs:
+        reached = {output}
+        for node in reversed(graph.nodes):
+            if not reached.isdisjoint(node.outputs):
+                reached.update(names_read(node))
+        found[output] = frozenset(reached.intersection(derived.weights))
+    return found
+
+
+def with_derivatives(
+    script: Script, both: Script, trained: Mapping[str, str], behind: Mapping[str, frozenset[str]]
+) -> Script:
     """The script of a model with the functions of its derivatives.
 
     both: the script of `with_gradients`, of forward and backward pass. trained: ONNX names of weights, by key.
+    behind: `weights_behind`.
     """
     weights = {weight.name: weight for weight in (*script.weights, *both.weights)}
     names = {key: trained[key] for key in sorted(trained)}
     passes, derivatives, column = _in_two(both, script, [weights[key] for key in names], names)
+    derivatives = replace(derivatives, behind=behind)
     functions = {function.name: function for function in (*script.library, *script.functions)}
     renamed = _renamed(functions, (*passes.library, *passes.functions))
     library, own = _apart(
@@ -275,7 +291,7 @@ def _in_two(
     derivatives = Derivatives(
         _signature(both, forward, both.inputs[:count], (*both.outputs[:given], *returned), parameters),
         _signature(both, backward, (*seeds, *values, *both.inputs[:count]), both.outputs[given:], parameters),
-        column.name if trained else "", onnx_names,
+        column.name if trained else "", onnx_names, {},
     )
     changed = replace(both, functions=(*others, forward, backward))
     return with_lone_cuts(changed), derivatives, column

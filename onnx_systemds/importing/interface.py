@@ -70,13 +70,14 @@ class Interface:
 class Derivatives:
     """The functions of the forward and the backward pass. column: what they call trained weights, "" without any.
 
-    weights: the ONNX names of these, by their keys in the list of weights.
+    weights: the ONNX names of these, by their keys in the list of weights. behind: those that each result depends on.
     """
 
     forward: Interface
     backward: Interface
     column: str
     weights: Mapping[str, str]
+    behind: Mapping[str, frozenset[str]]
 
 
 def weights_argument(name: str) -> str:

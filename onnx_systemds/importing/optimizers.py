@@ -12,12 +12,14 @@ class Optimizer:
     """An optimizer. states: columns that it keeps beside the parameters. rate: by default.
 
     arguments: of its update function between the rate and the states; ``t`` is the number of updates before.
+    decays: whether it changes parameters whose derivatives are zero.
     """
 
     name: str
     rate: float
     arguments: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
+    decays: bool = False
 
     @property
     def path(self) -> str:
@@ -46,7 +48,7 @@ class Optimizer:
 
 OPTIMIZERS = {optimizer.name: optimizer for optimizer in (
     Optimizer("adam", 0.001, ("0.9", "0.999", "1e-8", "t"), ("m", "v")),
-    Optimizer("adamw", 0.001, ("0.9", "0.999", "1e-8", "0.01", "t"), ("m", "v")),
+    Optimizer("adamw", 0.001, ("0.9", "0.999", "1e-8", "0.01", "t"), ("m", "v"), decays=True),
     Optimizer("rmsprop", 0.001, ("0.99", "1e-8"), ("cache",)),
     Optimizer("adagrad", 0.01, ("1e-6",), ("cache",)),
     Optimizer("sgd", 0.01),

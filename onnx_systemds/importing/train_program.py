@@ -13,7 +13,7 @@ from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.dml.names import Names
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted, quoted_list
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import assigned_call, call_of, weights_argument
+from onnx_systemds.importing.interface import Derivatives, assigned_call, call_of, weights_argument
 from onnx_systemds.importing.losses import LOSSES, Loss
 from onnx_systemds.importing.optimizers import OPTIMIZERS, Optimizer
 from onnx_systemds.importing.program_files import described, in_literal, readings, start_lines
@@ -27,7 +27,7 @@ from onnx_systemds.importing.score_sites import (
 )
 from onnx_systemds.importing.score_variables import TABLE, Program, program_of
 from onnx_systemds.importing.script import Script
-from onnx_systemds.importing.trained_results import Trained, loss_statements, trained_results
+from onnx_systemds.importing.trained_results import Trained, loss_statements, trained_results, weights_with_loss
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.values import dims_words
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -126,6 +126,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         forward=call_of(forward, "model"),
         backward=call_of(backward, "model"),
         optimizer=training.optimizer,
+        left=[*_left(script, derivatives, training)] if training.optimizer.decays else [],
         refusal=in_literal(refusal),
         has_weights=bool(last),
         site_inputs=[] if refusal else [*columns_of(FEATURES, program, sizes)],
@@ -167,7 +168,11 @@ def _variables(script: Script, training: Training) -> tuple[Program, list[Traine
     program, forward, backward = _readable(program_of(script, _VARIABLES)), derivatives.forward, derivatives.backward
     inputs = [variable.name for variable in program.inputs]
     names = Names([*forward.parameters, *forward.results, *backward.parameters, *backward.results, *inputs, "rows"])
-    return program, trained_results(derivatives, training.losses, names), names
+    trained = trained_results(derivatives, training.losses, names)
+    if not weights_with_loss(derivatives, training.losses):
+        known = quoted_list(derivatives.weights.values())
+        raise InvalidModel(f"{quoted_list(training.losses)} does not depend on {known}")
+    return program, trained, names
 
 
 def _readable(program: Program) -> Program:
@@ -190,6 +195,16 @@ def _readable(program: Program) -> Program:
     if script.sizes:
         raise UnsupportedCase(f"the inputs do not say the sizes {quoted_list(script.sizes)}; give them by --dim")
     return program
+
+
+def _left(script: Script, derivatives: Derivatives, training: Training) -> Iterator[tuple[int, int]]:
+    """First and last rows of the column of parameters that no loss depends on: an optimizer may change them, too."""
+    sizes = {weight.name: weight.array.size for weight in script.weights}
+    reached, last = weights_with_loss(derivatives, training.losses), 0
+    for key, name in derivatives.weights.items():
+        first, last = last + 1, last + sizes[key]
+        if name not in reached:
+            yield first, last
 
 
 def _scoring(script: Script, trained: Sequence[Trained], given: Sequence[str], names: Names) -> str:

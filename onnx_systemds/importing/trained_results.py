@@ -110,6 +110,15 @@ def trained_results(derivatives: Derivatives, losses: Mapping[str, Loss], names:
     return found
 
 
+def weights_with_loss(derivatives: Derivatives, losses: Mapping[str, Loss]) -> list[str]:
+    """The weights that are trained, of those that are derived by: results with losses depend on them."""
+    every = [*derivatives.weights.values()]
+    if "" in losses:  # that of the only result
+        return every
+    reached = set[str]().union(*(derivatives.behind.get(result, ()) for result in losses))
+    return [name for name in every if name in reached]
+
+
 def _check(port: Port, loss: Loss, samples: Port) -> None:
     dims, words = port.dims, f"{quoted(port.name)} has the dims {dims_words(port.dims)}"
     if not dims or dims[0] != samples.dims[0]:
