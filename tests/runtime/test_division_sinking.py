@@ -45,7 +45,8 @@ def rewritten_body(body: str) -> str:
     parameters = ", ".join(f"{'matrix[double]' if isinstance(size, tuple) else 'double'} {name}"
                            for name, size in given.items())
     script = parse_script(f"f = function({parameters}) return (matrix[double] Y) {{\n{body}\n}}{OTHERS}")
-    return print_script(Script(with_sunk_divisions(script.functions["f"].body, script.functions, given))).strip()
+    function = with_sunk_divisions(script.functions["f"], script.functions, given)
+    return print_script(Script(function.body)).strip()
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,7 @@ def test_narrower_products(product: str, expected: str) -> None:
         "e = X\np = e / rowSums(e)\nY = p %*% V",  # sums may be zero
         "e = exp(X)\np = e / rowSums(e)\nY = p %*% V",  # the product may be beyond all numbers
         f"{EXP}\np = e / rowMaxs(e)\nY = p %*% V",
+        f"{EXP}\nY = e / rowSums(e)\nz = Y %*% V",  # a result
         f"{EXP}\ns = exp(X + a)\np = e / rowSums(s)\nY = p %*% V",
     ],
 )
@@ -108,3 +110,18 @@ def test_attention(batch: int) -> None:
     assert " / (p_exp %*% matrix(1, rows=6, cols=1))" in script.text and "\n  p = " not in script.text
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x, "v": v})[0]
     np.testing.assert_allclose(score_plainly(script, {"x": x, "v": v})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.engine
+def test_weights_that_are_a_result() -> None:
+    """Attention whose weights are an output, too, as PyTorch's need_weights gives them."""
+    nodes = [helper.make_node("Softmax", ["x"], ["p"]), helper.make_node("MatMul", ["p", "v"], ["y"])]
+    infos = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [6, size])
+             for name, size in {"x": 6, "v": 2, "p": 6, "y": 2}.items()}
+    graph = helper.make_graph(nodes, "attention", [infos["x"], infos["v"]], [infos["y"], infos["p"]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs = {name: RANDOM.normal(size=(6, size)).astype(np.float32) for name, size in (("x", 6), ("v", 2))}
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    found = score_plainly(import_model(model), inputs)
+    for name, numbers in zip(("y", "p"), expected):
+        np.testing.assert_allclose(found[name], numbers, rtol=1e-5, atol=1e-6)

@@ -19,6 +19,7 @@ from onnx_systemds.dml.scopes import (
     is_reshape,
     name_counts,
     operand_of,
+    results,
 )
 from onnx_systemds.importing.passes.matrix_sizes import Known, Shape, statements_with_sizes
 from onnx_systemds.operators.support.products import pairs_of
@@ -36,13 +37,14 @@ class _Quotient:
 
 
 def with_sunk_divisions(
-    body: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
-) -> tree.Block:
-    """The statements of a function with divisions after products.
+    function: tree.Function, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
+) -> tree.Function:
+    """A function with divisions after products.
 
     functions: those of the script, by name. given: sizes of parameters. Variables that a branch or a loop assigns or
-    reads stay as they are, and so do those that several statements read.
+    reads stay as they are, and so do results and those that several statements read.
     """
+    body, kept = function.body, results(function)
     read = name_counts(body)
     counts = assignment_counts(body)
     exponentials: set[str] = set()
@@ -75,13 +77,14 @@ def with_sunk_divisions(
             if counts[name] == 1 and _is_one_at_most(value):
                 exponentials.add(name)
             # a name counts twice: where it is assigned and where it is read
-            if counts[name] == 1 and read[name] == 2 and (exponential := _divided(value)) is not None:
+            is_read_once = counts[name] == 1 and read[name] == 2 and name not in kept
+            if is_read_once and (exponential := _divided(value)) is not None:
                 size = size_of(exponential)
                 if exponential.name in exponentials and isinstance(size, tuple):
                     assert isinstance(value, tree.Binary)
                     quotients[name] = len(changed), _Quotient(exponential, value.right, size)
         changed.append(statement)
-    return tuple(statement for statement in changed if statement is not None)
+    return replace(function, body=tuple(statement for statement in changed if statement is not None))
 
 
 def _is_one_at_most(value: tree.Expression) -> bool:

@@ -252,7 +252,7 @@ def _with_products_of_rows(work: Work) -> Work:
 
 
 def _with_sunk_divisions(work: Work) -> Work:
-    return _with_body(work, with_sunk_divisions(work.main.body, work.functions, work.sizes))
+    return replace(work, main=with_sunk_divisions(work.main, work.functions, work.sizes))
 
 
 def _with_parts_apart(work: Work) -> Work:
