@@ -66,10 +66,14 @@ class RandomInputs:
         return next((self.sizes[name] for name in names if name in self.sizes), _BATCH)
 
     def of_other_sizes(self, given: Mapping[str, int]) -> Iterator[RandomInputs]:
-        """Others with the sizes given: ones, as many a model was traced with a batch of one; then larger ones."""
-        ones = {**dict.fromkeys(self.sizes, 1), **given}
+        """Others with the sizes given, which models may need.
+
+        Such that all integers are less, as the edges of a graph are indices of its nodes; ones, as many a model was
+        traced with a batch of one; then larger ones.
+        """
+        alike = (({**dict.fromkeys(self.sizes, size), **given}, size, size) for size in (_MOST_DIGITS, 1))
         tried = [self.sizes]
-        for sizes, length, side in ((ones, 1, 1), *((given, *larger) for larger in _LARGER)):
+        for sizes, length, side in (*alike, *((given, *larger) for larger in _LARGER)):
             other = RandomInputs(self._graph, sizes, self._seed, length, side)
             if other.sizes not in tried:
                 tried.append(other.sizes)

@@ -168,6 +168,19 @@ def test_random_indices_lie_within_what_is_indexed(op_type: str, attributes: dic
 
 
 @pytest.mark.engine
+def test_edges_are_indices_of_nodes_that_were_computed() -> None:
+    """A convolution over a graph, as PyTorch Geometric writes it: what is indexed is no input itself."""
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["h"]), helper.make_node("Split", ["edges"], ["a", "b"], axis=0, num_outputs=2),
+             helper.make_node("Squeeze", ["a", "first"], ["source"]), helper.make_node("Gather", ["h", "source"], ["sent"]),
+             helper.make_node("Squeeze", ["b", "first"], ["target"]), helper.make_node("Gather", ["h", "target"], ["own"]),
+             helper.make_node("Sub", ["sent", "own"], ["Y"])]
+    model = make_model(nodes, [("X", FLOAT, ["nodes", 3]), ("edges", INT64, [2, "edges"])], [("Y", FLOAT, None)], 18,
+                       W=random(3, 4), first=np.array([0]))
+    report = verify_model(model)
+    assert report.passed and report.sizes == {"nodes": 10, "edges": 10}
+
+
+@pytest.mark.engine
 def test_given_sizes_and_inputs(network: Path, tmp_path: Path) -> None:
     assert "X: float32 [5, 3]\noutput" in invoke("verify", network, "--dim", "batch=5", "--seed", 7).output
     np.savez(tmp_path / "in.npz", X=random(7, 3))
