@@ -60,6 +60,12 @@ def number_of(expression: tree.Expression) -> float | None:
     return None
 
 
+def is_finite_number(expression: tree.Expression) -> bool:
+    """Whether an expression is a finite literal number; with others a result may be NaN."""
+    number = number_of(expression)
+    return number is not None and math.isfinite(number)
+
+
 def is_literal(expression: tree.Expression) -> bool:
     """Whether an expression is a literal number, string or boolean."""
     return isinstance(expression, (tree.BooleanLiteral, tree.StringLiteral)) or number_of(expression) is not None

@@ -122,6 +122,11 @@ def reads_of(statement: tree.Statement) -> tuple[str, ...]:
     return mentioned(_without_target(statement)).variables
 
 
+def reads(statement: tree.Statement) -> Names:
+    """Return the variables that a statement reads; for a branch or a loop, also those that it may leave unchanged."""
+    return read_in(_without_target(statement))
+
+
 def reads_more_than(node: tree.Node, name: str, is_counted: Callable[[tree.Call], bool]) -> bool:
     """Return whether more is read of a variable than by calls like ``nrow(name)``, which `is_counted` recognises."""
     variable, nodes = tree.Name(name), tuple(tree.walk(node))
@@ -179,7 +184,7 @@ def ends_run(node: tree.Node) -> TypeGuard[tree.CallStatement]:
 
 def _without_target(node: tree.Node) -> tree.Node:
     """What an assignment to a variable calculates, which others ask for, too; anything else as it is."""
-    return node.value if assigns_variable(node) else node
+    return node.value if assigns_variable(node) and not node.accumulate else node
 
 
 class Mentioned(NamedTuple):

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callers
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.rewrite import calling
@@ -24,7 +25,6 @@ from onnx_systemds.importing.interface import KEPT, PARAMETERS, Derivatives, Int
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
 from onnx_systemds.importing.passes.own_copies import with_own_copies
-from onnx_systemds.importing.passes.specialisation.trees import callers
 from onnx_systemds.importing.passes.trained_column import (
     Column,
     check_main_alone,

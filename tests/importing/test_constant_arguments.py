@@ -11,12 +11,12 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.correspondence import RECOGNISED
+from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.library import TEMPLATES
 from onnx_systemds.importing.passes.constant_arguments import with_constant_arguments
-from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script
 from tests.plain_engine import score_plainly
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.importing.passes.attention import attention_called
 from onnx_systemds.importing.passes.call_guards import is_guard, with_guards
 from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
-from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_main
 
 

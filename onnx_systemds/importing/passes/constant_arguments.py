@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from onnx_systemds.correspondence import RECOGNISED, name_without_number
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.dml.literals import is_literal
 from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.dml.rewrite import rewritten, same_objects
 from onnx_systemds.dml.scopes import assigned, called_in, statements_in
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
-from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.operators.support.products import LIBRARY as BATCHED
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.scopes import called_in, is_call, is_reshape, matrix_parameters, reads_more_than
 from onnx_systemds.importing.passes.block_cuts import cut
-from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_main
 from onnx_systemds.operators.api.layout import split_view
 

@@ -14,9 +14,9 @@ from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import call
+from onnx_systemds.dml.scopes import reads
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.passes.inlined_calls import has_loop
-from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script, with_functions
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 

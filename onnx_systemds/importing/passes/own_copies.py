@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callees, callers
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import calling
-from onnx_systemds.importing.passes.specialisation.trees import callees, callers
 
 
 def with_own_copies(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.names import Names
@@ -21,7 +22,6 @@ from onnx_systemds.dml.scopes import assigned, is_call, matrix_parameters, state
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.passes.block_cuts import cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
-from onnx_systemds.importing.passes.specialisation.trees import callees
 from onnx_systemds.importing.script import Script, with_functions
 
 _WHY = "# hides sizes that the compiler only tries"

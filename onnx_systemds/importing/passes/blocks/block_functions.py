@@ -15,7 +15,7 @@ from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_expression, print_statement
 from onnx_systemds.dml.rewrite import call, renamed, reshaped
-from onnx_systemds.dml.scopes import assigned, binaries_in, read_in, results
+from onnx_systemds.dml.scopes import assigned, binaries_in, read_in, reads, results
 from onnx_systemds.importing.origins import CallOrigin, Origin, SharedOrigin
 from onnx_systemds.importing.parameters import MATRIX, UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import cut, cut_blocks, is_cut, is_loaded_cut, with_never
@@ -37,7 +37,6 @@ from onnx_systemds.importing.passes.specialisation.hoisting import impure_functi
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.size_copies import with_own_copies
 from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
-from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.operators.api.reserved_names import OWN_WEIGHTS, WEIGHTS

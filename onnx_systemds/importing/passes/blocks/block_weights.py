@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned, assignment_counts
+from onnx_systemds.dml.scopes import assigned, assignment_counts, reads
 from onnx_systemds.importing.passes.blocks.repeats import Repeat
-from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.operators.rendering.weight_loads import key_of, sizes_of
 
 Given: TypeAlias = tuple[str, ...]

@@ -14,10 +14,9 @@ from itertools import accumulate
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names as Identifiers
-from onnx_systemds.dml.scopes import assigned, assignment_counts, mentioned, once, operand_of
+from onnx_systemds.dml.scopes import assigned, assignment_counts, mentioned, once, operand_of, reads
 from onnx_systemds.importing.passes.blocks.block_names import common_scope
 from onnx_systemds.importing.passes.named_sizes import reads_size
-from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 FEWEST_STATEMENTS = 8

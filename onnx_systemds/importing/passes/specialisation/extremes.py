@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import is_finite_number
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import name_counts
 from onnx_systemds.importing.passes.matrix_sizes import Known, statements_with_sizes
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS
-from onnx_systemds.importing.passes.specialisation.trees import is_number
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 _FEWEST, _MOST_ROWS = 16_384, 255
@@ -55,8 +55,8 @@ def with_flat_extremes(
         def change(node: tree.Node) -> tree.Node:
             if not isinstance(node, tree.Call) or node.function not in FLAT or len(node.arguments) != 2:
                 return node
-            matrix, number = sorted((argument.value for argument in node.arguments), key=is_number)
-            shape = size_of(matrix) if is_number(number) else None  # noqa: B023 - called in this turn
+            matrix, number = sorted((argument.value for argument in node.arguments), key=is_finite_number)
+            shape = size_of(matrix) if is_finite_number(number) else None  # noqa: B023 - called in this turn
             if not isinstance(shape, tuple) or not is_wanted(*shape):
                 return node
             return call(FLAT[node.function], matrix, number, *map(tree.IntLiteral, shape))
@@ -69,7 +69,8 @@ def with_flat_extremes(
 def takes_both(body: tree.Block) -> bool:
     """Whether a function takes both maxima and minima of matrices and literal numbers."""
     calls = (node for node in tree.walk(*body) if isinstance(node, tree.Call) and len(node.arguments) == 2)
-    return {call.function for call in calls if any(is_number(given.value) for given in call.arguments)} >= FLAT.keys()
+    flat = {call.function for call in calls if any(is_finite_number(given.value) for given in call.arguments)}
+    return flat >= FLAT.keys()
 
 
 def _is_extreme(value: tree.Expression) -> bool:

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callers, calls
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned, blocks_in, is_call, once
+from onnx_systemds.dml.scopes import assigned, blocks_in, is_call, once, reads
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.importing.passes.matrix_sizes import Shape, sizes_in
+from onnx_systemds.importing.passes.specialisation.integers import known_sizes
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
-from onnx_systemds.importing.passes.specialisation.trees import callers, calls, known_sizes, reads
 from onnx_systemds.operators.rendering.weight_loads import entry, is_entry, is_load, load
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped
 from onnx_systemds.dml.scopes import is_call, operand_of
-from onnx_systemds.importing.passes.specialisation.trees import whole_number
+from onnx_systemds.importing.passes.specialisation.integers import whole_number
 
 
 @dataclass(frozen=True)

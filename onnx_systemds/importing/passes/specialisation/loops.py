@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.dml.rewrite import rewritten, with_origin
 from onnx_systemds.dml.scopes import assigned, called_in, read_in
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop
-from onnx_systemds.importing.passes.specialisation.trees import callees
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""

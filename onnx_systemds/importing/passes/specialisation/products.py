@@ -14,7 +14,7 @@ from typing import Any
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import assignment_counts, is_call, name_counts
-from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
+from onnx_systemds.importing.passes.specialisation.integers import known_sizes, whole_number
 
 MOST_ENTRIES = 40_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""

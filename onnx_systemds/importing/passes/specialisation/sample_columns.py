@@ -20,6 +20,7 @@ from math import prod
 from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import is_finite_number
 from onnx_systemds.dml.rewrite import call, left_operands, reshaped
 from onnx_systemds.dml.scopes import (
     assigned,
@@ -29,6 +30,7 @@ from onnx_systemds.dml.scopes import (
     is_operation,
     name_counts,
     read_in,
+    reads,
 )
 from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, shape_of, stacked
 from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
@@ -40,7 +42,6 @@ from onnx_systemds.importing.passes.specialisation.tap_sums import (
     tap_sums,
     weights_by_tap,
 )
-from onnx_systemds.importing.passes.specialisation.trees import is_number, reads
 from onnx_systemds.operators.support.products import may_have_few_rows
 
 _OF_NUMBERS = {"abs", "ceil", "ceiling", "exp", "floor", "round", "sqrt"}  # builtins of one matrix, number by number
@@ -122,7 +123,7 @@ def _after_extremes(node: tree.Expression) -> tuple[tree.Expression, set[str]]:
     functions = set()
     while isinstance(node, tree.Call) and node.function in _EXTREMES and len(node.arguments) == 2:
         functions.add(node.function)
-        node, _ = sorted((argument.value for argument in node.arguments), key=is_number)
+        node, _ = sorted((argument.value for argument in node.arguments), key=is_finite_number)
     return node, functions
 
 
@@ -250,9 +251,9 @@ class _Rewriting:
                 return None
             other = right.planes if left.by_channel else right.columns
             return replace(left, value=tree.Binary(node.operator, left.value, other))
-        if left is not None and is_number(node.right):
+        if left is not None and is_finite_number(node.right):
             return replace(left, value=tree.Binary(node.operator, left.value, node.right))
-        if right is not None and is_number(node.left):
+        if right is not None and is_finite_number(node.left):
             return replace(right, value=tree.Binary(node.operator, node.left, right.value))
         return None
 
@@ -266,7 +267,7 @@ class _Rewriting:
         if node.function == "bias_add":
             return self._biased(*operands)
         if node.function in _EXTREMES and len(operands) == 2:
-            return self._extreme(node.function, *sorted(operands, key=is_number))
+            return self._extreme(node.function, *sorted(operands, key=is_finite_number))
         if node.function in _OF_NUMBERS and len(operands) == 1:
             return self._changed_numbers(operands[0], lambda operand: call(node.function, operand))
         if node.function == "cbind":
@@ -276,7 +277,7 @@ class _Rewriting:
     def _extreme(self, function: str, matrix: tree.Expression, number: tree.Expression) -> Images | None:
         """The larger or smaller one of images and a number."""
         images = self._of(matrix)
-        if images is None or not is_number(number):
+        if images is None or not is_finite_number(number):
             return None
         if images.bias is None:
             return replace(images, value=call(function, images.value, number))

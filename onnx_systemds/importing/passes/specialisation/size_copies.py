@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from onnx_systemds.correspondence import RECOGNISED, name_without_number
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callers
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.rewrite import calling, rewritten
 from onnx_systemds.dml.scopes import called_in, is_call, statements_in
@@ -21,7 +22,6 @@ from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.inlined_calls import has_loop, not_inlined
 from onnx_systemds.importing.passes.matrix_sizes import Symbolic, statements_with_symbols
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
-from onnx_systemds.importing.passes.specialisation.trees import callers
 
 LONGEST = 150
 """Statements of all copies of a function; with more a script gets long that has not four times as many of its own."""

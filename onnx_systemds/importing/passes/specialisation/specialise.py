@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.rewrite import rewritten, without_threads
 from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call
@@ -26,6 +27,7 @@ from onnx_systemds.importing.passes.specialisation.extremes import (
     with_flat_extremes,
 )
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
+from onnx_systemds.importing.passes.specialisation.integers import known_sizes
 from onnx_systemds.importing.passes.specialisation.joined_parts import with_parts_apart
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
@@ -45,7 +47,6 @@ from onnx_systemds.importing.passes.specialisation.size_copies import (
 from onnx_systemds.importing.passes.specialisation.static_checks import without_static_checks
 from onnx_systemds.importing.passes.specialisation.strips import JOINED, STRIPS, with_strips
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
-from onnx_systemds.importing.passes.specialisation.trees import callees, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
 from onnx_systemds.importing.script import Constants, Script, with_main
 from onnx_systemds.inference import dims as dim

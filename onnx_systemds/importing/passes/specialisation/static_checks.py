@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import ends_run, is_call
 from onnx_systemds.dml.tokens import COMPARED
-from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
+from onnx_systemds.importing.passes.specialisation.integers import known_sizes, whole_number
 
 
 def without_static_checks(body: tree.Block) -> tree.Block:

@@ -12,8 +12,8 @@ from math import prod
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped, rewritten
 from onnx_systemds.dml.scopes import is_call
+from onnx_systemds.importing.passes.specialisation.integers import known_sizes
 from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of
-from onnx_systemds.importing.passes.specialisation.trees import known_sizes
 
 STRIPS, JOINED = "image_strips", "joined_strips"  # library functions
 _FEWEST_PRODUCTS, _FEWEST_TAPS = 4_000_000, 64
