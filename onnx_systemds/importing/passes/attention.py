@@ -7,7 +7,6 @@ are the same to the last bit. Where the number of samples is known, products are
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from onnx_systemds.dml.scopes import (
     is_reshape,
     operand_of,
     read_in,
-    reads_of,
+    results,
 )
 from onnx_systemds.importing.origins import JoinedOrigin
 from onnx_systemds.importing.passes.attention_heads import (
@@ -41,6 +40,7 @@ from onnx_systemds.importing.passes.attention_masks import ScoreSizes, base_of, 
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.matrix_sizes import Symbolic, is_dim, statements_with_symbols
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices_in
+from onnx_systemds.importing.passes.unread import without_unread
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, Step, attention_function, sources
@@ -87,19 +87,8 @@ def attention_called(
     if not functions:
         return function, {}
     called = {it.name: with_hidden_zeros(it, others) for it in functions.values()}
-    return replace(merged, body=_without_unread(made, replaced)), called
-
-
-def _without_unread(block: list[tree.Statement], names: set[str]) -> tree.Block:
-    """The statements without those that assign one of these variables, which nothing reads any more."""
-    reads = Counter(name for statement in block for name in reads_of(statement))
-    found: list[tree.Statement] = []
-    for statement in reversed(block):
-        if assigns_variable(statement) and statement.target.name in names and not reads[statement.target.name]:
-            reads.subtract(reads_of(statement))
-        else:
-            found.append(statement)
-    return tuple(reversed(found))
+    body = without_unread(made, results(function), lambda it: assigns_variable(it) and it.target.name in replaced)
+    return replace(merged, body=tuple(body)), called
 
 
 class _Attention(NamedTuple):

@@ -6,7 +6,7 @@ a form for each range of sizes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +17,13 @@ from onnx_systemds.dml.scopes import (
     called_in,
     is_call,
     is_operation,
-    read_first,
     results,
     statements_in,
-    surely_assigned,
 )
 from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.matrix_sizes import SizeAnalysis, Symbolic, is_dim
+from onnx_systemds.importing.passes.unread import without_unread
 
 _WITHOUT_EFFECT = {"as.integer", "matrix", "max", "min", "ncol", "nrow", "seq", "t"}
 
@@ -37,7 +36,7 @@ def with_constant_sizes(
     functions: those that it calls, by name.
     """
     body = _propagated(function.body, SizeAnalysis(functions, dict(given)))
-    return replace(function, body=_without_unread(body, results(function)))
+    return replace(function, body=tuple(without_unread(body, results(function), _is_pure)))
 
 
 def _propagated(block: tree.Block, sizes: SizeAnalysis) -> list[tree.Statement]:
@@ -146,14 +145,7 @@ def _joined_factors(node: tree.Binary) -> tree.Binary:
     return replace(node, left=left.left, right=tree.IntLiteral(left.right.value * right.value))
 
 
-def _without_unread(block: Sequence[tree.Statement], kept: Collection[str]) -> tree.Block:
-    """The statements without values that nothing reads. kept: what is read after them."""
-    live = set(kept)
-    found: list[tree.Statement] = []
-    for statement in reversed(block):
-        is_read = not assigns_variable(statement) or statement.accumulate or statement.target.name in live
-        if is_read or not _WITHOUT_EFFECT.issuperset(called_in(statement)):
-            found.append(statement)
-            live.difference_update(surely_assigned((statement,)))
-            live.update(read_first((statement,)))
-    return tuple(reversed(found))
+def _is_pure(statement: tree.Statement) -> bool:
+    """Whether a statement does nothing but give a variable a value, which always succeeds."""
+    is_plain = assigns_variable(statement) and not statement.accumulate
+    return is_plain and _WITHOUT_EFFECT.issuperset(called_in(statement))
