@@ -13,7 +13,9 @@ from types import MappingProxyType
 from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import assigns_variable, is_call, mentioned, statements_in
 from onnx_systemds.dml.snippets import parse_snippet
@@ -54,6 +56,17 @@ def cut(text: str) -> tree.Statement:
     (statement,) = parse_snippet(text)
     assert isinstance(statement, (tree.If, tree.Assign))
     return statement
+
+
+def untaken(changes: Sequence[str], reason: str, *, in_one_line: bool | None = None) -> tree.Statement:
+    """A branch that is never taken, and after which the compiler does not know what its statements change.
+
+    in_one_line: by default wherever the line is not too long.
+    """
+    line = f"if (never) {{ {'; '.join(changes)} }}  # {reason}"
+    if len(INDENT + line) <= WIDTH if in_one_line is None else in_one_line:
+        return cut(line)
+    return cut("\n".join((f"if (never) {{  # {reason}", *(INDENT + change for change in changes), "}")))
 
 
 def is_never(statement: tree.Statement) -> bool:

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.line_breaks import INDENT
-from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.scopes import assigns_variable, is_call, is_reshape, matrix_parameters, reads_more_than
-from onnx_systemds.importing.passes.block_cuts import cut, with_never
+from onnx_systemds.importing.passes.block_cuts import untaken, with_never
 from onnx_systemds.importing.passes.inlined_calls import not_inlined
 from onnx_systemds.importing.script import Script, with_main
 
-_WHY = "# forgets its zeros: all calls are alike"
+_WHY = "forgets its zeros: all calls are alike"
 
 
 def with_equal_counts(script: Script) -> Script:
@@ -83,6 +81,4 @@ def _first_reader(body: tree.Block, name: str) -> int | None:
 
 def _forgetting(name: str) -> tree.Statement:
     """The branch that is never taken."""
-    nothing = f"{name} = matrix(0, rows=nrow({name}), cols=ncol({name}))"
-    line = f"if (never) {{ {nothing} }}  {_WHY}"
-    return cut(line if len(INDENT + line) <= WIDTH else f"if (never) {{  {_WHY}\n  {nothing}\n}}")
+    return untaken((f"{name} = matrix(0, rows=nrow({name}), cols=ncol({name}))",), _WHY)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands, same_objects
 from onnx_systemds.dml.scopes import assigned, is_operation, matrix_parameters
-from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
+from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never, untaken
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
 
 Roots = frozenset[str]
@@ -75,9 +75,7 @@ def _is_apart(call: tree.Call, functions: Mapping[str, tree.Function]) -> bool:
 
 def _hide(names: Sequence[str], reason: str) -> tree.Statement:
     changes = [f"{name} = {name} + 1" for name in names]
-    if sum(map(len, changes)) < _ONE_LINE:
-        return cut(f"if (never) {{ {'; '.join(changes)} }}  # {reason}")
-    return cut("\n".join((f"if (never) {{  # {reason}", *(f"  {change}" for change in changes), "}")))
+    return untaken(changes, reason, in_one_line=sum(map(len, changes)) < _ONE_LINE)
 
 
 def _lasting(here: str, there: str) -> str:

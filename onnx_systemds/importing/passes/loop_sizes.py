@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import called_in, matrix_parameters
-from onnx_systemds.importing.passes.block_cuts import cut, with_never
+from onnx_systemds.importing.passes.block_cuts import untaken, with_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop
 from onnx_systemds.importing.script import Script, with_functions
 
-_WHY = "# keeps the sizes in the loops known"
+_WHY = "keeps the sizes in the loops known"
 _SHORT = 16  # names with which the statement is one line
 _KINDS = {"matrix", "scalar", "list"}
 _SIZES = ("nrow", "ncol", "length")
@@ -36,8 +36,8 @@ def _keeping(function: tree.Function) -> tree.Function:
         return function
     name = matrices[0]  # data, of which weights that stand after it may be known before
     size = f"print(sum(matrix(0, rows=abs(nrow({name})), cols=1)))"
-    kept = f"if (never) {{ {size} }}  {_WHY}" if len(name) <= _SHORT else f"if (never) {{  {_WHY}\n  {size}\n}}"
-    return replace(function, body=with_never((cut(kept), *function.body)))
+    kept = untaken((size,), _WHY, in_one_line=len(name) <= _SHORT)
+    return replace(function, body=with_never((kept, *function.body)))
 
 
 def _computes_sizes(function: tree.Function) -> bool:

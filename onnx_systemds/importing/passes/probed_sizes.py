@@ -14,17 +14,15 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.call_graph import callees
-from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.scopes import assigned, is_call, matrix_parameters, statements_in
 from onnx_systemds.importing.body import parsed
-from onnx_systemds.importing.passes.block_cuts import cut, with_never
+from onnx_systemds.importing.passes.block_cuts import untaken, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.script import Script, with_functions
 
-_WHY = "# hides sizes that the compiler only tries"
+_WHY = "hides sizes that the compiler only tries"
 
 
 def without_probed_sizes(script: Script) -> Script:
@@ -60,9 +58,7 @@ def _hidden(function: tree.Function, functions: Mapping[str, tree.Function]) -> 
     rows, columns = (names.fresh(word) for word in ("rows", "columns"))
     sizes = f"{rows} = nrow({name}) %/% 1; {columns} = ncol({name}) %/% 1"
     other = f"{name} = matrix(1, rows={rows}, cols={columns})"
-    line = f"if (never) {{ {other} }}  {_WHY}"
-    hidden = line if len(INDENT + line) <= WIDTH else f"if (never) {{  {_WHY}\n  {other}\n}}"
-    return replace(function, body=with_never((*parsed((sizes,)), cut(hidden), *function.body)))
+    return replace(function, body=with_never((*parsed((sizes,)), untaken((other,), _WHY), *function.body)))
 
 
 def _counts_to_size(function: tree.Function) -> bool:
