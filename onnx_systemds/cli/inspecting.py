@@ -15,11 +15,11 @@ from onnx_systemds.errors import MultipleErrors, TranspileError, counted, escape
 from onnx_systemds.importing.convert import TypedModel, Writing, script_of, typed_model
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.facts import NodeFacts, find_schema, has_definition
+from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.memory import Memory, memory_of
 from onnx_systemds.inference.onnx_inference import has_dims, unsupported
-from onnx_systemds.inference.passes.differentiation import GRADIENT
-from onnx_systemds.inference.registry import expanders, find, operator_generators
+from onnx_systemds.inference.registry import operator_generators
+from onnx_systemds.inference.service import Service, service_of
 from onnx_systemds.inference.values import dims_words
 from onnx_systemds.model.ir import (
     Array,
@@ -41,6 +41,13 @@ from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 _ENGINE_BYTES = 8
 _MOST_REASONS = 100
+_WAYS = {
+    Service.CONSTANT: "supported",
+    Service.GENERATOR: "supported",
+    Service.CHAIN_RULE: "replaced by the nodes of the derivative",
+    Service.EXPANDER: "replaced by ONNX operators",
+    Service.DEFINITION: "by ONNX's definition",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,20 +197,11 @@ def _support(node: Node, model: Model) -> tuple[str, str]:
     """How an operator is converted, or "" and why it is not."""
     if node.function_key in model.functions:
         return "function of the model", ""
-    if node.identity == ("", "Constant"):
-        return "supported", ""
-    if find(operator_generators, node.identity, node.version) is not None:
-        if not has_dims(node.identity, node.version):
-            return "", unsupported(NodeFacts(node, {})).message
-        first = min(operator_generators[node.identity])
-        return "supported" if first == 1 else f"supported from opset {first}", ""
-    if node.identity == GRADIENT:
-        return "replaced by the nodes of the derivative", ""
-    if find(expanders, node.identity, node.version) is not None:
-        return "replaced by ONNX operators", ""
-    if has_definition(find_schema(node.domain, node.op_type, node.version)):
-        return "by ONNX's definition", ""
-    return "", unsupported(NodeFacts(node, {})).message
+    service = service_of(node.identity, node.version)
+    if service is None or (service is Service.GENERATOR and not has_dims(node.identity, node.version)):
+        return "", unsupported(NodeFacts(node, {})).message
+    first = min(operator_generators[node.identity]) if service is Service.GENERATOR else 1
+    return _WAYS[service] + (f" from opset {first}" if first > 1 else ""), ""
 
 
 def _weights(model: Model) -> Weights:

@@ -10,8 +10,8 @@ import onnx
 
 from onnx_systemds.cli.facet_table import DECORATORS, FACETS, facets_of
 from onnx_systemds.inference.onnx_inference import has_dims
-from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, operators_of_models, refused_operators
+from onnx_systemds.inference.service import Service, service_of
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
 from onnx_systemds.model.ir import ONNX_DOMAINS, operator_name
 
@@ -24,7 +24,6 @@ class Row:
     op_type: str
     generators: tuple[int, ...]
     newest: int
-    has_definition: bool = False
     deprecated: bool = False
 
     @property
@@ -33,16 +32,17 @@ class Row:
         identity = (self.domain, self.op_type)
         if identity in refused_operators:
             return f"refused: {refused_operators[identity]}"
-        if identity == ("", "Constant"):
+        service = service_of(identity, self.newest)
+        if service is Service.CONSTANT:
             return "a weight, or part of the script"
-        if identity == GRADIENT:
+        if service is Service.CHAIN_RULE:
             return "replaced by the nodes of the derivative"
-        if operator_generators.get(identity) and not has_dims(identity, self.newest):
+        if service is Service.GENERATOR and not has_dims(identity, self.newest):
             return "no: it has no shape rule"
         if self.generators:
             first = self.generators[0]
             return "yes" if first == 1 else f"from opset {first}"
-        if self.has_definition:
+        if service is not None:
             return "by definition"
         return "removed from ONNX" if self.deprecated else "no"
 
@@ -55,7 +55,7 @@ def support_rows() -> list[Row]:
             newest[schema.domain, schema.name] = schema
     rows = [
         Row(domain, name, tuple(sorted(operator_generators.get((domain, name), {}))), schema.since_version,
-            schema.has_function or schema.has_context_dependent_function, schema.deprecated)
+            schema.deprecated)
         for (domain, name), schema in newest.items()
     ]
     others = {identity: tuple(sorted(registry[identity])) for registry in (expanders, operator_generators)

@@ -25,7 +25,7 @@ from onnx_systemds.errors import (
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.dims import Dim, Expression, depends_on_run, substitute, symbol, symbols
-from onnx_systemds.inference.facts import NodeFacts, find_any_schema, find_schema, has_definition, is_unknown_size
+from onnx_systemds.inference.facts import NodeFacts, find_any_schema, is_unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
@@ -33,8 +33,9 @@ from onnx_systemds.inference.onnx_inference import infer_by_onnx, unsupported
 from onnx_systemds.inference.passes import rest_rewritten, rewritten, with_contents
 from onnx_systemds.inference.passes.continuations import check_one_rank
 from onnx_systemds.inference.passes.differentiation import GRADIENT
-from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules, wrong_result
+from onnx_systemds.inference.registry import find, operator_generators, shape_rules, wrong_result
 from onnx_systemds.inference.run_sizes import RunSizes
+from onnx_systemds.inference.service import service_of
 from onnx_systemds.inference.signatures import check_inputs, refusal_of
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FAILED, INTEGER_DTYPES, Value, constant_value, weight_value
@@ -326,10 +327,7 @@ def _new_symbols(outputs: tuple[Value, ...], node: Node, context: Context) -> tu
 def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
     """Handle a node after one that failed: its outputs are unknown, but it may be unsupported itself."""
     node = facts.node
-    known = find(operator_generators, node.identity, node.version) is not None
-    defined = has_definition(find_schema(node.domain, node.op_type, node.version))
-    known = known or node.identity == GRADIENT or find(expanders, node.identity, node.version) is not None
-    if not (known or defined or facts.context.function_of(node) or node.identity == ("", "Constant")):
+    if facts.context.function_of(node) is None and service_of(node.identity, node.version) is None:
         raise unsupported(facts)
     return (FAILED,) * len(node.outputs)
 
