@@ -39,9 +39,9 @@ class NodeWriter:
         self.nodes.append(replace(made, domain=domain) if domain else made)
         return made.outputs
 
-    def known(self, content: Any, dtype: str = "int64") -> str:
-        """Write a constant; return its name."""
-        return self.emit("Constant", value=np.array(content, protos.numpy_dtype(dtype)))
+    def known(self, content: Any, dtype: str = "int64", to: str = "") -> str:
+        """Write a constant; return its name, ``to`` or a new one."""
+        return self.emit("Constant", to=to, value=np.array(content, protos.numpy_dtype(dtype)))
 
     def filled_like(self, name: str, dtype: str, value: float) -> str:
         """Write a tensor filled with a number, with the dims of another one; return its name."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.expansion import OPSET, Expansion
@@ -23,16 +21,14 @@ def sequence_at_known(node: ListNode) -> tuple[Node, ...] | None:
     """The item itself."""
     items = node.items(0)
     position = None if items is None else node.position(1, len(items))
-    if items is None or position is None:
-        return None
-    return node.write("Identity", (items[position],), node.node.outputs)
+    return None if items is None or position is None else node.same_as(items[position])
 
 
 @list_rule("SequenceLength")
 def known_length(node: ListNode) -> tuple[Node, ...] | None:
     """A constant."""
     items = node.items(0)
-    return None if items is None else node.known(len(items), np.int64)
+    return None if items is None else node.known_result(len(items), "int64")
 
 
 @list_rule("ConcatFromSequence")
@@ -41,46 +37,38 @@ def concat_known(node: ListNode) -> tuple[Node, ...] | None:
     items = node.items(0)
     if not items:
         return None
-    axis = int(node.facts.attribute("axis"))
-    if node.facts.attribute("new_axis"):
-        stacked = [node.fresh("item") for _ in items]
-        for item, wider in zip(items, stacked):
-            node.on_axis("Unsqueeze", item, wider, axis)
-        items = tuple(stacked)
-    return node.write("Concat", items, node.node.outputs, axis=axis)
+    axis = int(node.attribute("axis"))
+    joined = node.on_axis("Unsqueeze", items, axis) if node.attribute("new_axis") else items
+    node.emit("Concat", *joined, to=node.node.outputs[0], axis=axis)
+    return tuple(node.nodes)
 
 
 @list_rule("SplitToSequence")
 def split_to_known_sequence(node: ListNode) -> tuple[Node, ...] | str:
     """Split, and a known list of the parts."""
-    facts = node.facts
-    axis = facts.axis()
-    size = facts.dims(0)[axis]
+    axis = node.axis()
+    size = node.dims(0)[axis]
     sizes = _split_sizes(node, size if isinstance(size, int) else None)
     if not sizes:
         return f"its parts are not known, or more than {_MOST_ITEMS}"
     items = [node.fresh("item") for _ in sizes]
     if sizes == (size,):
-        node.write("Identity", facts.node.inputs[:1], items)
-    elif facts.version < 13:
-        node.write("Split", facts.node.inputs[:1], items, axis=axis, split=sizes)
+        node.emit("Identity", node.name(0), to=items[0])
+    elif node.version < 13:
+        node.emit_several("Split", items, node.name(0), axis=axis, split=sizes)
     else:
-        given = (facts.node.inputs[0], node.constant(np.array(sizes, dtype=np.int64)))
-        node.write("Split", given, items, axis=axis)
-    if not facts.has(1) and not facts.attribute("keepdims"):
-        squeezed = [node.fresh("item") for _ in items]
-        for item, narrower in zip(items, squeezed):
-            node.on_axis("Squeeze", item, narrower, axis)
-        items = squeezed
-    return node.list_of(items, facts.node.outputs[0])
+        node.emit_several("Split", items, node.name(0), node.known(sizes), axis=axis)
+    if not node.has(1) and not node.attribute("keepdims"):
+        items = node.on_axis("Squeeze", items, axis)
+    node.emit("SequenceConstruct", *items, to=node.node.outputs[0])
+    return tuple(node.nodes)
 
 
 def _split_sizes(node: ListNode, size: int | None) -> tuple[int, ...] | None:
     """The sizes along the axis, None where their number is not known, or large."""
-    facts = node.facts
-    if not facts.has(1):
+    if not node.has(1):
         return None if size is None or size > _MOST_ITEMS else (1,) * size
-    content = facts.constant(1)
+    content = node.constant(1)
     if content is None:
         return None
     if content.ndim == 1:
@@ -96,31 +84,28 @@ def _split_sizes(node: ListNode, size: int | None) -> tuple[int, ...] | None:
 @list_rule("SequenceMap")
 def map_known(node: ListNode) -> tuple[Node, ...] | None:
     """The body once for each item."""
-    facts = node.facts
     given: list[tuple[str, ...]] = []
     first = node.items(0)
     if first is None:
         return None
-    for position, name in enumerate(facts.node.inputs):
-        if not facts.value(position).is_list:
+    for position, name in enumerate(node.node.inputs):
+        if not node.value(position).is_list:
             given.append((name,) * len(first))
             continue
         items = node.items(position)
         if items is None or len(items) < len(first):
             return None
         given.append(items)
-    body = facts.graph_attribute("body")
+    body = node.graph_attribute("body")
     results: list[list[str]] = []
-    written: list[Node] = []
     for number in range(len(first)):
-        outputs = [node.fresh(f"item{number}") for _ in facts.node.outputs]
+        results.append([node.fresh(f"item{number}") for _ in node.node.outputs])
         inputs = [items[number] for items in given]
-        written += inline_body(facts.node, body, node.fresh(f"body{number}"), inputs, outputs)
-        results.append(outputs)
-    for position, output in enumerate(facts.node.outputs):
+        node.nodes += inline_body(node.node, body, node.fresh(f"body{number}"), inputs, results[-1])
+    for position, output in enumerate(node.node.outputs):
         if output:
-            written += ListNode(facts, node.fresh).list_of([outputs[position] for outputs in results], output)
-    return tuple(written)
+            node.emit("SequenceConstruct", *(outputs[position] for outputs in results), to=output)
+    return tuple(node.nodes)
 
 
 @expander("SequenceMap", since=17)
@@ -151,25 +136,25 @@ def map_by_loop(n: Expansion) -> None:
 @list_rule("OptionalHasElement")
 def has_known_element(node: ListNode) -> tuple[Node, ...] | None:
     """A constant."""
-    if not node.facts.has(0):
-        return node.known(False, np.bool_)
-    value = node.facts.value(0)
+    if not node.has(0):
+        return node.known_result(False, "bool")
+    value = node.value(0)
     if _is_optional(value):
-        return None if value.items is None else node.known(bool(value.items), np.bool_)
-    return node.known(True, np.bool_)
+        return None if value.items is None else node.known_result(bool(value.items), "bool")
+    return node.known_result(True, "bool")
 
 
 @list_rule("OptionalGetElement")
 def known_element(node: ListNode) -> tuple[Node, ...] | None:
     """The element itself."""
-    value = node.facts.value(0)
+    value = node.value(0)
     if not _is_optional(value):
-        return node.write("Identity", node.node.inputs[:1], node.node.outputs)
+        return node.same_as(node.name(0))
     if value.items is None:
         return None
     if not value.items:
         raise UnsupportedCase("the optional has no element")
-    return node.write("Identity", value.items, node.node.outputs)
+    return node.same_as(value.items[0])
 
 
 def _is_optional(value: Value) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,38 +20,34 @@ _TRIPS_UNKNOWN = f"its trips are not known, or more than {_MOST_TRIPS}, or it ma
 @list_rule("Loop")
 def written_out(node: ListNode) -> tuple[Node, ...] | str | None:
     """A loop that carries lists with known items for a known number of iterations is written out."""
-    facts = node.facts
-    carried = range(2, facts.input_count)
-    if not any(facts.value(position).items is not None for position in carried):
+    carried = range(2, node.input_count)
+    if not any(node.value(position).items is not None for position in carried):
         return None
     trips = node.number(0)
-    start = facts.constant(1)
-    body = facts.graph_attribute("body")
-    if trips is None or trips > _MOST_TRIPS or (facts.has(1) and (start is None or not np.all(start))):
+    start = node.constant(1)
+    body = node.graph_attribute("body")
+    if trips is None or trips > _MOST_TRIPS or (node.has(1) and (start is None or not np.all(start))):
         return _TRIPS_UNKNOWN
-    if not _goes_on(body, facts.values):
+    if not _goes_on(body, node.values):
         return _TRIPS_UNKNOWN
-    if trips < 1 and any(facts.node.outputs[facts.input_count - 2 :]):
+    if trips < 1 and any(node.node.outputs[node.input_count - 2 :]):
         return "without trips it collects nothing that has dims"
-    names = list(facts.node.inputs[2:])
-    collected: list[list[str]] = [[] for _ in facts.node.outputs[len(names) :]]
-    written: list[Node] = []
+    names = list(node.node.inputs[2:])
+    collected: list[list[str]] = [[] for _ in node.node.outputs[len(names) :]]
     for trip in range(trips):
-        counter = ListNode(facts, node.fresh)
-        given = [counter.constant(np.array(trip, dtype=np.int64)), counter.constant(np.array(True))]
-        written += counter.written
+        given = [node.known(trip), node.known(True, "bool"), *names]
         outputs = [node.fresh(f"trip{trip}") for _ in range(1 + len(names) + len(collected))]
-        written += inline_body(facts.node, body, node.fresh(f"body{trip}"), [*given, *names], outputs)
+        node.nodes += inline_body(node.node, body, node.fresh(f"body{trip}"), given, outputs)
         names = outputs[1 : 1 + len(names)]
         for rows, output in zip(collected, outputs[1 + len(names) :]):
             rows.append(output)
-    for output, name in zip(facts.node.outputs, names):
+    for output, name in zip(node.node.outputs, names):
         if output:
-            written += ListNode(facts, node.fresh).write("Identity", (name,), (output,))
-    for output, rows in zip(facts.node.outputs[len(names) :], collected):
+            node.emit("Identity", name, to=output)
+    for output, rows in zip(node.node.outputs[len(names) :], collected):
         if output:
-            written += _stacked(ListNode(facts, node.fresh), rows, output)
-    return tuple(written)
+            node.emit("Concat", *node.on_axis("Unsqueeze", rows, 0, "row"), to=output, axis=0)
+    return tuple(node.nodes)
 
 
 def _goes_on(body: Graph, outer: Mapping[str, Value]) -> bool:
@@ -66,10 +62,3 @@ def _goes_on(body: Graph, outer: Mapping[str, Value]) -> bool:
     elif made is None and content is None and name in outer:
         content = outer[name].constant
     return content is not None and bool(np.all(content))
-
-
-def _stacked(node: ListNode, rows: Sequence[str], output: str) -> tuple[Node, ...]:
-    wider = [node.fresh("row") for _ in rows]
-    for row, name in zip(rows, wider):
-        node.on_axis("Unsqueeze", row, name, 0)
-    return node.write("Concat", wider, (output,), axis=0)
