@@ -96,13 +96,9 @@ def _with_blocks(script: Script, *, always: bool) -> Script | None:
     repeats = [repeat for repeat in found if _is_callable(repeat, kinds)]
     if not repeats:
         return None
-    inner = {name for repeat in repeats for instance in repeat.instances for place in instance
-             for name in assigned((body[place],))}
-    shapes = {name: shape for name, shape in shapes_in(main, functions).items()
-              if all(inner.isdisjoint(read_in(size)) for size in shape)}
-    # a script for known sizes is to be as fast as it can be: all weights are taken out in one block
     is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
-    if not is_open:
+    shapes = _outer_shapes(main, functions, repeats)
+    if not is_open:  # such a script is to be as fast as it can be: all weights are taken out in one block
         shapes |= _known_shapes(script, functions, body)
     names = Names([*functions, script.function, f"{script.function}_init"])
     made: dict[str, tree.Function] = {}
@@ -117,21 +113,35 @@ def _with_blocks(script: Script, *, always: bool) -> Script | None:
             made[block.name] = function
     if not blocks:
         return None
-    scalars = [parameter.name for parameter in main.parameters if parameter.type.kind == "scalar"]
     last = {names[-1] for repeat in repeats for names in repeat.results}
     called = _with_calls(body, blocks, {name: shapes[name] for name in shapes if name in passed or name not in last})
-    taken = Names([*kinds, *(name for statement in body for name in assigned((statement,)))])
-    kept = results(main)
-    new_names = {name: taken.fresh(hint) for block in blocks for name, hint in block.names_of_results()
-                 if name not in kept}
-    called = [renamed(statement, new_names) for statement in called] if new_names else called
+    called = _with_names_of_results(called, blocks, Names([*kinds, *assigned(body)]), results(main))
     made, copies = with_own_copies(made, functions, called, main.name)
     start = next((place + 1 for place, statement in enumerate(called) if is_loaded_cut(statement)), 0)
     guards = guarding_calls([*functions.values(), *copies.values(), *made.values()], called)
+    scalars = [parameter.name for parameter in main.parameters if parameter.type.kind == "scalar"]
     called = [*called[:start], *guard_statements(guards), *cut_blocks(called[start:], others, scalars)]
     new = replace(main, body=with_never(called))
     library = sorted((*script.library, *copies.values()), key=lambda function: function.name)
     return replace(script, library=tuple(library), functions=(*others.values(), *made.values(), new))
+
+
+def _outer_shapes(
+    main: tree.Function, functions: Mapping[str, tree.Function], repeats: Sequence[Repeat]
+) -> dict[str, Shape]:
+    """Rows and columns of variables of the main function, but for those that follow from what becomes a block."""
+    inner = {name for repeat in repeats for instance in repeat.instances for place in instance
+             for name in assigned((main.body[place],))}
+    return {name: shape for name, shape in shapes_in(main, functions).items()
+            if all(inner.isdisjoint(read_in(size)) for size in shape)}
+
+
+def _with_names_of_results(
+    called: list[tree.Statement], blocks: Sequence[_Block], taken: Names, kept: Collection[str]
+) -> list[tree.Statement]:
+    """The statements with calls whose results are called like those of their function, but for what is ``kept``."""
+    names = {name: taken.fresh(hint) for block in blocks for name, hint in block.names_of_results() if name not in kept}
+    return [renamed(statement, names) for statement in called] if names else called
 
 
 def _known_shapes(script: Script, functions: Mapping[str, tree.Function], body: tree.Block) -> dict[str, Shape]:
