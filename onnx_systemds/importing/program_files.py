@@ -8,20 +8,35 @@ from pathlib import Path
 
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import key_words
-from onnx_systemds.importing.score_sites import columns_of
+from onnx_systemds.importing.score_sites import columns_of, is_joint
 from onnx_systemds.importing.score_variables import TABLE, Program, Variable
 from onnx_systemds.inference.values import dims_words
 
 UNQUOTED = "unquoted"
 """The function of programs that takes the quotes from texts."""
 _ENGINE = 'java --add-modules=jdk.incubator.vector -cp "SystemDS.jar:lib/*" org.apache.sysds.api.DMLScript'
+FORMAT = ("further arguments:",
+          "  format=csv     of the files that are read; header=TRUE where a csv file begins with names")
+"""The first lines about further arguments."""
 
 
-def start_lines(program: str, arguments: Sequence[str]) -> Iterator[str]:
-    """The command that starts the program of a file in its folder."""
+def start_lines(path: str, arguments: Sequence[str], program: Program) -> Iterator[str]:
+    """The command that starts the program of a file in its folder, and what it reads for the inputs of the model."""
     yield f"  {_ENGINE} \\"
-    yield f"    -f {escaped(shlex.quote(program))} -exec singlenode -nvargs {' '.join(arguments)}"
+    yield f"    -f {escaped(shlex.quote(path))} -exec singlenode -nvargs {' '.join(arguments)}"
+    if program.is_table:
+        yield f"reads table, whose columns are {', '.join(variable.name for variable in program.inputs)}"
+    for variable in program.inputs:
+        yield from comment_lines(f"reads {variable.name}{described(variable)}")
+
+
+def site_table_lines(program: Program) -> Iterator[str]:
+    """The argument that is the input at federated sites, where several inputs are the columns of one matrix there."""
+    if is_joint(program):
+        names = ", ".join(variable.name for variable in program.inputs)
+        yield f"  table=<file>   read at sites: the columns of {names} side by side"
 
 
 def described(variable: Variable) -> str:

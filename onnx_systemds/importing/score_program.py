@@ -16,7 +16,15 @@ from onnx_systemds.errors import UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.parameters import scalar_argument
-from onnx_systemds.importing.program_files import UNQUOTED, described, in_literal, readings, start_lines
+from onnx_systemds.importing.program_files import (
+    FORMAT,
+    UNQUOTED,
+    described,
+    in_literal,
+    readings,
+    site_table_lines,
+    start_lines,
+)
 from onnx_systemds.importing.score_sites import (
     FEATURES,
     columns_of,
@@ -206,14 +214,10 @@ def _header(program: Program, name: str, where: Places) -> Iterator[str]:
     files = [f"{each}={each}.csv" for each in (*program.files_read, *(variable.name for variable in program.outputs))]
     files += [f"{each}=<number>" for each in program.sizes]
     yield f"{SCORES[2:]} with {script.function} of {escaped(name)}.dml. Start it in this folder:"
-    yield from start_lines(program_name(name), files)
-    if program.is_table:
-        yield f"reads table, whose columns are {', '.join(variable.name for variable in program.inputs)}"
-    for verb, variables in (("reads", program.inputs), ("writes", program.outputs)):
-        for variable in variables:
-            yield from comment_lines(f"{verb} {variable.name}{described(variable)}")
-    yield "further arguments:"
-    yield "  format=csv     of the files that are read; header=TRUE where a csv file begins with names"
+    yield from start_lines(program_name(name), files, program)
+    for variable in program.outputs:
+        yield from comment_lines(f"writes {variable.name}{described(variable)}")
+    yield from FORMAT
     yield "  to=csv         of the files that are written"
     if program.in_blocks:
         size = str(rows) if divisor is None else f"{rows} divided by ncol({divisor.name})"
@@ -223,6 +227,4 @@ def _header(program: Program, name: str, where: Places) -> Iterator[str]:
         yield f"  place=local    where blocks are scored: in this process{spark}; whole: one call for all rows"
         if not where.no_sites:
             yield "                 format=federated has place=sites: there, where the rows are"
-            if len(program.inputs) > 1 and not program.is_table:
-                names = ", ".join(variable.name for variable in program.inputs)
-                yield f"  table=<file>   read at sites: the columns of {names} side by side"
+            yield from site_table_lines(program)

@@ -16,7 +16,7 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Derivatives, assigned_call, call_of, weights_argument
 from onnx_systemds.importing.losses import LOSSES, Loss
 from onnx_systemds.importing.optimizers import OPTIMIZERS, Optimizer
-from onnx_systemds.importing.program_files import described, in_literal, readings, start_lines
+from onnx_systemds.importing.program_files import FORMAT, in_literal, readings, site_table_lines, start_lines
 from onnx_systemds.importing.score_sites import (
     FEATURES,
     columns_of,
@@ -252,18 +252,13 @@ def _header(
     files = [*program.files_read, *(each.target for each in trained)]
     folder = escaped(f"{name}_trained.weights")
     yield f"{TRAINS[2:]} {program.script.function} of {escaped(name)}.dml. Start it in this folder:"
-    yield from start_lines(program_name(name), [f"{each}={each}.csv" for each in files])
-    if program.is_table:
-        yield f"reads table, whose columns are {', '.join(variable.name for variable in program.inputs)}"
-    for variable in program.inputs:
-        yield from comment_lines(f"reads {variable.name}{described(variable)}")
+    yield from start_lines(program_name(name), [f"{each}={each}.csv" for each in files], program)
     for each in trained:
         words = f"reads {each.target}: for the {each.loss.name} of {each.port.name}, {each.target_words}"
         yield from comment_lines(words)
     yield f"writes {folder}, with which {escaped(name)}.dml scores where it is started with"
     yield f"  -nvargs {weights_argument(name)}={folder}"
-    yield "further arguments:"
-    yield "  format=csv     of the files that are read; header=TRUE where a csv file begins with names"
+    yield from FORMAT
     yield f"  trained={folder}"
     yield "  epochs=10      how often it goes through all samples, in another order each time"
     yield "  batch=32       samples of a step; some count twice where the number of samples is no multiple of it"
@@ -272,6 +267,4 @@ def _header(
     yield "  holdout=0      the part of the samples that only judges: each epoch prints its loss, too"
     if not refusal:
         yield "  format=federated  samples stay at their sites, which send derivatives; batch=32 is of each site"
-        if is_joint(program):
-            names = ", ".join(variable.name for variable in program.inputs)
-            yield f"  table=<file>   read at sites: the columns of {names} side by side"
+        yield from site_table_lines(program)
