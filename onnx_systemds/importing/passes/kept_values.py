@@ -89,22 +89,21 @@ def _parts(
     static = [statement for place, statement in enumerate(body) if place in places]
     ahead = [statement for place, statement in enumerate(body) if place not in back]
     given = {parameter.name for parameter in function.parameters}
-    computed = {name for statement in static for name in assigned((statement,))}
+    computed = {*assigned(static)}
     moved = [statement for statement in ahead if _is_moved(statement) and statement not in static]
     after = [statement for place, statement in enumerate(body) if place in back]
     read = (read_first(after) | (frozenset(live) - surely_assigned(after))) - given
     again = _needed(moved, read - computed)
-    made = {name for statement in again for name in assigned((statement,))}
     read = read.union(*map(_reads, again))
-    kinds, others = kinds_of(function, functions), computed | made | given
-    order = dict.fromkeys(name for statement in ahead for name in assigned((statement,)))
+    kinds, others = kinds_of(function, functions), computed.union(assigned(again), given)
+    kept = [name for name in assigned(ahead) if name in read and name not in others]
     return _Parts(
         ahead,
         [statement for place, statement in enumerate(body)
          if place in back or (_is_cut(statement) and not is_loaded_cut(statement))],
         _needed(static, read),
         again,
-        tuple(tree.Parameter(name, kinds.get(name, MATRIX)) for name in order if name in read and name not in others),
+        tuple(tree.Parameter(name, kinds.get(name, MATRIX)) for name in kept),
     )
 
 

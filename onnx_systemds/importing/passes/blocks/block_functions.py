@@ -130,8 +130,7 @@ def _outer_shapes(
     main: tree.Function, functions: Mapping[str, tree.Function], repeats: Sequence[Repeat]
 ) -> dict[str, Shape]:
     """Rows and columns of variables of the main function, but for those that follow from what becomes a block."""
-    inner = {name for repeat in repeats for instance in repeat.instances for place in instance
-             for name in assigned((main.body[place],))}
+    inner = {*assigned(main.body[place] for repeat in repeats for instance in repeat.instances for place in instance)}
     return {name: shape for name, shape in shapes_in(main, functions).items()
             if all(inner.isdisjoint(read_in(size)) for size in shape)}
 

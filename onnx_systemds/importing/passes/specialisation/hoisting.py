@@ -147,10 +147,9 @@ def _list_names(
     body: tree.Block, found: Sequence[int], computed: Sequence[int], taken: Iterable[str]
 ) -> dict[int, str]:
     """The names of constants in the list: those of variables that still hold them at the end."""
-    variables = {name for statement in body for name in assigned((statement,))}
     last = {_target(body[number]): number for number in computed}
     weights = set(taken)
-    fresh = Names(weights | variables)
+    fresh = Names(weights.union(assigned(body)))
     names: dict[int, str] = {}
     for number in sorted(found):
         target = _target(body[number])
