@@ -36,7 +36,7 @@ from onnx_systemds.model.ir import (
     operator_name,
 )
 from onnx_systemds.model.load import load_model
-from onnx_systemds.model.walk import names_read, nodes_of_model, sub_graphs
+from onnx_systemds.model.walk import names_used, nodes_of_model, sub_graphs
 from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 _ENGINE_BYTES = 8
@@ -174,7 +174,7 @@ def inspect_model(
         typed = typed_model(model, dims) if typed is None else typed
         script = script_of(typed, writing=Writing(functions="keep"))
         reasons: tuple[str, ...] = ()
-        symbols = tuple(dict.fromkeys(name for port in script.inputs for name in dim.symbols(port.dims)))
+        symbols = script.symbols
         memory = None if symbols else memory_of(typed.graph)
     except MultipleErrors as error:
         reasons = tuple(map(str, error.reasons))
@@ -207,7 +207,7 @@ def _support(node: Node, model: Model) -> tuple[str, str]:
 def _weights(model: Model) -> Weights:
     """All initializers, and the tensors that nodes have as attributes."""
     graph = model.graph
-    read = {output.name for output in graph.outputs}.union(*map(names_read, graph.nodes))
+    read = names_used(graph)
     unread = [array for name, array in graph.initializers.items() if name not in read]
     arrays: list[Any] = [array for name, array in graph.initializers.items() if name in read]
     for node in nodes_of_model(graph, model.functions):
@@ -242,9 +242,8 @@ def _equal_to_others(arrays: Sequence[Array], release: Callable[[Array], None]) 
 
 def _heading(model: Model) -> Iterator[str]:
     yield f"graph: {escaped(model.graph.name) or '(no name)'}"
-    producer = " ".join(part for part in (model.producer_name, model.producer_version) if part)
-    if producer:
-        yield f"producer: {escaped(producer)}"
+    if model.producer:
+        yield f"producer: {escaped(model.producer)}"
     yield f"IR version: {model.ir_version}"
     opsets = [f"{escaped(domain) or 'ai.onnx'} {version}" for domain, version in sorted(model.opset_imports.items())]
     yield f"opsets: {', '.join(opsets)}"

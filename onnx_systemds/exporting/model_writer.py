@@ -234,7 +234,7 @@ class _Writer:
         if tensor is None:
             return ""
         if tensor not in self.names:
-            if tensor.constant is not None or tensor.stored is not None:
+            if tensor.is_constant:
                 self.used_constants[tensor] = None
                 base = tensor.hint or _constant_name(tensor)
             else:

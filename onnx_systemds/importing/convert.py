@@ -379,10 +379,9 @@ def _list_port(typed: TypedGraph, name: str) -> Port:
 
 def _header(model: Model) -> list[str]:
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(model.opset_imports.items()))
-    producer = " ".join(part for part in (model.producer_name, model.producer_version) if part)
     facts = [f"opset {opsets}"]
-    if producer:
-        facts.append(f"producer {producer}")
+    if model.producer:
+        facts.append(f"producer {model.producer}")
     if model.model_version:
         facts.append(f"version {model.model_version}")
     made = " ".join(f"{model.graph.name or '(no name)'} ({', '.join(facts)})".splitlines())

@@ -11,7 +11,7 @@ from onnx_systemds.importing.parameters import INTEGER, MATRIX, as_declared, dec
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim, Dims
-from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, bind, split_view
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, bind, in_form, split_view
 from onnx_systemds.operators.rendering.scope import Scope
 
 
@@ -107,8 +107,7 @@ class Results:
         if form is not SCALAR and dim.depends_on_run(form.cols):
             scope.parts.imports["framed_codes"] = None
             codes = f"framed_codes({codes})"
-        frame = f"codes_text({codes}, {scope.texts()})"
-        return f"as.scalar({frame})" if form is SCALAR else frame
+        return in_form(f"codes_text({codes}, {scope.texts()})", form)
 
     def _return_sizes(self) -> list[str]:
         """Return the sizes that the run decides and that rows and columns of outputs do not determine."""

@@ -27,6 +27,7 @@ from onnx_systemds.importing.interface import (
     weights_argument,
 )
 from onnx_systemds.importing.weights_mark import weights_mark, with_mark
+from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.notes import Note
 
@@ -90,6 +91,11 @@ class Script:
     def batch(self) -> Batch | None:
         """The batch axis, along which samples can be scored separately; None if there is none."""
         return None if self.batching is None else self.batching.batch
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols in the dims of its inputs."""
+        return tuple(dict.fromkeys(name for port in self.inputs for name in dim.symbols(port.dims)))
 
     def cells_of_sample(self, sizes: Mapping[str, int]) -> int:
         """The number of elements of the largest value for one sample, see `Batching.cells_of_sample`."""

@@ -254,3 +254,8 @@ class Model:
     path: Path | None = None
     data_files: tuple[Path, ...] = ()
     release: Callable[[Array], None] = keep_pages
+
+    @property
+    def producer(self) -> str:
+        """What made it, and its version; "" where the model does not say so."""
+        return " ".join(part for part in (self.producer_name, self.producer_version) if part)

@@ -17,7 +17,6 @@ from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.errors import quoted
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.script import Script
-from onnx_systemds.inference import dims as dim
 from onnx_systemds.model.given_inputs import InvalidInput, check_names
 from onnx_systemds.runtime import list_transfer
 from onnx_systemds.runtime.autotune import Autotuner
@@ -80,7 +79,7 @@ class ScoringFunction:
         self._names = input_variables(script), output_variables(script)
         self._prepared = self._prepare_given()
         self._general = script.unspecialised
-        self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
+        self._is_open = bool(script.symbols)
         self._specialised: _Specialised | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._repeats, self._specialise_after = 0, specialise_after

@@ -43,7 +43,7 @@ def _sums_of_rows(ctx: Context, a: Matrix, ones: Matrix) -> Matrix | None:
 
 def _of_channels(ctx: Context, filters: Matrix, channels: Matrix) -> Matrix | None:
     """Return the product of known filters and the channels of an image as a Conv."""
-    known = filters.tensor.constant is not None or filters.tensor.stored is not None
+    known = filters.tensor.is_constant
     image = planes(channels.tensor, channels.rows, channels.cols) if known and ctx.g.dtype == "float32" else None
     if image is None or image.kind != FLOAT or not ctx.g.visible(image):
         return None

@@ -69,6 +69,11 @@ class Tensor:
         return tuple(size if i == axis else dim for i, dim in enumerate(self.dims))
 
     @property
+    def is_constant(self) -> bool:
+        """Whether its content is known, or in a file."""
+        return self.constant is not None or self.stored is not None
+
+    @property
     def is_single(self) -> bool:
         """Whether it has one element."""
         return all(dim == 1 for dim in self.dims)

@@ -55,7 +55,7 @@ def convolved_lines(fusing: Fusing, node: Node) -> bool:
         return False
     columns = _columns(places, product.outputs[0])
     filters, stack = product.operand(0), product.operand(1)
-    if columns is None or (filters.constant is None and filters.stored is None) or filters.rank != 2:
+    if columns is None or not filters.is_constant or filters.rank != 2:
         return False
     following = Following()
     rows = following.places(stack)
@@ -72,7 +72,7 @@ def convolved_lines(fusing: Fusing, node: Node) -> bool:
     inputs = [view, fusing.builder.reshape(filters, (count, found.shape[0], *found.window))]
     if len(product.inputs) == 3:
         bias = product.operand(2)
-        if bias.dims != (count, 1) or (bias.constant is None and bias.stored is None):
+        if bias.dims != (count, 1) or not bias.is_constant:
             return False
         inputs.append(fusing.builder.reshape(bias, (count,)))
     made = Tensor(FLOAT, (1, count, *found.extents))

@@ -97,8 +97,8 @@ class _Narrowing(Retyping):
         adds = node.attributes.get("reduction", "none") != "none"  # for which onnxruntime 1.31 has no kernel in 16 bits
         possible = not adds and any(tensor.kind == NARROW for tensor, _ in floats)
         for tensor, type_ in floats:
-            is_constant = tensor.constant is not None or tensor.stored is not None
-            possible &= self.name in allowed[type_] and (self.fits(tensor) if is_constant else tensor.kind == NARROW)
+            fits = self.fits(tensor) if tensor.is_constant else tensor.kind == NARROW
+            possible &= fits and self.name in allowed[type_]
         return fixed, possible
 
     def fits(self, tensor: Tensor) -> bool:

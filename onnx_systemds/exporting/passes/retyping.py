@@ -88,7 +88,7 @@ class Retyping(ABC):
         """Return a tensor in another float kind: a constant again, what was cast as it was before, else by a Cast."""
         if tensor is None or tensor.kind == kind or {tensor.kind, kind} != set(self.kinds):
             return tensor
-        if tensor.constant is not None or tensor.stored is not None:
+        if tensor.is_constant:
             converted = self.converted.get(tensor)
             if converted is None:
                 converted = self.converted[tensor] = _in_kind(tensor, kind)

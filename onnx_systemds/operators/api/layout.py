@@ -40,6 +40,11 @@ LIST = View(-1, -1)
 Form = Union[View, None]
 
 
+def in_form(matrix: str, form: Form) -> str:
+    """The text of a matrix that lies as its form says, which for that of a scalar is its only number."""
+    return f"as.scalar({matrix})" if form is SCALAR else matrix
+
+
 def split_view(dims: Dims, split: int) -> View:
     """The matrix with the axes before ``split`` in the rows and the others in the columns."""
     return View(product(dims[:split]), product(dims[split:]))

@@ -25,7 +25,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array, Node
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, converted, reshaped, split_view
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, converted, in_form, reshaped, split_view
 from onnx_systemds.operators.api.sub_function import SubFunction
 from onnx_systemds.operators.api.texts import Texts
 from onnx_systemds.operators.rendering.scope import Scope
@@ -279,8 +279,7 @@ class NodeView(NodeFacts):
 
     def text_result(self, call: str, form: Form) -> Fragment:
         """As `result`, for a call that returns codes and the dictionary extended by new strings."""
-        codes = self.new_codes("codes", call)
-        return self.result(f"as.scalar({codes})" if form is SCALAR else codes, form)
+        return self.result(in_form(self.new_codes("codes", call), form), form)
 
     def render(self, template: str, /, **names: object) -> list[str]:
         """Render ``templates/operators/<template>.dml.jinja`` to statements."""

@@ -26,6 +26,7 @@ from onnx_systemds.inference.registry import batch_rule, fold, generator, gradie
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value
+from onnx_systemds.operators.api.layout import in_form
 from onnx_systemds.operators.onnx.combining import (
     OPERANDS_TOGETHER,
     as_matrix,
@@ -185,7 +186,7 @@ def _full_matrices(node: NodeView, function: str) -> Fragment:
     given = operands(node, [0, 1], node.output_dims(), full=True)
     matrices = [as_matrix(node, operand, given.form) for operand in given.items]
     text = node.call(function, *matrices)
-    return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
+    return node.result(in_form(text, given.form), given.form)
 
 
 def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:

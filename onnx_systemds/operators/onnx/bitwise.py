@@ -16,6 +16,7 @@ from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.protos import bit_width, element_name
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value
+from onnx_systemds.operators.api.layout import in_form
 from onnx_systemds.operators.onnx.combining import finish, infix, replicated, wrapped
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import WORDS
@@ -88,7 +89,7 @@ def _wide(node: NodeView, given: Operands, weights: tuple[int, int]) -> Fragment
 
     top = 1 << 32 if node.dtype(0) == "uint64" else 0  # what the upper word's sign stands for
     text = node.call("wide_bits", *map(matrix, given.items), *weights, top)
-    return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
+    return node.result(in_form(text, given.form), given.form)
 
 
 for _name, (_builtin, _weights) in _OPERATIONS.items():

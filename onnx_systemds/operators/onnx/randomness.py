@@ -15,6 +15,7 @@ from onnx_systemds.inference.registry import batch_rule, generator, gradient, sh
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api.layout import in_form
 from onnx_systemds.operators.support.batch_rules import mixes_all
 
 batch_rule("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
@@ -77,7 +78,7 @@ def _drawn(node: NodeView, is_normal: bool) -> Fragment:
         text = normal(node, view, float(node.attribute("mean")), float(node.attribute("scale")))
     else:
         text = uniform(node, view, float(node.attribute("low")), float(node.attribute("high")))
-    return node.result(f"as.scalar({text})" if form is SCALAR else text, form)
+    return node.result(in_form(text, form), form)
 
 
 @generator("RandomUniform", since=1)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from onnx_systemds.inference.registry import takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api import SCALAR, Fragment, NodeView
-from onnx_systemds.operators.api.layout import Form
+from onnx_systemds.operators.api.layout import Form, in_form
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.precision import as_float
 
@@ -49,4 +49,4 @@ def text_to_number(node: NodeView, target: str, rounding: Sequence[object]) -> F
         text = f"({truncated(number)} != 0)" if target == "bool" else wrapped(target, truncated(number))
     elif rounding:
         text = node.call("round_to_float", text, *rounding)
-    return node.result(f"as.scalar({text})" if form is SCALAR else text, form)
+    return node.result(in_form(text, form), form)

@@ -22,7 +22,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value, has_known_elements
 from onnx_systemds.inference.wide_integers import check_held
 from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, item_form
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, in_form, item_form
 from onnx_systemds.operators.api.reserved_names import NEVER, OLD_TEXTS, TEXTS, WEIGHTS
 from onnx_systemds.operators.rendering.constants import Constants, known_view
 from onnx_systemds.operators.rendering.deferred_forms import DeferredForms
@@ -98,7 +98,7 @@ class Scope:
             return element_literal(content) if form is SCALAR else self.constant(name, content, form)
         if value.weight is not None:
             known = self.constant(name, value.weight, View(1, 1) if form is SCALAR else form)
-            return f"as.scalar({known})" if form is SCALAR else known
+            return in_form(known, form)
         if value.elements is not None:
             if form is SCALAR:
                 return self.sizes.factor(value.elements.ravel()[0])

@@ -38,7 +38,6 @@ from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY,
 from onnx_systemds.importing.passes.specialisation.size_copies import with_own_copies
 from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
 from onnx_systemds.importing.script import Script
-from onnx_systemds.inference import dims as dim
 from onnx_systemds.operators.api.reserved_names import OWN_WEIGHTS, WEIGHTS
 from onnx_systemds.operators.rendering.weight_loads import entry, key_of, own_load, sizes_of
 
@@ -96,7 +95,7 @@ def _with_blocks(script: Script, *, always: bool) -> Script | None:
     repeats = [repeat for repeat in found if _is_callable(repeat, kinds)]
     if not repeats:
         return None
-    is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
+    is_open = bool(script.symbols)
     shapes = _outer_shapes(main, functions, repeats)
     if not is_open:  # such a script is to be as fast as it can be: all weights are taken out in one block
         shapes |= _known_shapes(script, functions, body)
