@@ -28,7 +28,7 @@ class Port:
     """An input or output of the main function: ONNX name, element type and dims.
 
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
-    dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
+    dims: () where the items of a list differ in rank. item_dims: of each item of a list, where they are known.
     "kept" is a value of the forward pass, "parameters" a column of the weights whose ``keys`` in their list are given.
     "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
     "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
