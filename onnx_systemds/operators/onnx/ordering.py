@@ -24,6 +24,7 @@ from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
 from onnx_systemds.operators.support.empty_outputs import unless_empty
 from onnx_systemds.operators.support.integer_rules import chosen, computed, moved, read, span_of_many_factors
+from onnx_systemds.operators.support.movement import permuted_positions
 from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
 
 takes_text("ReverseSequence", "Unique")
@@ -227,24 +228,18 @@ def unique(node: NodeView) -> Fragment:
     ranked = node.dtype("X") == "string" and bool(node.attribute("sorted"))
     plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked
     if plain and not any(node.wants(output) for output in (1, 2, 3)):
-        values, rows = node.named("values", f"unique({x})"), node.output_dims(0)[0]
-        node.write(f"{node.dim(rows)} = nrow({values})")
-        fragment = node.result(f"order(target={values}, by=1)", View(rows, 1))
-        return unless_empty(node, fragment, size, [rows])
-    columns = before * after
-    if columns == 0:
+        return _unique_numbers(node, x)
+    if before * after == 0:
         raise UnsupportedCase("slices without elements are compared")
-    # slices are compared in row-major order, and the columns hold [after, before]
-    order = f"seq(1, {node.dim(columns)})"
-    if before != 1 and after != 1:
-        order = f"matrix(t(matrix({order}, rows={node.dim(after)}, cols={node.dim(before)})), "
-        order += f"rows={node.dim(columns)}, cols=1)"
     count = node.output_dims(0)[axis] if node.node.outputs[0] else unknown_size(node, 0, axis)
     names = [node.temporary(hint) for hint in ("values", "first", "inverse", "counts")]
     if ranked:
         ranks, by_rank = node.temporary("ranks"), node.temporary("by_rank")
         node.write(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts.dictionary())}")
         x = ranks
+    # slices are compared in row-major order, and the columns hold [after, before]
+    is_turned = 1 not in (before, after)
+    order = permuted_positions(node, (after, before), (1, 0)) if is_turned else f"seq(1, {node.dim(before * after)})"
     call = node.call("unique_rows", x, f"t({order})", bool(node.attribute("sorted")), flat)
     node.write(f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})")
     values = names[0]
@@ -257,6 +252,14 @@ def unique(node: NodeView) -> Fragment:
         if node.wants(output):
             fragment += node.result(name, View(rows, 1), output)
     return unless_empty(node, fragment, product(dims), [count])
+
+
+def _unique_numbers(node: NodeView, x: str) -> Fragment:
+    """The different numbers of a column, all of them finite, and nothing but these."""
+    values, rows = node.named("values", f"unique({x})"), node.output_dims(0)[0]
+    node.write(f"{node.dim(rows)} = nrow({values})")
+    fragment = node.result(f"order(target={values}, by=1)", View(rows, 1))
+    return unless_empty(node, fragment, node.size("X"), [rows])
 
 
 # --- ReverseSequence -------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[in
         return few
     lead, block = dims[:-1], dims[-1]
     count = product(lead)
-    rows = node.shared(_permuted_positions(node, lead, order[:-1]), lead, "row_order")
+    rows = node.shared(permuted_positions(node, lead, order[:-1]), lead, "row_order")
     text = gather_rows_text(node, source(View(count, block)), rows, count, count, block, finite=finite)
     return Moved(text, View(count, block))
 
@@ -157,7 +157,7 @@ def _indexed(node: NodeView, text: str, hint: str) -> str:
     return text if is_name(text) else node.named(hint, text)
 
 
-def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
+def permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
     """Positions from 1 of the elements of axes ``dims`` in the order of ``perm``, as a column."""
     count = node.dim(product(dims))
     if len(dims) == 2:
