@@ -97,15 +97,11 @@ def scan_9(node: NodeView) -> Fragment:
     output_directions = _options(node, "scan_output_directions", len(results) - first)
     writes: list[str] = []
     slices: list[str] = []
-    fragment_results: list[tuple[str, View, int]] = []
     for position in wanted:
         axis = node.normalize_axis(output_axes[position - first], len(node.output_dims(position)))
-        whole, view, piece, write = blocks.write(
-            position, axis, bool(output_directions[position - first]), results[position]
-        )
+        piece, write = blocks.write(position, axis, bool(output_directions[position - first]), results[position])
         slices.append(piece)
         writes += write
-        fragment_results.append((whole, view, position))
     function = node.body("body", [*range(first), *wanted])
     inner = [node.value(position) for position in range(first)], [typed.values[name] for name in typed.inputs]
     carried = {target: changes_of(*values) for target, *values in zip(states, *inner)}
@@ -115,15 +111,14 @@ def scan_9(node: NodeView) -> Fragment:
     body = [*blocks.bounds, called.call, *writes, *called.after]
     loop = [*called.before, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
     fragment = node.results(dict(enumerate(states)), [*starts, *blocks.before, "\n".join(loop), *blocks.after])
-    for whole, view, position in fragment_results:
-        fragment += node.result(whole, view, position)
-    return fragment
+    return sum((node.result(*result) for result in blocks.results), start=fragment)
 
 
 class _Blocks:
     """Where the slice of a step lies: a row for axis 0, else a block of columns.
 
-    before, after: statements before and after the loop. bounds: statements at the start of each step.
+    before, after: statements before and after the loop. bounds: statements at the start of each step. results: the
+    matrices that collect slices, with their views and the positions of the outputs.
     """
 
     def __init__(self, node: NodeView, count: Dim, step: str) -> None:
@@ -133,6 +128,7 @@ class _Blocks:
         self.before: list[str] = []
         self.after: list[str] = []
         self.bounds: list[str] = []
+        self.results: list[tuple[str, View, int]] = []
         self._backward = ""
 
     def read(self, position: int, axis: int, backward: bool, value: Value) -> str:
@@ -141,19 +137,20 @@ class _Blocks:
         text = along.part(self.node.view(position, along.view(self.count)), self._span(along, backward))
         return self.node.converted(text, along.view(1), boundary_form(value.dims or ()))
 
-    def write(self, position: int, axis: int, backward: bool, value: Value) -> tuple[str, View, str, list[str]]:
-        """The collecting matrix, its view, the identifier of one slice and the statements that put it in."""
+    def write(self, position: int, axis: int, backward: bool, value: Value) -> tuple[str, list[str]]:
+        """The identifier of one slice, and the statements that put it into the matrix that collects them."""
         node = self.node
         along = self._along(node.output_dims(position), axis)
         view, piece = along.view(self.count), along.view(1)
         whole = node.temporary(f"all{position}")
         one = node.temporary(f"slice{position}")
+        self.results.append((whole, view, position))
         if set(symbols(piece)).intersection(node.own_sizes()):
-            return whole, view, one, self._append(whole, one, value, first=axis == 0 and not backward)
+            return one, self._append(whole, one, value, first=axis == 0 and not backward)
         self.before.append(f"{whole} = {node.filled(0, view)}")
         form = boundary_form(value.dims or ())
         text = one if form is SCALAR else node.converted(one, form, piece)
-        return whole, view, one, [f"{along.part(whole, self._span(along, backward))} = {text}"]
+        return one, [f"{along.part(whole, self._span(along, backward))} = {text}"]
 
     def _append(self, whole: str, one: str, value: Value, *, first: bool) -> list[str]:
         """The statements that put in a slice whose size only the run decides; all slices have the same."""
@@ -249,9 +246,7 @@ def scan_8(node: NodeView) -> Fragment:
         "}",
     ]
     fragment = node.fragment([*rows.before, "\n".join(lines)])
-    for whole, view, position in rows.results:
-        fragment += node.result(whole, view, position)
-    return fragment
+    return sum((node.result(*result) for result in rows.results), start=fragment)
 
 
 class _EntryRows:
