@@ -28,6 +28,7 @@ from onnx_systemds.dml.scopes import (
 )
 from onnx_systemds.importing.origins import JoinedOrigin
 from onnx_systemds.importing.passes.attention_heads import (
+    Join,
     SizeOf,
     Variables,
     join_of,
@@ -40,6 +41,7 @@ from onnx_systemds.importing.passes.attention_masks import ScoreSizes, base_of, 
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.matrix_sizes import Symbolic, is_dim, statements_with_symbols
 from onnx_systemds.importing.passes.merged_slices import with_merged_slices_in
+from onnx_systemds.importing.passes.softmax_forms import powers_of_shares, scores_of_powers
 from onnx_systemds.importing.passes.unread import without_unread
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
@@ -169,11 +171,7 @@ def _attention(
     """The attention whose heads a statement puts side by side; None for other statements."""
     if not assigns_variable(statement):
         return None
-    values, join = _products(statement.value, size_of, pairs, transposed=False), None
-    if values is not None:
-        join = join_of_one_token(statement.value, values.number, size_of)
-    elif (join := join_of(statement.value, known, size_of)) is not None:
-        values = _products(join.whole, size_of, pairs, transposed=False)
+    values, join = _joined_values(statement.value, known, size_of, pairs)
     if values is None or join is None or (is_sized and join.many == 1):
         return None
     softmax = _softmax(values.factors[0], known)
@@ -184,20 +182,17 @@ def _attention(
     if not isinstance(shared, int):
         return None
     factors = (*scores.products.factors, values.factors[1])
-    splits = [
-        split for node, number in zip(factors, (join.heads, shared, shared))
-        if (split := split_of(node, number, join, known, size_of)) is not None
-    ]
-    if len(splits) < len(factors):
+    q, k, v = (split_of(node, number, join, known, size_of)
+               for node, number in zip(factors, (join.heads, shared, shared)))
+    if q is None or k is None or v is None:
         return None
-    q, k, v = splits
     count, heads, m, n = join.many, join.heads, join.tokens, dim.divide_exactly(k.rows, k.many)
     if n is None:
         return None
     are_of_one = (
         heads <= _MOST_HEADS and q.rows == count * m and k.rows == v.rows
         and q.width == k.width and v.width == join.width
-        and all(it.many == count for it in splits) and values.number == scores.products.number == count * shared
+        and q.many == k.many == v.many == count and values.number == scores.products.number == count * shared
         and size_of(softmax.scores) == (count * heads * m, n)
     )
     if not are_of_one:
@@ -224,6 +219,17 @@ def _attention(
         statement, (q.heads, k.heads, v.heads), masks.steps, softmax.fills, softmax.guard is not None, sizes,
         masks.added, q.samples, join.rows, join.cols, replaced,
     )
+
+
+def _joined_values(
+    value: tree.Expression, known: Variables, size_of: SizeOf, pairs: Mapping[str, Pairs]
+) -> tuple[_Products | None, Join | None]:
+    """The products with values that an expression puts side by side, and how; None for others."""
+    products = _products(value, size_of, pairs, transposed=False)
+    if products is not None:
+        return products, join_of_one_token(value, products.number, size_of)
+    join = join_of(value, known, size_of)
+    return None if join is None else _products(join.whole, size_of, pairs, transposed=False), join
 
 
 class _Masks(NamedTuple):
@@ -268,12 +274,9 @@ def _softmax(shares: tree.Expression, known: Variables) -> _Softmax | None:
         if found is None or found.fills or found.guard or not isinstance(shares, tree.Name):
             return None
         return found._replace(names=(*found.names, shares.name), fills=is_filled, guard=filled.get("M"))
-    if not is_operation(value, "/") or operand_of(value.right, "rowSums") != value.left:
-        return None
-    difference = operand_of(known.value(value.left, 2), "exp")
-    if not is_operation(difference, "-") or operand_of(difference.right, "rowMaxs") != difference.left:
-        return None
-    names = [it for it in (difference.left, value.left, shares) if isinstance(it, tree.Name)]
+    powers = powers_of_shares(value)
+    scores = None if powers is None else scores_of_powers(known.value(powers, 2))
+    names = [it for it in (scores, powers, shares) if isinstance(it, tree.Name)]
     return _Softmax(names[0], tuple(it.name for it in names)) if len(names) == 3 else None
 
 

@@ -18,10 +18,10 @@ from onnx_systemds.dml.scopes import (
     is_operation,
     is_reshape,
     name_counts,
-    operand_of,
     results,
 )
 from onnx_systemds.importing.passes.matrix_sizes import Known, Shape, statements_with_sizes
+from onnx_systemds.importing.passes.softmax_forms import powers_of_shares, scores_of_powers
 from onnx_systemds.operators.support.products import pairs_of
 
 _BATCHED = "batch_matmul"  # whose rows are those of its first operand
@@ -74,30 +74,18 @@ def with_sunk_divisions(
         if assigns_variable(statement):
             name, value = statement.target.name, statement.value
             statement = rewritten(statement, lambda node: node, sunk)
-            if counts[name] == 1 and _is_one_at_most(value):
+            if counts[name] == 1 and scores_of_powers(value) is not None:
                 exponentials.add(name)
+            exponential = powers_of_shares(value)
             # a name counts twice: where it is assigned and where it is read
             is_read_once = counts[name] == 1 and read[name] == 2 and name not in kept
-            if is_read_once and (exponential := _divided(value)) is not None:
+            if is_read_once and isinstance(exponential, tree.Name):
                 size = size_of(exponential)
                 if exponential.name in exponentials and isinstance(size, tuple):
                     assert isinstance(value, tree.Binary)
                     quotients[name] = len(changed), _Quotient(exponential, value.right, size)
         changed.append(statement)
     return replace(function, body=tuple(statement for statement in changed if statement is not None))
-
-
-def _is_one_at_most(value: tree.Expression) -> bool:
-    """Whether a value is exp(X - rowMaxs(X))."""
-    exponent = operand_of(value, "exp")
-    return is_operation(exponent, "-") and operand_of(exponent.right, "rowMaxs") == exponent.left
-
-
-def _divided(value: tree.Expression) -> tree.Name | None:
-    """The matrix E of ``E / rowSums(E)``; None for other expressions."""
-    if not is_operation(value, "/") or not isinstance(value.left, tree.Name):
-        return None
-    return value.left if operand_of(value.right, "rowSums") == value.left else None
 
 
 def _first_operand(node: tree.Binary | tree.Call) -> str:
