@@ -9,8 +9,9 @@ all results that come from the input. But of no rows: the engine takes the sum o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call
@@ -42,35 +43,62 @@ def with_checked_sizes(script: Script) -> Script:
     """The script whose main function stops where an input has other sizes; specialised is the script as it was."""
     views = {parameter.name: split_view(port.dims, 1) for port, parameter in zip(script.inputs, script.main.parameters)
              if parameter.type.kind in ("matrix", "frame") and port.dims and 0 not in port.dims}  # nothing has no rows
-    body, shape_of = script.main.body, shape_lookup(script.main, script.callable_functions)
-    checks: list[tuple[str, str]] = []  # the statement, and the condition that it stops at
-    places: list[int] = []
-    unknown: list[dict[str, int]] = []  # the rows, then the columns, of the inputs that show no others
-    for function, axis, shown in (("nrow", 0, _shown_rows), ("ncol", 1, _shown_columns)):
-        known = _known(views, axis)
-        readers = _readers(body, known)
-        certain = shown(script.main, shape_of, readers) | _reshaped(body, axis, shape_of) if readers else set()
-        unknown.append({name: known[name] for name in readers if call(function, tree.Name(name)) not in certain})
-        places += [readers[name] for name in unknown[axis]]
-    checks += [_known_check(name, *(sizes.get(name) for sizes in unknown)) for name in {**unknown[0], **unknown[1]}]
-    parts = _parts(script, views)
-    readers = _readers(body, parts)
-    certain = (_compared(body) | _shown_columns(script.main, shape_of, readers) | _reshaped(body, 1, shape_of)
-               if readers else set())
-    unchecked = [name for name in readers if call("ncol", tree.Name(name)) not in certain]
-    checks += [_multiple_check(name, parts[name]) for name in unchecked]
-    places += [readers[name] for name in unchecked]
-    open_rows = [name for name, view in views.items() if not isinstance(view.rows, int)]
-    own = {function.name: function for function in script.functions}
-    counting = _beside_rows(script.main, own, shape_of) | _taken_apart(script.main, shape_of) if open_rows else set()
-    readers = _readers(body, {name: 0 for name in open_rows if name in counting})
-    checks += [(f'if (nrow({name}) == 0) {{ stop("{name} has no rows") }}', f"nrow({name}) == 0") for name in readers]
-    places += readers.values()
+    shape_of = shape_lookup(script.main, script.callable_functions)
+    checks = [*_of_known_sizes(script.main, views, shape_of), *_of_multiples(script, views, shape_of),
+              *_of_some_rows(script, views, shape_of)]
     if not checks:
         return script
-    first = min(places)
-    written = under_one_condition(*map(list, zip(*checks)))
+    body, first = script.main.body, min(check.place for check in checks)
+    written = under_one_condition([check.statement for check in checks], [check.condition for check in checks])
     return with_main(script, replace(script.main, body=(*body[:first], *parsed(written), *body[first:])))
+
+
+class _Check(NamedTuple):
+    """A statement that stops the run under a condition. place: of the first statement that reads the matrix."""
+
+    place: int
+    statement: str
+    condition: str
+
+
+def _of_known_sizes(main: tree.Function, views: Mapping[str, View], shape_of: ShapeOf) -> Iterator[_Check]:
+    """Checks of the inputs whose rows or columns are known, and nothing else shows others."""
+    unknown: list[dict[str, int]] = []  # the rows, then the columns, of the inputs that show no others
+    places: dict[str, int] = {}
+    for function, axis in (("nrow", 0), ("ncol", 1)):
+        known = _known(views, axis)
+        readers = _readers(main.body, known)
+        certain: set[tree.Expression] = set()
+        if readers:
+            shown = _shown_columns(main, shape_of) if axis else _shown_rows(main, shape_of, readers)
+            certain = shown | _reshaped(main.body, axis, shape_of)
+        unknown.append({name: known[name] for name in readers if call(function, tree.Name(name)) not in certain})
+        places |= readers
+    for name in {**unknown[0], **unknown[1]}:
+        yield _Check(places[name], *_known_check(name, *(sizes.get(name) for sizes in unknown)))
+
+
+def _of_multiples(script: Script, views: Mapping[str, View], shape_of: ShapeOf) -> Iterator[_Check]:
+    """Checks of the inputs whose columns are a multiple of a number."""
+    main, parts = script.main, _parts(script, views)
+    readers = _readers(main.body, parts)
+    if not readers:
+        return
+    certain = _compared(main.body) | _shown_columns(main, shape_of) | _reshaped(main.body, 1, shape_of)
+    for name, place in readers.items():
+        if call("ncol", tree.Name(name)) not in certain:
+            yield _Check(place, *_multiple_check(name, parts[name]))
+
+
+def _of_some_rows(script: Script, views: Mapping[str, View], shape_of: ShapeOf) -> Iterator[_Check]:
+    """Checks of the inputs that must have rows."""
+    main, open_rows = script.main, [name for name, view in views.items() if not isinstance(view.rows, int)]
+    if not open_rows:
+        return
+    own = {function.name: function for function in script.functions}
+    counting = _beside_rows(main, own, shape_of) | _taken_apart(main, shape_of)
+    for name, place in _readers(main.body, [name for name in open_rows if name in counting]).items():
+        yield _Check(place, f'if (nrow({name}) == 0) {{ stop("{name} has no rows") }}', f"nrow({name}) == 0")
 
 
 def _known(views: Mapping[str, View], axis: int) -> dict[str, int]:
@@ -185,7 +213,7 @@ def _mentioned(size: tree.Expression, counted: Mapping[str, tree.Expression]) ->
     return {*names}.union(*(_mentioned(counted[name], {}) for name in names & counted.keys()))
 
 
-def _readers(body: tree.Block, names: Mapping[str, int]) -> dict[str, int]:
+def _readers(body: tree.Block, names: Collection[str]) -> dict[str, int]:
     """The first statement that reads cells of each input; where none does its shape alone may count, as of zeros."""
     found: dict[str, int] = {}
     wanted = set(names)
@@ -204,7 +232,7 @@ def _reads_cells(statement: tree.Statement, name: str) -> bool:
     return reads_more_than(statement, name, lambda call: call.function == "nrow")
 
 
-def _shown_columns(main: tree.Function, shape_of: ShapeOf, names: Iterable[str]) -> set[tree.Expression]:
+def _shown_columns(main: tree.Function, shape_of: ShapeOf) -> set[tree.Expression]:
     """The columns that one of the results has."""
     return {shape[1] for result in main.results if (shape := shape_of(tree.Name(result.name)))}
 
