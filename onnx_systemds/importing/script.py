@@ -222,8 +222,9 @@ def _local(folder: str) -> str:
     return f"./{folder}" if ":" in folder and not folder.startswith("/") else folder
 
 
-def with_functions(script: Script, functions: tuple[tree.Function, ...]) -> Script:
+def with_functions(script: Script, functions: Iterable[tree.Function]) -> Script:
     """The script with other functions; the same object if they are the same. `Script.general` stays."""
+    functions = tuple(functions)
     if same_objects(functions, script.functions):
         return script
     return replace(script, functions=functions, general=script.unspecialised)
@@ -231,4 +232,4 @@ def with_functions(script: Script, functions: tuple[tree.Function, ...]) -> Scri
 
 def with_main(script: Script, main: tree.Function) -> Script:
     """The script with another main function, see `with_functions`."""
-    return with_functions(script, tuple(main if it is script.main else it for it in script.functions))
+    return with_functions(script, (main if it is script.main else it for it in script.functions))

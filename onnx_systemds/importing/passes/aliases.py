@@ -14,7 +14,7 @@ from onnx_systemds.operators.rendering.weight_loads import is_load
 
 def without_aliases(script: Script) -> Script:
     """The script whose functions have one name for each value; specialised is the script as it was."""
-    return with_functions(script, tuple(map(without_aliases_in, script.functions)))
+    return with_functions(script, map(without_aliases_in, script.functions))
 
 
 def without_aliases_in(function: tree.Function) -> tree.Function:

@@ -28,7 +28,7 @@ def with_call_cuts(script: Script) -> Script:
         return script
     apart = {script.main.name, *compiled}  # a cut would keep the others from being inlined
     functions = (_with_cuts(it, compiled) if it.name in apart else it for it in script.functions)
-    return with_functions(script, tuple(functions))
+    return with_functions(script, functions)
 
 
 def _with_cuts(function: tree.Function, compiled: frozenset[str]) -> tree.Function:

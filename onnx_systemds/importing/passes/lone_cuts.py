@@ -17,7 +17,7 @@ from onnx_systemds.importing.script import Script, with_functions
 
 def with_lone_cuts(script: Script) -> Script:
     """The script whose functions have no name for a condition that is asked once."""
-    return with_functions(script, tuple(map(_with_lone_cut, script.functions)))
+    return with_functions(script, map(_with_lone_cut, script.functions))
 
 
 def _with_lone_cut(function: tree.Function) -> tree.Function:

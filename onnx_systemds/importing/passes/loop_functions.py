@@ -43,7 +43,7 @@ def with_loop_functions(script: Script) -> Script:
     if not functions or has_loop(changed):
         return script
     own = [it for function in script.functions for it in ((*functions, changed) if function is main else (function,))]
-    return with_functions(script, tuple(own))
+    return with_functions(script, own)
 
 
 def _function(

@@ -24,7 +24,7 @@ _SIZES = ("nrow", "ncol", "length")
 
 def with_kept_sizes(script: Script) -> Script:
     """The script with such a size in each function that has a loop, and computes sizes."""
-    script = with_functions(script, tuple(map(_keeping, script.functions)))
+    script = with_functions(script, map(_keeping, script.functions))
     return replace(script, library=tuple(map(_keeping, script.library)))
 
 

@@ -18,7 +18,7 @@ _ALL = tree.Span()
 
 def with_merged_slices(script: Script) -> Script:
     """The script whose functions take no part of a part; specialised is the script as it was."""
-    return with_functions(script, tuple(map(with_merged_slices_in, script.functions)))
+    return with_functions(script, map(with_merged_slices_in, script.functions))
 
 
 def with_merged_slices_in(function: tree.Function) -> tree.Function:

@@ -26,7 +26,7 @@ _ONE = tree.IntLiteral(1)
 
 def with_named_sizes(script: Script) -> Script:
     """The script whose functions have names for sizes. Specialised scripts are made without (`Script.general`)."""
-    return with_functions(script, tuple(map(with_named_sizes_in, script.functions)))
+    return with_functions(script, map(with_named_sizes_in, script.functions))
 
 
 def with_named_sizes_in(function: tree.Function) -> tree.Function:

@@ -20,7 +20,7 @@ _OF_SIZES = frozenset(("nrow", "ncol", "length"))
 
 def with_plain_expressions(script: Script) -> Script:
     """The script whose functions have plain expressions; specialised is the script as it was."""
-    return with_functions(script, tuple(map(with_plain_expressions_in, script.functions)))
+    return with_functions(script, map(with_plain_expressions_in, script.functions))
 
 
 def with_plain_expressions_in(function: tree.Function) -> tree.Function:

@@ -32,7 +32,7 @@ def without_probed_sizes(script: Script) -> Script:
     """
     functions = script.callable_functions
     called = () if has_known_sizes(script) else (script.main,)
-    return with_functions(script, tuple(
+    return with_functions(script, (
         _hidden(it, functions) if it in called or (it is not script.main and not is_straight(it.body)) else it
         for it in script.functions
     ))

@@ -25,7 +25,7 @@ _MOVING = frozenset((*_JOINS, *_FACTORS))
 def with_shared_expressions(script: Script) -> Script:
     """The script whose functions have names for what they move alike; specialised is the script as it was."""
     impure = impure_functions(script.callees)
-    return with_functions(script, tuple(_in_function(function, impure) for function in script.functions))
+    return with_functions(script, (_in_function(function, impure) for function in script.functions))
 
 
 def _in_function(function: tree.Function, impure: Collection[str]) -> tree.Function:

@@ -15,7 +15,7 @@ from onnx_systemds.importing.script import Script, with_functions
 
 def with_single_shapes(script: Script) -> Script:
     """The script whose functions give no matrix two shapes in one expression; specialised is the script as it was."""
-    return with_functions(script, tuple(
+    return with_functions(script, (
         rewritten(function, _reshaped_once) if _has_two_shapes(function) else function for function in script.functions
     ))
 

@@ -46,7 +46,7 @@ def with_single_uses(script: Script) -> Script:
     others = script.callees
     impure = impure_functions(others)
     apart = not_inlined(others)
-    return with_functions(script, tuple(_Joining(it, others, impure, apart).joined() for it in script.functions))
+    return with_functions(script, (_Joining(it, others, impure, apart).joined() for it in script.functions))
 
 
 class _Part(NamedTuple):

@@ -18,7 +18,7 @@ from onnx_systemds.importing.script import Script, with_functions
 
 def without_zero_biases(script: Script) -> Script:
     """The script whose functions add no zeros to convolutions that do not need it."""
-    return with_functions(script, tuple(map(_without_them, script.functions)))
+    return with_functions(script, map(_without_them, script.functions))
 
 
 def _without_them(function: tree.Function) -> tree.Function:
