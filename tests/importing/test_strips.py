@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.importing.passes.specialisation.products import Convolution
+from onnx_systemds.importing.passes.convolution_sizes import Convolution
 from onnx_systemds.importing.passes.specialisation.strips import _strips
 from tests.plain_engine import score_plainly
 

@@ -13,8 +13,9 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
+from onnx_systemds.importing.passes.convolution_sizes import Convolution
+from onnx_systemds.importing.passes.matrix_sizes import integer_lookup
 from onnx_systemds.importing.passes.specialisation.merged_reshapes import with_merged_reshapes
-from onnx_systemds.importing.passes.specialisation.products import Convolution
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import check_all_forms
@@ -199,7 +200,7 @@ POINTWISE = "input_shape=[2, 3, 4, 4], filter_shape=[5, 3, 1, 1], stride=[1, 1],
 
 def rewritten(*statements: str) -> str:
     body = parse_script("\n".join(statements)).statements
-    return print_script(Script(with_sample_columns(body, PRODUCTS, {}, ["y"]).body))
+    return print_script(Script(with_sample_columns(body, PRODUCTS, integer_lookup(body), ["y"]).body))
 
 
 ROOM = ("M = depthwise_matrix(F, 3, 4, 4, 3, 3, 1, 1, 1, 1)", "z = bias_add(t(M %*% t(x)), b)")
@@ -258,7 +259,7 @@ def test_products_that_the_engine_ends_in_an_error_stay() -> None:
     convolution = Convolution((2, 2048, 1, 2), (2048, 1, 3, 3), (1, 1), (1, 1))
     call = f"y = conv2d(a, W, {POINTWISE.replace('3, 4, 4]', '2048, 1, 2]').replace('5, 3', '5, 2048')})"
     body = parse_script(f"a = t(M %*% t(x))\n{call}").statements
-    assert call in print_script(Script(with_sample_columns(body, {"M": convolution}, {}, ["y"]).body))
+    assert call in print_script(Script(with_sample_columns(body, {"M": convolution}, integer_lookup(body), ["y"]).body))
 
 
 TAPS = (

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeGuard
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in, read_in
+from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, blocks_in
+from onnx_systemds.importing.passes.convolution_sizes import POOLINGS, IntegerOf, images_of
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
-from onnx_systemds.importing.passes.specialisation.products import POOLINGS, images_of
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim, Expression
 from onnx_systemds.limits import OverBudget
@@ -67,6 +67,18 @@ def statements_with_symbols(
         sizes.run((statement,))
 
 
+def integer_lookup(block: tree.Block) -> IntegerOf:
+    """A function that gives integers, wherever they stand in a block: variables that it assigns once are known in it.
+
+    Those that a branch or a loop assigns are not.
+    """
+    counts, sizes = assignment_counts(block), SizeAnalysis({}, {})
+    for statement in block:
+        if isinstance(statement, tree.Assign) and counts[statement.target.name] == 1:
+            sizes.set(statement.target.name, sizes.integer(statement.value))
+    return sizes.integer
+
+
 def is_dim(size: Symbolic | None) -> TypeGuard[Dim]:
     """Whether it is a number that is known, or an expression over symbols."""
     return isinstance(size, (int, Expression))
@@ -94,6 +106,11 @@ class SizeAnalysis(ForwardAnalysis[Symbolic]):
             return super().of(node)
         except OverBudget:
             return None  # an expression of too many symbols
+
+    def integer(self, node: tree.Expression) -> int | None:
+        """The integer that an expression is, None where it is not known."""
+        value = self.of(node)
+        return value if isinstance(value, int) else None
 
     def run(self, block: tree.Block) -> None:
         """Update what is known by the statements of a block."""
@@ -172,8 +189,7 @@ class SizeAnalysis(ForwardAnalysis[Symbolic]):
         if node.function in self.functions:
             return self.of_function(node)
         if node.function == "conv2d" or node.function in POOLINGS:
-            read = {name: self.known.get(name) for name in read_in(node)}
-            found = images_of(node, {name: size for name, size in read.items() if isinstance(size, int)})
+            found = images_of(node, self.integer)
             count = None if found is None else self.of(found[0])
             return (count, found[1]) if found is not None and is_dim(count) else None
         if node.function == "matrix":  # whatever it gives this size

@@ -15,8 +15,8 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_finite_number
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import name_counts
+from onnx_systemds.importing.passes.convolution_sizes import POOLINGS
 from onnx_systemds.importing.passes.matrix_sizes import Known, statements_with_sizes
-from onnx_systemds.importing.passes.specialisation.products import POOLINGS
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 _FEWEST, _MOST_ROWS = 16_384, 255

@@ -16,8 +16,8 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned, blocks_in, is_call, once, reads
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
-from onnx_systemds.importing.passes.matrix_sizes import Shape, sizes_in
-from onnx_systemds.importing.passes.specialisation.integers import known_sizes
+from onnx_systemds.importing.passes.convolution_sizes import IntegerOf
+from onnx_systemds.importing.passes.matrix_sizes import Shape, integer_lookup, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
 from onnx_systemds.operators.rendering.weight_loads import entry, is_entry, is_load, load
@@ -120,8 +120,8 @@ def hoisted(
     taken: the names of the weights in the list. functions: of the script. wanted: whether a constant of that name and
     of these rows and columns, where they are known, is hoisted.
     """
-    numbers = known_sizes(body)
-    found = flow.first_needed(number for number in flow.constant if _is_worth_hoisting(body[number], numbers))
+    integer_of = integer_lookup(body)
+    found = flow.first_needed(number for number in flow.constant if _is_worth_hoisting(body[number], integer_of))
     found = sorted(found, key=lambda number: not _makes_sparse(body[number]))[:MOST_HOISTED]
     computed = sorted(flow.computing(found))
     places = sizes_in(tuple(body[number] for number in computed), functions, {})
@@ -213,23 +213,23 @@ def _makes_sparse(statement: tree.Statement) -> bool:
     return not calls(statement).isdisjoint((MATRIX, SHIFTS, SHIFTS_OF_SAMPLES))
 
 
-def _is_worth_hoisting(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:
+def _is_worth_hoisting(statement: tree.Statement, integer_of: IntegerOf) -> bool:
     """Whether an expression takes longer to compute than to take its result out of a list.
 
     It does not for a number, a variable, a weight, or a matrix of a literal.
     """
     assert isinstance(statement, tree.Assign)
     value = statement.value
-    is_filled = is_call(value, "matrix") and not _reads_matrices(value, numbers)
+    is_filled = is_call(value, "matrix") and not _reads_matrices(value, integer_of)
     is_left = is_filled or isinstance(value, tree.Name) or is_entry(value) or is_load(value)
-    return not is_left and _reads_matrices(statement, numbers)
+    return not is_left and _reads_matrices(statement, integer_of)
 
 
-def _reads_matrices(node: tree.Node, numbers: Mapping[str, int]) -> bool:
+def _reads_matrices(node: tree.Node, integer_of: IntegerOf) -> bool:
     """Whether a part of a script has a call, an index or a variable that may be a matrix."""
     below = [found for part in tree.children(node) if not (isinstance(node, tree.Assign) and part is node.target)
              for found in tree.walk(part)]
     return any(
-        isinstance(found, (tree.Call, tree.Indexed)) or (isinstance(found, tree.Name) and found.name not in numbers)
+        isinstance(found, (tree.Call, tree.Indexed)) or (isinstance(found, tree.Name) and integer_of(found) is None)
         for found in below
     )

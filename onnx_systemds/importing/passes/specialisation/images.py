@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped
 from onnx_systemds.dml.scopes import is_call, operand_of
-from onnx_systemds.importing.passes.specialisation.integers import whole_number
+from onnx_systemds.importing.passes.convolution_sizes import IntegerOf
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ def filled(number: int, rows: int, cols: int) -> tree.Expression:
     return reshaped(tree.IntLiteral(number), rows, cols)
 
 
-def shape_of(node: tree.Expression, sizes: Mapping[str, int]) -> tuple[int, int] | None:
+def shape_of(node: tree.Expression, integer_of: IntegerOf) -> tuple[int, int] | None:
     """Rows and columns of ``matrix(..., rows=rows, cols=cols)`` if both are known, else None."""
     if not is_call(node, "matrix"):
         return None
     given = {argument.name: argument.value for argument in node.arguments[1:]}
     if given.keys() != {"rows", "cols"}:
         return None
-    rows, cols = (whole_number(given[name], sizes) for name in ("rows", "cols"))
+    rows, cols = (integer_of(given[name]) for name in ("rows", "cols"))
     return None if rows is None or cols is None else (rows, cols)
 
 

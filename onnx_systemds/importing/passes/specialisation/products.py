@@ -8,65 +8,19 @@ convolution dense. The matrix has an entry for each number that a result depends
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, rewritten
 from onnx_systemds.dml.scopes import assignment_counts, is_call, name_counts
-from onnx_systemds.importing.passes.specialisation.integers import known_sizes, whole_number
+from onnx_systemds.importing.passes.convolution_sizes import Convolution, convolution_of
+from onnx_systemds.importing.passes.matrix_sizes import integer_lookup
 
 MOST_ENTRIES = 40_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
 
 FILTERS, MATRIX = "grouped_filters", "depthwise_matrix"  # library functions
-POOLINGS = ("avg_pool", "max_pool")
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """The sizes of a ``conv2d``: images N x C x H x W, filters F x C x KH x KW, and two numbers each.
-
-    A pooling is one of a filter C x 1 x KH x KW.
-    """
-
-    images: tuple[int, ...]
-    filters: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-
-    @property
-    def pixels(self) -> int:
-        """Of a plane of the result."""
-        sizes = zip(self.images[2:], self.filters[2:], self.stride, self.padding)
-        height, width = ((size + 2 * pad - kernel) // step + 1 for size, kernel, step, pad in sizes)
-        return height * width
-
-    @property
-    def columns(self) -> int:
-        """Of the result, which has a row for each image."""
-        return self.filters[0] * self.pixels
-
-    @property
-    def entries(self) -> int:
-        """Non-zeros of its matrix if it is depthwise, at most."""
-        return self.filters[0] * self.filters[2] * self.filters[3] * self.pixels
-
-    @property
-    def has_matrix(self) -> bool:
-        """Whether ``depthwise_matrix`` makes its matrix if it is depthwise: its windows lie as that says."""
-        (channels, height, width), (kh, kw) = self.images[1:], self.filters[2:]
-        (sh, sw), (ph, pw) = self.stride, self.padding
-        down = (height + 2 * ph - kh) // sh * sh  # the last window, from the first one
-        right = (width + 2 * pw - kw) // sw * sw
-        reach = max(ph * width + pw, (kh - 1 - ph) * width + kw - 1 - pw)  # of a window, to both sides of its pixel
-        lies_inside = down < height and right < width and kw <= width and 3 * reach < channels * height * width
-        return lies_inside and height * width > 1 and kh * kw > 1
-
-    @property
-    def is_pointwise(self) -> bool:
-        """Whether each pixel of a result is made of one pixel."""
-        return self.filters[2:] == self.stride == (1, 1) and self.padding == (0, 0)
 
 
 def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tree.Block, Mapping[str, Convolution]]:
@@ -77,9 +31,9 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
     """
     counts = assignment_counts(body)
     seen = name_counts(body)
-    sizes = known_sizes(body)
+    integer_of = integer_lookup(body)
     filters = {  # the number of the statement, and of groups
-        statement.target.name: (number, whole_number(statement.value.arguments[1].value, sizes))
+        statement.target.name: (number, integer_of(statement.value.arguments[1].value))
         for number, statement in enumerate(body)
         if number in constant
         and isinstance(statement, tree.Assign)
@@ -96,7 +50,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
         if not is_call(node, "conv2d"):
             return node
         images, weight = (argument.value for argument in node.arguments[:2])
-        convolution = convolution_of(node, sizes)
+        convolution = convolution_of(node, integer_of)
         if not isinstance(weight, tree.Name) or weight.name not in filters or convolution is None:
             return node
         is_depthwise = filters[weight.name][1] == convolution.images[1]
@@ -113,34 +67,6 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
         made = call(MATRIX, statement.value.arguments[0].value, *map(tree.IntLiteral, numbers))
         changed[filters[name][0]] = replace(statement, value=made)
     return tuple(changed), found
-
-
-def convolution_of(call: tree.Call, sizes: Mapping[str, int]) -> Convolution | None:
-    """The sizes of a ``conv2d`` or a pooling, where all are known."""
-    given = {argument.name: argument.value for argument in call.arguments}
-    is_pooling = call.function in POOLINGS
-    shapes: list[tuple[int, ...]] = []
-    for name in ("input_shape", "pool_size" if is_pooling else "filter_shape", "stride", "padding"):
-        value = given.get(name)
-        numbers = [whole_number(item, sizes) for item in value.items] if isinstance(value, tree.ListExpression) else []
-        known = tuple(number for number in numbers if number is not None)
-        if not known or len(known) < len(numbers):
-            return None
-        shapes.append(known)
-    images, window, *others = shapes
-    return Convolution(images, (images[1], 1, *window) if is_pooling else window, *others)
-
-
-def images_of(node: tree.Call, sizes: Mapping[str, int]) -> tuple[tree.Expression, int] | None:
-    """The size of a ``conv2d`` or a pooling of images, whose number alone may be open: that number, and the columns."""
-    shape = next((it for it in node.arguments if it.name == "input_shape"), None)
-    if shape is None or not isinstance(shape.value, tree.ListExpression):
-        return None
-    count, *others = shape.value.items
-    of_one = replace(shape, value=replace(shape.value, items=(tree.IntLiteral(1), *others)))
-    arguments = tuple(of_one if it is shape else it for it in node.arguments)
-    found = convolution_of(replace(node, arguments=arguments), sizes)
-    return None if found is None else (count, found.columns)
 
 
 def transposed(operand: tree.Expression) -> tree.Call:

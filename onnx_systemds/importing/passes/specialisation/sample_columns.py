@@ -32,8 +32,9 @@ from onnx_systemds.dml.scopes import (
     read_in,
     reads,
 )
+from onnx_systemds.importing.passes.convolution_sizes import Convolution, IntegerOf, convolution_of
 from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, shape_of, stacked
-from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
+from onnx_systemds.importing.passes.specialisation.products import transposed
 from onnx_systemds.importing.passes.specialisation.tap_sums import (
     TapSum,
     shifts_of_samples,
@@ -61,15 +62,15 @@ class SampleColumns:
 
 
 def with_sample_columns(
-    body: tree.Block, products: Mapping[str, Convolution], sizes: Mapping[str, int], results: Collection[str], *,
+    body: tree.Block, products: Mapping[str, Convolution], integer_of: IntegerOf, results: Collection[str], *,
     joins_biases: bool = True,
 ) -> SampleColumns:
     """The statements of a function, with images transposed as long as that serves the products.
 
-    products: depthwise convolutions by the names of their matrices. sizes: known numbers. results: what is read
-    after the body. joins_biases: whether biases between two products are joined to the weights of the second one.
+    products: depthwise convolutions by the names of their matrices. results: what is read after the body.
+    joins_biases: whether biases between two products are joined to the weights of the second one.
     """
-    sums = tap_sums(body, sizes)
+    sums = tap_sums(body, integer_of)
     if not products and not sums:
         return SampleColumns(body, ())
     counts = assignment_counts(body)
@@ -77,8 +78,8 @@ def with_sample_columns(
     suffix = "_columns"
     while any(suffix in name for name in names):
         suffix += "_"
-    room = _joinable(body, counts, sizes, results) if joins_biases else ()
-    rewriting = _Rewriting(products, sums, sizes, suffix, room)
+    room = _joinable(body, counts, integer_of, results) if joins_biases else ()
+    rewriting = _Rewriting(products, sums, integer_of, suffix, room)
     changed: list[tree.Block] = [rewriting.changed(statement, counts) for statement in body]
     read = set(results).union(*(reads(statement) for block in changed for statement in block))
     unread = rewriting.unread_variables()
@@ -97,7 +98,7 @@ def _assigns_once(statement: tree.Statement, counts: Mapping[str, int]) -> TypeG
 
 
 def _joinable(
-    body: tree.Block, counts: Mapping[str, int], sizes: Mapping[str, int], results: Collection[str]
+    body: tree.Block, counts: Mapping[str, int], integer_of: IntegerOf, results: Collection[str]
 ) -> set[str]:
     """The variables that are only read by a maximum with a number, which only convolutions of single pixels read."""
     read = name_counts(body)
@@ -107,7 +108,7 @@ def _joinable(
         node.arguments[0].value.name
         for node in tree.walk(*body)
         if is_call(node, "conv2d") and isinstance(node.arguments[0].value, tree.Name)
-        if (convolution := convolution_of(node, sizes)) is not None and convolution.is_pointwise
+        if (convolution := convolution_of(node, integer_of)) is not None and convolution.is_pointwise
     )
     found = set()
     for statement in body:
@@ -134,14 +135,15 @@ class _Rewriting:
         self,
         products: Mapping[str, Convolution],
         sums: Mapping[str, TapSum],
-        sizes: Mapping[str, int],
+        integer_of: IntegerOf,
         suffix: str,
         room: Collection[str],
     ) -> None:
         """room: variables for whose biases a convolution has room."""
         self.bounds: list[str] = []
         self._known: dict[str, Images] = {}
-        self._products, self._sums, self._sizes, self._suffix, self._room = products, sums, sizes, suffix, room
+        self._products, self._sums, self._integer_of = products, sums, integer_of
+        self._suffix, self._room = suffix, room
         self._taps = {found.taps for found in sums.values()}
         self._convolved: dict[str, tuple[Images, tree.Expression, int]] = {}  # what taps are made of (see `_note_taps`)
         self._summed: set[str] = set()  # by their shifts
@@ -301,7 +303,7 @@ class _Rewriting:
     def _pointwise(self, node: tree.Call, bias: tree.Expression | None = None) -> Images | None:
         """A convolution of single pixels, of images that are transposed already, with a bias if that can be joined."""
         images = self._of(node.arguments[0].value)
-        convolution = convolution_of(node, self._sizes)
+        convolution = convolution_of(node, self._integer_of)
         if images is None or convolution is None or not convolution.is_pointwise:
             return None
         samples, channels, height, width = convolution.images
@@ -344,7 +346,7 @@ class _Rewriting:
             node = node.arguments[0].value
         if not is_call(node, "conv2d"):
             return
-        convolution = convolution_of(node, self._sizes)
+        convolution = convolution_of(node, self._integer_of)
         if convolution is None or not convolution.is_pointwise:
             return
         given, weights = (argument.value for argument in node.arguments[:2])
@@ -356,7 +358,7 @@ class _Rewriting:
 
     def _tap_sum(self, node: tree.Call) -> Images | None:
         """The sum of what taps give, of all samples by one product."""
-        found = tap_sum_of(node, self._sizes)
+        found = tap_sum_of(node, self._integer_of)
         if found is None or found.shifts not in self._sums or found.taps not in self._convolved:
             return None
         images, weights, results = self._convolved[found.taps]
@@ -377,7 +379,7 @@ class _Rewriting:
     def _same(self, node: tree.Call) -> Images | None:
         """``matrix`` of images, to a row for each sample, as they are."""
         images = self._of(node.arguments[0].value)
-        if images is None or shape_of(node, self._sizes) != (images.samples, images.channels * images.pixels):
+        if images is None or shape_of(node, self._integer_of) != (images.samples, images.channels * images.pixels):
             return None
         return images
 

@@ -15,7 +15,7 @@ from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.attention import attention_called
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_loaded_cut, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
-from onnx_systemds.importing.passes.matrix_sizes import Shape, Symbolic
+from onnx_systemds.importing.passes.matrix_sizes import Shape, Symbolic, integer_lookup
 from onnx_systemds.importing.passes.specialisation import plain_sums
 from onnx_systemds.importing.passes.specialisation.division_sinking import with_sunk_divisions
 from onnx_systemds.importing.passes.specialisation.extremes import (
@@ -27,7 +27,6 @@ from onnx_systemds.importing.passes.specialisation.extremes import (
     with_flat_extremes,
 )
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
-from onnx_systemds.importing.passes.specialisation.integers import known_sizes
 from onnx_systemds.importing.passes.specialisation.joined_parts import with_parts_apart
 from onnx_systemds.importing.passes.specialisation.loading import LARGEST_EARLY, with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
@@ -240,7 +239,8 @@ def _with_products(work: Work) -> Work:
     if not work.hoists:
         return work
     body, products = with_sparse_products(work.main.body, work.flow().constant)
-    columns = with_sample_columns(body, products, known_sizes(body), work.results, joins_biases=work.form.joins_biases)
+    joins, integer_of = work.form.joins_biases, integer_lookup(body)
+    columns = with_sample_columns(body, products, integer_of, work.results, joins_biases=joins)
     return replace(_with_body(work, with_merged_reshapes(columns.body)), bounds=tuple(columns.bounds))
 
 

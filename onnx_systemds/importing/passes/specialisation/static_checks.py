@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import ends_run, is_call
 from onnx_systemds.dml.tokens import COMPARED
-from onnx_systemds.importing.passes.specialisation.integers import known_sizes, whole_number
+from onnx_systemds.importing.passes.convolution_sizes import IntegerOf
+from onnx_systemds.importing.passes.matrix_sizes import integer_lookup
 
 
 def without_static_checks(body: tree.Block) -> tree.Block:
@@ -15,13 +14,13 @@ def without_static_checks(body: tree.Block) -> tree.Block:
 
     Each check would end a basic block of the engine: some percent of the run time of a small network.
     """
-    known = known_sizes(body)
-    return tuple(statement for statement in body if not _never_stops(statement, known))
+    integer_of = integer_lookup(body)
+    return tuple(statement for statement in body if not _never_stops(statement, integer_of))
 
 
-def _never_stops(statement: tree.Statement, known: Mapping[str, int]) -> bool:
+def _never_stops(statement: tree.Statement, integer_of: IntegerOf) -> bool:
     """Whether a statement is a check that cannot fail."""
-    return isinstance(statement, tree.If) and _only_stops(statement) and _never(statement.condition, known)
+    return isinstance(statement, tree.If) and _only_stops(statement) and _never(statement.condition, integer_of)
 
 
 def _only_stops(statement: tree.Statement) -> bool:
@@ -31,22 +30,22 @@ def _only_stops(statement: tree.Statement) -> bool:
     return ends_run(statement)
 
 
-def _never(condition: tree.Expression, known: Mapping[str, int]) -> bool:
+def _never(condition: tree.Expression, integer_of: IntegerOf) -> bool:
     """Whether a condition over sizes is known to be false."""
     if not isinstance(condition, tree.Binary):
         return False
     if condition.operator == "|":
-        return _never(condition.left, known) and _never(condition.right, known)
-    left, right = _size(condition.left, known), _size(condition.right, known)
+        return _never(condition.left, integer_of) and _never(condition.right, integer_of)
+    left, right = _size(condition.left, integer_of), _size(condition.right, integer_of)
     if left is None or right is None or condition.operator not in COMPARED:
         return False
     return not COMPARED[condition.operator](left, right)
 
 
-def _size(node: tree.Expression, known: Mapping[str, int]) -> int | None:
+def _size(node: tree.Expression, integer_of: IntegerOf) -> int | None:
     """The value of a size expression, also of ``min`` and ``max`` of several; None if it is unknown."""
     if not is_call(node, "min", "max"):
-        return whole_number(node, known)
-    sizes = [_size(argument.value, known) for argument in node.arguments]
+        return integer_of(node)
+    sizes = [_size(argument.value, integer_of) for argument in node.arguments]
     found = [size for size in sizes if size is not None]
     return None if len(found) < len(sizes) else min(found) if node.function == "min" else max(found)

@@ -12,8 +12,8 @@ from math import prod
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped, rewritten
 from onnx_systemds.dml.scopes import is_call
-from onnx_systemds.importing.passes.specialisation.integers import known_sizes
-from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of
+from onnx_systemds.importing.passes.convolution_sizes import Convolution, convolution_of
+from onnx_systemds.importing.passes.matrix_sizes import integer_lookup
 
 STRIPS, JOINED = "image_strips", "joined_strips"  # library functions
 _FEWEST_PRODUCTS, _FEWEST_TAPS = 4_000_000, 64
@@ -38,13 +38,13 @@ class _Strips:
 
 def with_strips(body: tree.Block) -> tree.Block:
     """The statements of a function with convolutions of one image, that have a bias, in two strips."""
-    sizes = known_sizes(body)
+    integer_of = integer_lookup(body)
 
     def change(node: tree.Node) -> tree.Node:
         if not is_call(node, "bias_add") or not is_call(node.arguments[0].value, "conv2d"):
             return node
         convolved = node.arguments[0].value
-        convolution = convolution_of(convolved, sizes)
+        convolution = convolution_of(convolved, integer_of)
         strips = None if convolution is None else _strips(convolution)
         if convolution is None or strips is None:
             return node

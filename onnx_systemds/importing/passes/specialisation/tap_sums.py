@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import call, reshaped
 from onnx_systemds.dml.scopes import assignment_counts, is_operation, name_counts, operand_of
+from onnx_systemds.importing.passes.convolution_sizes import IntegerOf
 from onnx_systemds.importing.passes.specialisation.images import shape_of
 from onnx_systemds.importing.passes.specialisation.products import transposed
 
@@ -29,14 +29,14 @@ class TapSum:
     pixels: int
 
 
-def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None:
-    """The sum that an expression is, by its form; None for others. sizes: known numbers."""
-    outer = shape_of(node, sizes)
+def tap_sum_of(node: tree.Expression, integer_of: IntegerOf) -> TapSum | None:
+    """The sum that an expression is, by its form; None for others."""
+    outer = shape_of(node, integer_of)
     product = operand_of(node, "matrix", "t")
     if outer is None or not is_operation(product, "%*%"):
         return None
     given = operand_of(product.right, "t")
-    inner = None if given is None else shape_of(given, sizes)
+    inner = None if given is None else shape_of(given, integer_of)
     taps = None if given is None else operand_of(given, "matrix")
     if inner is None or not isinstance(product.left, tree.Name) or not isinstance(taps, tree.Name):
         return None
@@ -47,7 +47,7 @@ def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None
     return TapSum(taps.name, product.left.name, samples, filters, inner[1], outer[1] // filters)
 
 
-def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
+def tap_sums(body: tree.Block, integer_of: IntegerOf) -> dict[str, TapSum]:
     """The sums by their shifts, for variables that are assigned once and read by nothing else."""
     made = {
         statement.target.name
@@ -62,7 +62,7 @@ def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
     seen = name_counts(body)
     found = {}
     for node in tree.walk(*body):
-        sum_of = tap_sum_of(node, sizes) if isinstance(node, tree.Call) else None
+        sum_of = tap_sum_of(node, integer_of) if isinstance(node, tree.Call) else None
         if sum_of is None or sum_of.shifts not in made:
             continue
         if all(counts[name] == 1 and seen[name] == 2 for name in (sum_of.taps, sum_of.shifts)):  # once assigned
