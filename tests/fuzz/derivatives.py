@@ -33,7 +33,7 @@ from tests.fuzz.judging import SECONDS, TALLY, ModelCase, is_refusal
 _STEP = 1e-4
 _LARGEST = 3.0
 """Of the numbers that a model is derived at."""
-_WITHOUT = ("If", "Loop", "Scan", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "Dropout")
+_WITHOUT = ("If", "Loop", "Scan", "Bernoulli", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "Dropout", "Multinomial")
 _EXACT = 1e-7
 """How far both passes' results may be from the main function's, which has GELU by another formula."""
 
@@ -122,9 +122,9 @@ def _run(script: Script, feeds: Mapping[str, Any], session: Session) -> Array:
     with tempfile.TemporaryDirectory() as folder:
         script.save(Path(folder) / "model.dml")
         text = (Path(folder) / "model.dml").read_text(encoding="utf-8")
-        prepared = session.prepare(program, [*inputs], ["R"], sources={"model.dml": text},
+        prepared = session.prepare(program, [*inputs], ["judged"], sources={"model.dml": text},
                                    args={"model_weights": str(Path(folder) / "model.weights")}, timeout=SECONDS)
-        return np.asarray(prepared(inputs, timeout=SECONDS)["R"])
+        return np.asarray(prepared(inputs, timeout=SECONDS)["judged"])
 
 
 def _shape(array: Array) -> tuple[int, int]:
@@ -142,7 +142,7 @@ _POINTS = {"up": 1, "down": -1, "half_up": 0.5, "half_down": -0.5}
 
 
 def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int]) -> Iterator[str]:
-    """The statements that call the functions of a script, and write the matrix R with a row for each variable."""
+    """The statements that call the functions of a script, and write the matrix ``judged`` with a row for each variable."""
     main, backward = script.interface, derivatives.backward
     numbers = {name for name, port in zip(main.parameters, main.inputs) if port.dims == ()}
     numbers |= {name for name, port in zip(derivatives.forward.results, derivatives.forward.outputs) if port.dims == ()}
@@ -158,15 +158,15 @@ def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int])
     yield from _results(script, derivatives, numbers)
     yield call(backward)
     for number, (result, name) in enumerate(_variables(main, derivatives).items()):
-        yield f"K = {name}"
-        yield f"V = {_direction(name, numbers, number + 7)}"
+        yield f"at = {name}"
+        yield f"along = {_direction(name, numbers, number + 7)}"
         for point, step in _POINTS.items():
-            yield from (f"{name} = K + {step * _STEP} * V", call(derivatives.forward), f"{point} = {_loss(script, derivatives, numbers)}")
-        yield f"{name} = K"
-        parts = (_product(result, "V", name in numbers), *_POINTS, "middle", "apart")
+            yield from (f"{name} = at + {step * _STEP} * along", call(derivatives.forward), f"{point} = {_loss(script, derivatives, numbers)}")
+        yield f"{name} = at"
+        parts = (_product(result, "along", name in numbers), *_POINTS, "middle", "apart")
         yield f"row = cbind({', '.join(f'as.matrix({part})' for part in parts)})"
-        yield f"R = {'rbind(R, row)' if number else 'row'}"
-    yield 'write(R, "./R")'
+        yield f"judged = {'rbind(judged, row)' if number else 'row'}"
+    yield 'write(judged, "./judged")'
 
 
 def _results(script: Script, derivatives: Derivatives, numbers: Collection[str]) -> Iterator[str]:

@@ -11,12 +11,16 @@ from tests.fuzz import operators
 from tests.fuzz.drawing import Array
 from tests.fuzz.judging import ModelCase
 
+_OF_ONE_JUDGE = ("OneHot", "ReduceLogSumExp", "TreeEnsemble", "TreeEnsembleClassifier")
+"""Operators of which a judge is wrong in cases that are told by the inputs of the node."""
 _REDUCED = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
 
 
 def case(seed: int) -> ModelCase:
     """The case of an operator, called once."""
     made = operators.case(seed)
+    if made.model.graph.node[0].op_type in _OF_ONE_JUDGE:
+        return replace(made, calls=made.calls[:1])
     rng = np.random.default_rng(seed)
     model, feeds = ModelProto(), dict(made.calls[0])
     model.CopyFrom(made.model)

@@ -22,6 +22,7 @@ from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
 from tests.command_line import run_dml
 from tests.operators.harness import Array, compare, ints, random, run_reference
+from tests.plain_engine import calls_plainly
 
 INF, NAN = np.inf, np.nan
 
@@ -371,3 +372,14 @@ def test_functions_of_the_model_that_the_engine_inlines() -> None:
     with ScoringFunction(script) as function:
         for result in results_of_all_forms(function, {"x": np.array([[INF, 1]], np.float32), "z": np.array([[-2, 3]], np.float32)}):
             compare(result["y"], np.array([[NAN, 16]], np.float32), 1e-5, "function")
+
+
+def test_zeros_and_a_vector_whose_sizes_the_engine_does_not_know() -> None:
+    """In a function that a program calls twice."""
+    graph = Graph(
+        [node("ReduceMax", "x a", "r"), node("Cast", "r", "i", to=6), node("Cast", "i", "f", to=1), node("Add", "z f", "s"),
+         node("ReduceSum", "s", keepdims=0)],
+        [{"x": 3 * random(3, size), "w": random(size)} for size in (2, 4)], {"a": ints(1), "z": np.zeros((3, 7), np.float32)})
+    found = calls_plainly(import_model(graph.model(is_open=True)), graph.runs, open_sizes=True)
+    for run, results in zip(graph.runs, found):
+        assert results["y"] == 7 * np.trunc(run["x"].max(axis=1)).sum()

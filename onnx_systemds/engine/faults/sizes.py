@@ -22,6 +22,19 @@ SIZES: tuple[Fault, ...] = (
         inputs=((1,), (1,), (1,)),
     ),
     Fault(
+        "zeros-and-a-vector-of-unknown-size",
+        "matrix(0, ..) + v and matrix(0, ..) - v are v and -v where v is a single row or column and the compiler knows"
+        " neither of its sizes, as in a function that is called twice",
+        "doubled = function(matrix[double] X) return (matrix[double] Y) {\n"
+        "  Y = X\n  if (max(abs(X)) > 0) { Y = X * 2 }\n}\n"
+        "added = function(matrix[double] X) return (matrix[double] Y) {\n"
+        "  v = doubled(X)\n  Y = matrix(0, rows=2, cols=3) + v\n}\n"
+        "first = added(X)\nresult = added(X + 1)",
+        ((4, 4, 4), (6, 6, 6)),
+        "operators/support/broadcasting.py",
+        inputs=((1,), (2,)),
+    ),
+    Fault(
         "sums-of-a-squared-row",
         "colSums(X ^ 2) and colSums(X * X) are X where the run finds out that X, a reshape, has one row",
         "result = colSums(matrix(X, rows=nrow(X), cols=2) ^ 2)",

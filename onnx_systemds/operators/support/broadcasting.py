@@ -16,6 +16,7 @@ from onnx_systemds.dml.operands import called, expression_of
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.broadcast_dims import broadcast_dims, of_rank
 from onnx_systemds.inference.dims import Dim, Dims, Operation, maximum, minimum, product
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import SCALAR, NodeFacts, NodeView, View, split_view
 from onnx_systemds.operators.api.layout import Form
 from onnx_systemds.operators.support.selection_products import (
@@ -117,6 +118,9 @@ def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bo
     split = _common_split(patterns, form, dims)
     has_vectors = any(any(pattern) and not all(pattern) for pattern in patterns)
     view = split_view(dims, split) if has_vectors or form is SCALAR else form
+    # of zeros and a vector the engine may make the vector (zeros-and-a-vector-of-unknown-size)
+    full = full or any(all(pattern) and _is_known_zero(node.constant(position))
+                       for position, pattern in zip(positions, patterns))
     items = tuple(
         Operand(text, SINGLE) if text else _operand(node, position, pattern, dims, split, view, full)
         for position, pattern, text in zip(positions, patterns, literals)
@@ -191,6 +195,10 @@ def _operand(
         column = _expanded(node, position, rows, dims[:split], View(view.rows, 1))
         return Operand(column, COLUMN)
     return Operand(_expanded(node, position, pattern, dims, view), FULL)
+
+
+def _is_known_zero(constant: Array | None) -> bool:
+    return constant is not None and constant.dtype != object and not constant.any()
 
 
 def _alone(node: NodeView, position: int, dims: Dims) -> Dim:
