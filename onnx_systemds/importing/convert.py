@@ -232,7 +232,7 @@ def script_with_derivatives(
     seeds = typed.graph.inputs[len(forward.graph.inputs) :]
     both = _script_of(
         typed, f"{function}_backward", parts.of_another_function(), writing, None, stages,
-        gradients=Gradients(tuple(seeds), columns),
+        gradients=Gradients(tuple(seeds), typed.graph.outputs[-len(derived.sources) :], columns),
     )
     behind = weights_behind(model.graph, derived)
     return with_derivatives(script, both, {key: name for name, key in keys.items()}, behind)

@@ -19,10 +19,12 @@ from onnx_systemds.operators.rendering.scope import Scope
 class Gradients:
     """What a function has that gives derivatives: ``seeds``, the inputs that are derivatives by outputs.
 
-    columns: the outputs that go into one column, with the keys of the weights by which they are derived.
+    outputs: the derivatives, whose sizes are known. columns: those that go into one column, with the keys of the
+    weights by which they are derived.
     """
 
     seeds: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -47,7 +49,7 @@ class Results:
         self.is_inner = is_inner
         self.parameters: list[tree.Parameter] = []
         self.returned: dict[str, None] = {}
-        self._columns = gradients.columns
+        self._columns, self._derived = gradients.columns, gradients.outputs
         self.statements = self._demand_outputs(sizes)
 
     def _demand_outputs(self, sizes: Sequence[Dim]) -> list[str]:
@@ -115,7 +117,7 @@ class Results:
         tensors = [name for name in scope.graph.inputs if not scope.value(name).is_list]
         given = {name for value in tensors for name in dim.symbols(scope.dims(value))}
         for value in scope.graph.outputs:
-            if scope.value(value).is_list:
+            if scope.value(value).is_list or value in self._derived:
                 continue
             self.returned.update(dict.fromkeys(_unseen(scope.dims(value), given, is_text=scope.value(value).is_text)))
         statements: list[str] = []
