@@ -50,7 +50,7 @@ class Graph:
             infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), dims))
         initializers = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
         graph = helper.make_graph(self.nodes, "case", infos, [onnx.ValueInfoProto(name="y")], initializers)
-        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        imports = [helper.make_opsetid(*pair) for pair in (("", self.opset), ("com.microsoft", 1), ("ai.onnx.ml", 1))]
         model = onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=10))
         if model.graph.output[0].type.WhichOneof("value") is None:
             model.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None))
@@ -214,6 +214,15 @@ GRAPHS: dict[str, Graph] = {
         [{"x": np.array([[1, 0, -2, 0, 3], *[[0] * 5] * size], np.float32).reshape(-1, *dims)} for size in (0, 2)],
         {"a": ints(0), "z": np.array(0, np.float32), "o": np.full((1, *dims), 7, np.float32)})
        for words, dims in {"rows": (5,), "columns": (5, 1)}.items()},
+    "imputed features of a row of known length": Graph(
+        [node("ReduceSum", "x a", "r", keepdims=1), helper.make_node("Imputer", ["r"], ["y"], domain="ai.onnx.ml",
+                                                                      imputed_value_floats=[4.0, 2.0, 1.0], replaced_value_float=1.0)],
+        [{"x": np.array([[1, 5, 1], *[[0, 0, 0]] * size], np.float32)} for size in (0, 2)], {"a": ints(0)},
+        expected=[np.array([[4, 5, 1]], np.float32)] * 2),
+    **{f"numbers of a row of known length as {name}": Graph(
+        [node("ReduceSum", "x a", "r", keepdims=1), node("Cast", "r", "c", to=kind), node("Cast", "c", to=1)],
+        [{"x": np.array([[1, 2, 4], *[[0, 0, 0]] * size], np.float32)} for size in (0, 2)], {"a": ints(0)},
+        expected=[np.array([[1, 2, 4]], np.float32)] * 2, opset=23) for name, kind in {"float4e2m1": onnx.TensorProto.FLOAT4E2M1}.items()},
     "triangle of a row of unknown length": of_run_length(
         node("Unsqueeze", "a zero", "r"), node("Trilu", "r three"), constants={"zero": ints(0), "three": np.array(3)}),
     **{f"power of vectors of unknown length, {inputs}": of_run_length(

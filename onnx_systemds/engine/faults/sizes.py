@@ -18,7 +18,7 @@ SIZES: tuple[Fault, ...] = (
         "ifelse(m, A, B) is A where m is a single row or column of unknown length and A is of known size",
         "n = as.integer(sum(X))\nresult = ifelse(seq(1, n) > 2, matrix(X, rows=3, cols=1), 7)",
         ((7,), (7,), (1,)),
-        "templates/library/where.dml; operators/onnx/combining.py (choice), filling.py (trilu)",
+        "templates/library/where.dml; NodeView.mask; operators/onnx/filling.py (trilu)",
         inputs=((1,), (1,), (1,)),
     ),
     Fault(

@@ -20,6 +20,7 @@ from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words
 from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, product, symbol
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
+from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES
@@ -228,6 +229,15 @@ class NodeView(NodeFacts):
         if form is SCALAR:
             return str(value)
         return f"matrix({value}, rows={self.dim(form.rows)}, cols={self.dim(form.cols)})"
+
+    def mask(self, text: str, form: Form) -> str:
+        """DML of a mask for ``ifelse``, beside matrices of known size.
+
+        Of a vector the engine learns the length that is known here (ifelse-of-a-vector-of-unknown-length).
+        """
+        if form is SCALAR or not all_known(form) or 1 not in form:
+            return text
+        return f"matrix({text}, rows={self.dim(form.rows)}, cols={self.dim(form.cols)})"
 
     def full(self, value: str, view: View) -> str:
         """DML of a filled matrix as the result of a node; the engine does not see that all elements are equal."""

@@ -132,7 +132,7 @@ def imputer(node: NodeView) -> Fragment:
     condition = f"{x} != {x}" if math.isnan(replaced) else f"{x} == {literal(replaced)}"
     row = node.constant_matrix(np.asarray(values, np.float64).reshape(1, -1), "values")
     imputed = f"{node.filled(1, View(view.rows, 1))} %*% {row}"
-    return node.result(counted(f"ifelse({condition}, {imputed}, {x})"), view)
+    return node.result(counted(f"ifelse({node.mask(condition, view)}, {imputed}, {x})"), view)
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ from onnx_systemds.inference.values import INTEGER_DTYPES, Elements
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name, integer_range
-from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.activation import by_function
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import is_single, of_matrix, unary, zero_beside
+from onnx_systemds.operators.onnx.elementwise import is_single, of_matrix, unary
 from onnx_systemds.operators.onnx.precision import as_float, is_computed
 from onnx_systemds.operators.onnx.text_casting import number_to_text, text_to_number
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
@@ -132,8 +132,12 @@ def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
     rounding = FLOAT_FORMATS[target].rounding(saturates=saturate)
     if target not in NO_NAN:
         return by_function(node, "round_to_float", *rounding)
-    zero = zero_beside(node)
-    return unary(node, lambda x: of_matrix(node, "round_to_float", f"ifelse({x} != {x}, {zero}, {x})", *rounding))
+    form = SCALAR if is_single(node) else node.wanted_form()
+
+    def number(x: str) -> str:
+        return f"ifelse({node.mask(f'{x} != {x}', form)}, {node.filled(0, form)}, {x})"
+
+    return unary(node, lambda x: of_matrix(node, "round_to_float", number(x), *rounding))
 
 
 def round_text(node: NodeView, dtype: str, text: str) -> str:

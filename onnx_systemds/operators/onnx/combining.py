@@ -115,10 +115,7 @@ def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, 
         return node.result(node.call("where", condition.text, *branches), view)
     # it takes a matrix filled with a scalar of the run for one without zeros (filled-with-unknown-number)
     is_known = node.constant(0) is not None
-    mask = condition.text
-    if not is_known and all_known(view) and 1 in view:  # the engine may not know its length; then it learns it here
-        mask = f"matrix({mask}, rows={node.factor(view.rows)}, cols={node.factor(view.cols)})"
-    mask = mask if is_known else f"{mask} > 0"
+    mask = condition.text if is_known else f"{node.mask(condition.text, view)} > 0"
     return node.result(counted(f"ifelse({mask}, {', '.join(branches)})"), view)
 
 

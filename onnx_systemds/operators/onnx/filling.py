@@ -355,4 +355,4 @@ def _chosen(node: NodeView, hot: str, view: View) -> str:
 
 
 def _either(node: NodeView, hot: str, on: str, off: str, view: View) -> str:
-    return counted(f"ifelse({hot}, {node.filled(on, view)}, {node.filled(off, view)})")
+    return counted(f"ifelse({node.mask(hot, view)}, {node.filled(on, view)}, {node.filled(off, view)})")

@@ -194,7 +194,8 @@ def _to_small_float(node: NodeView, given: Operands, quotient: Operand, precisio
         quotient = infix(node, "+", quotient, given.items[2], given.form)
     if target in NO_NAN:  # as Cast gives 0 for NaN
         text = node.named("quotient", quotient.text)
-        quotient = Operand(f"ifelse({text} != {text}, {node.filled(0, given.form)}, {text})", quotient.kind)
+        is_nan = node.mask(f"{text} != {text}", given.form)
+        quotient = Operand(f"ifelse({is_nan}, {node.filled(0, given.form)}, {text})", quotient.kind)
     rounding = FLOAT_FORMATS[target].rounding(saturates=node.attribute("saturate") != 0)
     return finish(node, applied(node, "round_to_float", quotient, *rounding), given)
 
