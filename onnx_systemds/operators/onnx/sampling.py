@@ -77,9 +77,12 @@ def _ticks(size: int, *, aligned: bool) -> Array:
 @shape_rule("GridSample")
 def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch and channels of the input, positions of the grid."""
-    for axis in range(2, node.rank("X")):
+    image, grid = node.dims("X"), node.dims("grid")
+    for axis in range(2, len(image)):
         node.assume_elements("X", axis)
-    return (node.tensor((*node.dims("X")[:2], *node.dims("grid")[1:-1])),)
+    node.assume_equal(image[0], grid[0], node.axis_words("X", 0), node.axis_words("grid", 0))
+    node.assume_equal(grid[-1], len(image) - 2, node.axis_words("grid", len(grid) - 1), "the number of spatial axes")
+    return (node.tensor((*image[:2], *grid[1:-1])),)
 
 
 def grid_mode(node: NodeFacts) -> str:
