@@ -130,6 +130,7 @@ CASES = SHAPES + SIXTEEN_BITS + RANGES + MATRICES + ONE_HOT + SYMBOLIC
 DERIVATIVES = [
     *[Derivative("OneHot", {"i": ints([0, 2, -1], [1, 5, 0]), "d": np.array(3), "v": near(2)}, {"axis": axis}, fixed=["i", "d"])
       for axis in (-1, 0)],
+    Derivative("OneHot", {"i": ints(0, 2, 1, 5), "d": np.array(3), "v": near(2)}, opset=9, fixed=["i", "d"]),
     Derivative("Trilu", {"x": near(3, 4), "k": np.array(1)}, {"upper": 0}, fixed=["k"]),
 ]
 

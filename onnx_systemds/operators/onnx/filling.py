@@ -334,8 +334,11 @@ def one_hot(node: NodeView) -> Fragment:
 @gradient("OneHot", untrained=(2,))
 def _one_hot_gradient(n: Backward) -> Sequence[str]:
     """By the values of off and on the sums of what is one and the other."""
-    given, kind = n.node, n.dtype(2)
-    hot = n.emit("OneHot", given.inputs[0], given.inputs[1], n.known([0.0, 1.0], kind), axis=n.attribute("axis"))
+    indices, depth = n.node.inputs[:2]
+    if n.version < 11:  # negative ones are out of range
+        indices = n.cast(indices, "int64")
+        indices = n.emit("Where", n.emit("Less", indices, n.known(0)), n.known(LONGEST_AXIS), indices)
+    hot = n.emit("OneHot", indices, depth, n.known([0.0, 1.0], n.dtype(2)), axis=n.attribute("axis"))
     both = n.emit("ReduceSum", n.grad, keepdims=0)
     on = n.emit("ReduceSum", n.emit("Mul", n.grad, hot), keepdims=0)
     parts = [n.unsqueeze(part, 0) for part in (n.emit("Sub", both, on), on)]
