@@ -201,7 +201,7 @@ def _declared(value: Value, symbols: Collection[str]) -> TensorType:
 def with_influence(derived: Derived, typed: TypedGraph) -> Derived:
     """Without the weights whose derivatives are known to be zero, as those that only decide sizes.
 
-    typed: the graph of `with_gradients` for known weights.
+    typed: the graph of `with_gradients` for known weights. Raises InvalidModel if nothing is left.
     """
     by_source = dict(zip(derived.sources, typed.outputs[-len(derived.sources) :]))
 
@@ -209,7 +209,10 @@ def with_influence(derived: Derived, typed: TypedGraph) -> Derived:
         constant = typed.values[by_source[name]].constant
         return constant is None or bool(constant.any())
 
-    return replace(derived, weights=tuple(filter(has_influence, derived.weights)))
+    found = replace(derived, weights=tuple(filter(has_influence, derived.weights)))
+    if not found.sources:
+        raise InvalidModel(f"the derivatives by {quoted_list(derived.weights)} are zero")
+    return found
 
 
 def with_trainable(model: Model, weights: Collection[str]) -> Model:

@@ -459,6 +459,9 @@ REFUSED = {
                              "no output of floating-point numbers depends on 'x'"),
     "an operator without a rule": (model([node("Det", "x", "y")], {"x": ["n", 2, 2]}, {}, ["y"]), ["x"],
                                    "the derivative of Det (node '#0') is not supported yet"),
+    "weights that only choose": (
+        model([node("Ceil", "w", "c"), node("Mul", "x,c", "y")], {"x": (TensorProto.FLOAT, ["n", 2])}, {"w": near(2)}, ["y"]),
+        ["weights"], "the derivatives by 'w' are zero"),
     "an item of a list, by a number of the run": (
         model([node("SequenceConstruct", "x,z", "s"), node("SequenceAt", "s,k", "y")],
               {"x": ["n", 2], "z": ["n", 2], "k": (TensorProto.INT64, [])}, {}, ["y"]), ["x"],
