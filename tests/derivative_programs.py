@@ -35,11 +35,7 @@ def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int])
     seeds = seeds_of(script, derivatives)
     outputs = [*seeds.values()]
     loss = " + ".join(f"sum({name} * {seed})" for name, seed in zip(outputs, seeds))
-    yield 'source("model.dml") as model'
-    if script.weights:
-        yield f"{WEIGHTS} = model::{main.function}_init()"
-    if derivatives.column:
-        yield f"{derivatives.column} = model::{main.function}_parameters({WEIGHTS})"
+    yield from weight_lines(script, derivatives)
     for number, (name, port) in enumerate(zip(main.parameters, main.inputs)):
         yield f"{name} = {_drawn(port, sizes, number)}"
     yield from size_lines(script, derivatives, sizes)
@@ -66,6 +62,15 @@ def seeds_of(script: Script, derivatives: Derivatives) -> dict[str, str]:
     others = kinds.count(KEPT) + kinds.count(PARAMETERS) + len(script.interface.inputs)
     return {seed: next(name for name in derivatives.forward.results if seed.rstrip("_") == f"d_{name}".rstrip("_"))
             for seed in backward.parameters[: len(kinds) - others]}
+
+
+def weight_lines(script: Script, derivatives: Derivatives) -> Iterator[str]:
+    """The first statements of a program: those that source a script and load its weights."""
+    yield 'source("model.dml") as model'
+    if script.weights:
+        yield f"{WEIGHTS} = model::{script.function}_init()"
+    if derivatives.column:
+        yield f"{derivatives.column} = model::{script.function}_parameters({WEIGHTS})"
 
 
 def size_lines(script: Script, derivatives: Derivatives, sizes: Mapping[str, int]) -> Iterator[str]:

@@ -18,17 +18,16 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError, Session
-from onnx_systemds.errors import InternalError, MultipleErrors, TranspileError
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.interface import Derivatives, Interface, Port
 from onnx_systemds.importing.script import Script
-from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.registry import operators_of_models
-from onnx_systemds.operators.api.reserved_names import WEIGHTS
-from tests.derivative_programs import call, seeds_of, size_lines
+from onnx_systemds.runtime.boundary_tensors import bind_sizes, boundary_matrix
+from tests.derivative_programs import call, seeds_of, size_lines, weight_lines
 from tests.fuzz import graphs, operators, varied_layers
 from tests.fuzz.drawing import Array
 from tests.fuzz.finding import Finding
-from tests.fuzz.judging import SECONDS, TALLY, ModelCase, is_refusal
+from tests.fuzz.judging import SECONDS, TALLY, ModelCase, finding, is_internal, is_refusal
 
 _STEP = 1e-4
 _LARGEST = 3.0
@@ -75,13 +74,12 @@ def check(case: ModelCase, session: Session) -> Finding | None:
     try:
         script = _derived(case)
     except TranspileError as error:
-        reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
-        if any(isinstance(reason, InternalError) for reason in reasons):
-            return _finding(case, "error", f"conversion: {error}")
+        if is_internal(error):
+            return finding(case, "error", f"conversion: {error}")
         TALLY.add("not derived")
         return None
     except Exception as error:
-        return _finding(case, "error", f"conversion: {type(error).__name__}: {error}")
+        return finding(case, "error", f"conversion: {type(error).__name__}: {error}")
     if _has_narrow_numbers(case.model):
         TALLY.add("narrow numbers")  # numbers in the rules are rounded as these are
         return None
@@ -95,7 +93,7 @@ def check(case: ModelCase, session: Session) -> Finding | None:
         if is_refusal(error):
             TALLY.add("refused at run time")
             return None
-        return _finding(case, "error", f"{type(error).__name__}: {str(error)[:2000]}")
+        return finding(case, "error", f"{type(error).__name__}: {str(error)[:2000]}")
 
 
 def _has_narrow_numbers(model: ModelProto) -> bool:
@@ -116,25 +114,15 @@ def _derived(case: ModelCase) -> Script:
 def _run(script: Script, feeds: Mapping[str, Any], session: Session) -> Array:
     """For each variable a row: the derivative in a direction, losses on the way, whether the passes agree with the main function."""
     assert script.derivatives is not None
-    program = "\n".join(_program(script, script.derivatives, _sizes(script, feeds)))
     arrays = {port.name: np.asarray(feeds[port.name], np.float64) for port in script.interface.inputs}
-    inputs = {f"G{place}": array.reshape(_shape(array)) for place, array in enumerate(arrays.values())}
+    program = "\n".join(_program(script, script.derivatives, bind_sizes(script.interface.inputs, arrays)))
+    inputs = {f"G{place}": boundary_matrix(array) for place, array in enumerate(arrays.values())}
     with tempfile.TemporaryDirectory() as folder:
         script.save(Path(folder) / "model.dml")
         text = (Path(folder) / "model.dml").read_text(encoding="utf-8")
         prepared = session.prepare(program, [*inputs], ["judged"], sources={"model.dml": text},
                                    args={"model_weights": str(Path(folder) / "model.weights")}, timeout=SECONDS)
         return np.asarray(prepared(inputs, timeout=SECONDS)["judged"])
-
-
-def _shape(array: Array) -> tuple[int, int]:
-    return (array.shape[0], int(np.prod(array.shape[1:]))) if array.ndim else (1, 1)
-
-
-def _sizes(script: Script, feeds: Mapping[str, Any]) -> dict[str, int]:
-    """The symbols in dims of inputs."""
-    return {symbol: size for port in script.interface.inputs for each, size in zip(port.dims or (), feeds[port.name].shape)
-            if not isinstance(each, int) and (symbol := dim.lone_symbol(each))}
 
 
 _POINTS = {"up": 1, "down": -1, "half_up": 0.5, "half_down": -0.5}
@@ -146,12 +134,8 @@ def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int])
     main, backward = script.interface, derivatives.backward
     numbers = {name for name, port in zip(main.parameters, main.inputs) if port.dims == ()}
     numbers |= {name for name, port in zip(derivatives.forward.results, derivatives.forward.outputs) if port.dims == ()}
-    yield 'source("model.dml") as model'
+    yield from weight_lines(script, derivatives)
     yield from (f'G{place} = read("./G{place}")' for place in range(len(main.inputs)))
-    if script.weights:
-        yield f"{WEIGHTS} = model::{main.function}_init()"
-    if derivatives.column:
-        yield f"{derivatives.column} = model::{main.function}_parameters({WEIGHTS})"
     for place, (name, port) in enumerate(zip(main.parameters, main.inputs)):
         yield f"{name} = {_taken(f'G{place}', port)}"
     yield from size_lines(script, derivatives, sizes)
@@ -220,7 +204,7 @@ def _judged(case: ModelCase, rows: Array) -> Finding | None:
             outcome = "not finite"
             continue
         if not apart <= _EXACT:
-            return _finding(case, "wrong", f"the forward pass is {apart:.3g} apart from the main function")
+            return finding(case, "wrong", f"the forward pass is {apart:.3g} apart from the main function")
         wide, narrow = (up - down) / (2 * _STEP), (half_up - half_down) / _STEP
         bend = abs(half_up + half_down - 2 * middle) / (_STEP / 2)
         bend_of_wide = abs(up + down - 2 * middle) / _STEP
@@ -229,12 +213,7 @@ def _judged(case: ModelCase, rows: Array) -> Finding | None:
         if abs(wide - narrow) > 1e-4 * scale + noise or bend > 0.7 * bend_of_wide + noise:
             continue  # kinks, or numbers that are rounded
         if not abs(derivative - narrow) <= 1e-5 * scale + 3 * abs(wide - narrow) + noise:
-            return _finding(case, "wrong", f"derivative {number}: {derivative!r}, differences {wide!r} and {narrow!r}, bend {bend!r}")
+            return finding(case, "wrong", f"derivative {number}: {derivative!r}, differences {wide!r} and {narrow!r}, bend {bend!r}")
         outcome = "right"
     TALLY.add(outcome)
     return None
-
-
-def _finding(case: ModelCase, kind: Any, detail: str) -> Finding:
-    TALLY.add(kind)
-    return Finding(kind, case.seed, str(case), detail)

@@ -139,9 +139,9 @@ def check_model(case: ModelCase, session: Session, judged: ModelProto | None = N
     except TranspileError as error:
         return _refusal(case, error, judged or case.model)
     except Exception as error:
-        return _finding(case, "error", f"conversion: {type(error).__name__}: {error}")
+        return finding(case, "error", f"conversion: {type(error).__name__}: {error}")
     if time.perf_counter() - start > SECONDS:
-        return _finding(case, "slow", "conversion")
+        return finding(case, "slow", "conversion")
     verdicts = [Verdict(judged or case.model, feeds) for feeds in case.calls]
     if not verdicts[0].runs():
         TALLY.add("no judge")
@@ -153,13 +153,13 @@ def check_model(case: ModelCase, session: Session, judged: ModelProto | None = N
 
 
 def _refusal(case: ModelCase, error: TranspileError, judged: ModelProto) -> Finding | None:
+    if is_internal(error):
+        return finding(case, "error", f"conversion: {error}")
     reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
-    if any(isinstance(reason, InternalError) for reason in reasons):
-        return _finding(case, "error", f"conversion: {error}")
     verdict = Verdict(judged, case.calls[0])
     is_valid = all(verdict.of(name) is not None for name in ("onnxruntime", "reference"))
     if is_valid and any(isinstance(reason, InvalidModel) for reason in reasons):
-        return _finding(case, "error", f"refused as invalid: {error}")
+        return finding(case, "error", f"refused as invalid: {error}")
     TALLY.add("refused" if verdict.runs() else "refused, as the judges do")
     return None
 
@@ -179,13 +179,13 @@ def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: 
                     raise
                 problem = wrong_output(case, results, verdict)
                 if problem:
-                    return _finding(case, "wrong", f"call {place}: {problem}")
+                    return finding(case, "wrong", f"call {place}: {problem}")
     except (EngineClosed, EngineTimeout) as error:
-        return _finding(case, "slow", f"call {place}: {error}")
+        return finding(case, "slow", f"call {place}: {error}")
     except Exception as error:
-        return _finding(case, "error", f"call {place}: {type(error).__name__}: {str(error)[:2000]}")
+        return finding(case, "error", f"call {place}: {type(error).__name__}: {str(error)[:2000]}")
     if time.perf_counter() - start > SECONDS:
-        return _finding(case, "slow", "calls")
+        return finding(case, "slow", "calls")
     TALLY.add("right")
     return None
 
@@ -201,7 +201,7 @@ def _accepted(case: ModelCase, script: Script, verdicts: Sequence[Verdict], sess
             continue
         is_empty = any(array.size == 0 for array in _arrays(verdict.feeds.values()))
         if any(array.size and (is_empty or array.any()) for array in _arrays(results.values())):
-            return _finding(case, "wrong", f"numbers of what the judges refuse: {verdict.reasons}"[:1500])
+            return finding(case, "wrong", f"numbers of what the judges refuse: {verdict.reasons}"[:1500])
     return None
 
 
@@ -288,7 +288,14 @@ def different(actual: Any, expected: Any, *, is_exact: bool = False, is_wide: bo
     return "" if found.passed else str(found)
 
 
-def _finding(case: ModelCase, kind: Any, detail: str) -> Finding:
+def is_internal(error: TranspileError) -> bool:
+    """Whether an error, or one of its reasons, is a fault of ours."""
+    reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
+    return any(isinstance(reason, InternalError) for reason in reasons)
+
+
+def finding(case: ModelCase, kind: Any, detail: str) -> Finding:
+    """A finding of a case, counted."""
     TALLY.add(kind)
     return Finding(kind, case.seed, str(case), detail)
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx.reference
 
 from onnx_systemds.engine import Session
-from onnx_systemds.errors import InternalError, MultipleErrors, TranspileError
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.script import Script
 from tests.exporting.round_trip import computed
 from tests.fuzz import graphs, hidden_sizes, operators, varied_layers
 from tests.fuzz.finding import Finding
 from tests.fuzz.judge_faults import reals
-from tests.fuzz.judging import TALLY, ModelCase, Verdict, wrong_output
+from tests.fuzz.judging import TALLY, ModelCase, Verdict, finding, is_internal, wrong_output
 
 _REFERENCE = str(Path(onnx.reference.__file__).parent)
 
@@ -48,21 +47,20 @@ def check(case: ModelCase, session: Session) -> Finding | None:
     try:
         problem = _problem(case, script, verdict, "float64") and _problem(case, script, verdict, "float32")
     except TranspileError as error:
-        reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
-        if any(isinstance(reason, InternalError) for reason in reasons):
-            return _finding(case, "error", f"export: {error}")
+        if is_internal(error):
+            return finding(case, "error", f"export: {error}")
         TALLY.add("not exported")
         return None
     except Exception as error:
         if any(frame.filename.startswith(_REFERENCE) for frame in traceback.extract_tb(error.__traceback__)):
             TALLY.add("no judge of what comes back")
             return None
-        return _finding(case, "error", f"{type(error).__name__}: {str(error)[:2000]}")
+        return finding(case, "error", f"{type(error).__name__}: {str(error)[:2000]}")
     if problem and not all(np.isfinite(array).all() for array in reals(feeds)):
         TALLY.add("infinite")  # 0 times infinity, which the engine's sparse products leave out
         return None
     if problem:
-        return _finding(case, "wrong", problem)
+        return finding(case, "wrong", problem)
     TALLY.add("right")
     return None
 
@@ -71,8 +69,3 @@ def _problem(case: ModelCase, script: Script, verdict: Verdict, dtype: str) -> s
     """What is wrong with the model of numbers of a type; where onnxruntime has no operator for these, its judge may be wrong."""
     arrays = computed(script, case.calls[0], dtype)
     return wrong_output(case, {port.name: array for port, array in zip(script.outputs, arrays)}, verdict)
-
-
-def _finding(case: ModelCase, kind: Any, detail: str) -> Finding:
-    TALLY.add(kind)
-    return Finding(kind, case.seed, str(case), detail)
