@@ -41,6 +41,8 @@ JOINED = [
     ("r = matrix(x, rows=1, cols=n); m = r * s; y = w * m", joined.COLUMN_FIRST),
     ("r = matrix(x > 3, rows=1, cols=n * k); q = r - 2; m = z * q; y = m * 3", joined.COLUMN_FIRST),
     ("r = matrix(x, rows=1, cols=n); s = matrix(z, rows=1, cols=n); m = r * s; q = m * r; y = w * q", joined.COLUMN_FIRST),
+    ("m = abs(matrix(1, rows=1, cols=n)) * s; y = w * m", joined.COLUMN_FIRST),
+    ("m = colMaxs(x) * s; y = w * m", joined.COLUMN_FIRST),
     ("m = a %*% b; y = m[2, 3]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = m[2, ]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = x + m[, i]", joined.SLICED_PRODUCT),

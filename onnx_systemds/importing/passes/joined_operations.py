@@ -206,7 +206,9 @@ class JoinedOperations:
             return bool(rows) and all(rows)
         if is_call(value, "matrix") and len(value.arguments) == 3 and number_of(value.arguments[1].value) == 1:
             return _may_be_one(value.arguments[2].value)
-        inner = _reshaped(value)
+        if is_call(value, "colMaxs", "colMeans", "colMins", "colSums"):
+            return True
+        inner = value.arguments[0].value if is_call(value, *_OF_PRODUCT) else _reshaped(value)
         return inner is not None and self._is_open_row(inner)
 
     def _weighted(self, right: _Found, operator: str) -> _Found | None:
