@@ -45,6 +45,8 @@ CASES = [
     case("a loop", "s = X\nn = 0\nwhile (sum(abs(s)) < 1000) {\n  s = s * 1.5 + W\n  n = n + 1\n}", {"X": X, "W": X * 0.1}, ("s", "n")),
     case("a loop of an opset that hands on no bfloat16", "s = X\nwhile (sum(abs(s)) < 1000) {\n  s = s * 1.5\n}\nif (sum(s) > 0) { s = s + 1 }",
          {"X": X}, ("s",), opset=13),
+    case("a loop that may not run, of truths", "Y = X * 1.5\nfor (i in seq(3, nrow(X), 1)) { Y = Y > seq(1, nrow(X)) }", {"X": X},
+         symbols={"X": ["N", 8]}, sizes=[{"X": X[:2]}]),
     case("sums of groups", 'Y = aggregate(target=X[, 1], groups=I, fn="sum", ngroups=2)', {"X": X, "I": np.array([[1.0], [2], [1]])}),
     case("branches", "if (sum(X) > 100) { Y = X * 2 } else { Y = sin(X) }", {"X": X}),
     case("sums along a scan", "Y = cumsum(X)\nZ = cumprod(X * 0 + 1.01)", {"X": X}, ("Y", "Z")),

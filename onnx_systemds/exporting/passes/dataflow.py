@@ -29,8 +29,10 @@ def edges_of(node: Node) -> Iterator[Edge]:
     """Yield what the results of a node, or the inputs and results of its bodies, are made of."""
     bodies = node.subgraphs()
     for body in bodies:
-        results = given_back(node, body)
-        for given, taken in ((node.inputs, body.inputs), (results, fed_back(node, body)), (results, node.outputs)):
+        results, states = given_back(node, body), fed_back(node, body)
+        # a loop that does not run gives the states as they are
+        pairs = (node.inputs, body.inputs), (results, states), (results, node.outputs), (states, node.outputs)
+        for given, taken in pairs:
             yield from (((tensor,), to) for tensor, to in zip(given, taken))
     if not bodies:
         yield from ((node.inputs, tensor) for tensor in node.outputs)
