@@ -119,7 +119,15 @@ class _Judge:
 
     def statement(self, node: tree.Statement) -> None:
         if isinstance(node, tree.Assign):
-            value = self.value(node.value)
+            try:
+                value = self.value(node.value)
+            except Unsure:
+                raise
+            except Undecided:
+                if not isinstance(node.target, tree.Name):
+                    raise
+                self.variables.pop(node.target.name, None)  # what is not read is not missed
+                return
             self.assign(node.target, self.value(node.target) + value if node.accumulate else value)
         elif isinstance(node, tree.MultiAssign):
             given = [self.value(argument.value) for argument in node.call.arguments]
@@ -181,6 +189,8 @@ class _Judge:
             found = _BINARY[node.operator](*((int(left), int(right)) if of_integers else (left, right)))
             if of_integers and not -(2**63) < found < 2**63:
                 raise Unsure("an integer beyond 64 bits")
+            if of_integers and node.operator == "%%" and abs(left) > 2**53:
+                raise Unsure("a remainder of an integer that doubles round")
             if _is_matrix(found) or isinstance(found, bool):
                 return found
             return int(found) if of_integers else np.float64(found)

@@ -101,13 +101,26 @@ def test_the_judge_knows_weights_of_groups_and_orders_by_several_columns() -> No
     assert dml_functions.check(case, shared_session()) is None
 
 
-def test_integers_beyond_64_bits_are_not_judged() -> None:
-    script = """f = function(matrix[double] X) return (matrix[double] R1) {
-      R1 = X + min(2, abs(0 - as.integer(as.scalar(X[1, 1]))))
-    }"""
+@pytest.mark.parametrize("number", ["abs(0 - as.integer(as.scalar(X[1, 1])))", "as.integer(-as.scalar(X[1, 1])) %% 6"])
+def test_integers_beyond_64_bits_are_not_judged(number: str) -> None:
+    script = f"""f = function(matrix[double] X) return (matrix[double] R1) {{
+      R1 = X + min(2, {number})
+    }}"""
     case = dml_functions.Case(1, script, {"X": ("N", 1)}, ({"X": np.array([[-np.inf], [2.0]])},), ("R1",))
     with pytest.raises(Unsure):
         evaluated(script, case.runs[0])
+    assert dml_functions.check(case, shared_session()) is None
+
+
+def test_the_judge_misses_nothing_that_is_not_read() -> None:
+    """The engine takes numbers of lists with names for 0 (double-in-named-list), so numpy has to say."""
+    script = """f = function(matrix[double] X) return (matrix[double] R1) {
+      k = interQuartileMean(X)
+      items = list(a=X, b=-1)
+      R1 = X - as.scalar(items[2])
+    }"""
+    case = dml_functions.Case(1, script, {"X": ("N", 1)}, ({"X": np.array([[1.0], [2.0], [4.0], [8.0]])},), ("R1",))
+    np.testing.assert_array_equal(evaluated(script, case.runs[0]), [[[2], [3], [5], [9]]])
     assert dml_functions.check(case, shared_session()) is None
 
 
