@@ -106,6 +106,26 @@ def test_what_a_loop_collects_in_no_trips() -> None:
                 compare(results[name], expected[name], 1e-5, f"{name} {n}")
 
 
+@pytest.mark.parametrize("split", ["one = Constant<value = int64 {1}>() y = SplitToSequence(high, one)", "y = SplitToSequence(high)",
+                                   "y = SplitToSequence<keepdims = 0>(high)"])
+def test_items_of_nothing(split: str) -> None:
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18]> g (float[n] x, float level) => (seq(float[k]) y) {{
+        is = Greater(x, level) high = Compress<axis = 0>(x, is) {split} }}""")
+    with ScoringFunction(import_model(model)) as score:
+        for level in (3, 0, 1):
+            assert [item.item() for item in score({"x": np.array([1, 2], np.float32), "level": np.float32(level)})["y"]] == [1, 2][level:]
+
+
+def test_a_loop_with_fewer_than_no_trips_collects_nothing() -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]> g (float x) => (float[1, k] y)
+        <int64 one = {1}, int64 less = {-1}, int64[1] first = {0}> {
+          n = Min(one, less)
+          t = Loop(n, "") <body = b (int64 i, bool c) => (bool d, float o) { d = Identity(c) o = Neg(x) }>
+          y = Unsqueeze(t, first) }""")
+    with ScoringFunction(import_model(model)) as score:
+        assert score({"x": np.float32(2)})["y"].shape == (1, 0)
+
+
 SIZED = {
     "Expand, Add": "rows = Expand(row, shape) y = Add(rows, w)",
     "ConstantOfShape, Gemm": "rows = ConstantOfShape(shape) y = Gemm(rows, square, w)",

@@ -189,7 +189,7 @@ def _after(facts: InferenceFacts, position: int, start: Value, body: TypedGraph)
 def _trips(facts: NodeFacts) -> Dim | None:
     """The trip count where it is known at conversion."""
     found = facts.integers("M") if facts.has("M") else None
-    if not found or (isinstance(found[0], int) and not 0 <= found[0] < _MOST_TRIPS):
+    if not found or (isinstance(found[0], int) and found[0] >= _MOST_TRIPS):
         return None
     return maximum(found[0], 0)
 
