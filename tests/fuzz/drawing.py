@@ -91,6 +91,10 @@ class Draw:
             return max(1, smallest)
         return max(self.int(2, 5) if drawn < 0.93 else self.int(6, 40), smallest)
 
+    def other_size(self, smallest: int = 0) -> int:
+        """The size of an axis in another call."""
+        return self.size(smallest)
+
     def shape(self, low: int = 0, high: int = 5, smallest: int = 0) -> tuple[int, ...]:
         """Dims of a tensor of rank ``low`` to ``high``."""
         dims = [self.size(smallest) for _ in range(self.int(low, high))]

@@ -38,6 +38,8 @@ from tests.fuzz.tolerances import tolerated
 SECONDS = 20.0
 """How long a case may take."""
 
+JUDGES = ("onnxruntime", "reference")
+
 _REFUSALS = ("2^53", "which FP64 does not hold", "the script takes", " columns, not ", " rows, not ",
              "the sizes of the parts add up to", "the size of a part is negative", "are unknown: it has no elements",
              "do not follow from their matrices")
@@ -128,11 +130,16 @@ class Verdict:
 
     def runs(self) -> bool:
         """Whether one of the judges can run the call."""
-        return self.of("onnxruntime") is not None or self.of("reference") is not None
+        return any(self.of(name) is not None for name in JUDGES)
 
 
-def check_model(case: ModelCase, session: Session, judged: ModelProto | None = None) -> Finding | None:
-    """Convert and run a case; its finding, None where nothing is wrong with it. judged: the model as judges are to take it."""
+def check_model(
+    case: ModelCase, session: Session, judged: ModelProto | None = None, judges: Sequence[str] = JUDGES
+) -> Finding | None:
+    """Convert and run a case; its finding, None where nothing is wrong with it.
+
+    judged: the model as judges are to take it. judges: those without whom a call is not judged, if they run the first one.
+    """
     start = time.perf_counter()
     try:
         script = case.converted()
@@ -146,7 +153,7 @@ def check_model(case: ModelCase, session: Session, judged: ModelProto | None = N
     if not verdicts[0].runs():
         TALLY.add("no judge")
         return None
-    asked = [name for name in ("onnxruntime", "reference") if verdicts[0].of(name) is not None]
+    asked = [name for name in judges if verdicts[0].of(name) is not None]
     possible = [verdict for verdict in verdicts if all(verdict.of(name) is not None for name in asked)]
     refused = [verdict for verdict in verdicts if len(asked) == 2 and not verdict.runs() and len(verdict.reasons) == 2]
     return _run(case, script, possible, session) or _accepted(case, script, _different(refused)[:2], session)

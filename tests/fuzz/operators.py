@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ Case = ModelCase
 
 _NEWEST = onnx.defs.onnx_opset_version()
 _OLDEST = 7
+_MOST_ELEMENTS = 5_000_000
 _CONTRIB = "com.microsoft"
 _OF_ML = "ai.onnx.ml"
 _OF_FUNCTIONS = ("Attention", "CastLike", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss",
@@ -97,22 +99,22 @@ def _unary(draw: Draw, schema: Any) -> Node:
     return Node({"X": draw.array(dtype, draw.shape())}, attributes, is_exact=True)
 
 
-def case(seed: int, only: Sequence[str] = ()) -> Case:
-    """The case of a seed. only: of one of these operators."""
+def case(seed: int, only: Sequence[str] = (), kind: type[Draw] = Draw) -> Case:
+    """The case of a seed. only: of one of these operators. kind: what draws it."""
     rng = np.random.default_rng(seed)
     known = [identity for identity in identities() if not only or identity[1] in only]
     identity = known[int(rng.integers(len(known)))]
-    draw = _draw(identity, seed, rng)
+    draw = _draw(identity, seed, rng, kind)
     maker = _maker(identity)
     node = maker(draw) if maker else _unary(draw, _schema(identity, draw.opset))
     return _model_case(seed, identity, node, draw)
 
 
-def _draw(identity: Identity, seed: int, rng: np.random.Generator) -> Draw:
+def _draw(identity: Identity, seed: int, rng: np.random.Generator, kind: type[Draw]) -> Draw:
     versions = _versions(identity)
     if identity[0] or not versions:  # onnxruntime's own ones have version 1, in ONNX's domain whichever it knows
         unknown = 1 if identity[0] else 17 if identity[1] == "SimplifiedLayerNormalization" else 9
-        return Draw(seed, identity[1], int(rng.choice(versions)) if versions else unknown)
+        return kind(seed, identity[1], int(rng.choice(versions)) if versions else unknown)
     since = int(rng.choice([v for v in versions if v >= _OLDEST] or [0])) if versions else 0
     opset = max(since, _OLDEST, versions[0])
     newest = 22 if rng.random() < 0.8 else _NEWEST  # onnxruntime has kernels of the older ones
@@ -125,7 +127,7 @@ def _draw(identity: Identity, seed: int, rng: np.random.Generator) -> Draw:
             constraint.type_param_str: [_plain(name) for name in constraint.allowed_type_strs]
             for constraint in schema.type_constraints
         }
-    return Draw(seed, identity[1], opset, types)
+    return kind(seed, identity[1], opset, types)
 
 
 def _schema(identity: Identity, opset: int) -> Any:
@@ -262,9 +264,16 @@ def _calls(
         return (feeds, feeds, feeds), 2
     sizes = []
     for _ in range(2):
-        changed = {name: draw.size(0 if draw.chance(0.1) else 1) for name in names if draw.chance(0.6)}
+        changed = {name: draw.other_size(0 if draw.chance(0.1) else 1) for name in names if draw.chance(0.6)}
+        if any(_elements(dims, feeds[name].shape, changed) > _MOST_ELEMENTS for name, dims in symbols.items()):
+            changed = {}
         sizes.append({name: _resized(name, value, symbols, changed, node) for name, value in feeds.items()})
     return tuple(call for call in (feeds, sizes[0], feeds, sizes[1]) for _ in range(3)), 2
+
+
+def _elements(dims: Sequence[int | str], shape: Sequence[int], sizes: Mapping[str, int]) -> int:
+    """How many a tensor of this shape has where its symbols have these sizes."""
+    return math.prod(sizes.get(symbol, size) if isinstance(symbol, str) else size for symbol, size in zip(dims, shape))
 
 
 def _with_other_integers(feeds: Mapping[str, Any], draw: Draw) -> tuple[dict[str, Any], ...]:

@@ -17,6 +17,7 @@ from tests.fuzz import (
     function_models,
     graphs,
     hidden_sizes,
+    large_operators,
     list_models,
     loop_models,
     narrow_types,
@@ -67,6 +68,8 @@ SOURCES: dict[str, Source] = {
     "round_trips": Source(round_trips.case, round_trips.check, lambda case: case.model.graph.node[-1].op_type),
     "sizes": Source(size_models.case),
     "hidden_sizes": Source(hidden_sizes.case, mark=lambda case: case.model.graph.node[-1].op_type),
+    "large_operators": Source(large_operators.case, large_operators.check, lambda case: case.model.graph.node[0].op_type,
+                              wide_matrices.written, large_operators.read, is_small=False),
     "wide_matrices": Source(wide_matrices.case, write=wide_matrices.written, read=wide_matrices.read, is_small=False),
     "onnx_files": Source(onnx_files.case, onnx_files.check, write=onnx_files.written, read=onnx_files.read),
     "dml_functions": Source(
