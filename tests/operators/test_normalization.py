@@ -84,6 +84,7 @@ CASES = [
     Case("BatchNormalization", 7, {"x": X, **PIXELS}, {"spatial": 0}, tuple(PIXELS), expected=_elements),
     *[Case("BatchNormalization", opset, {"x": random(*dims), **STATISTICS}, {"training_mode": 1, "momentum": 0.7},
            outputs=3, expected=_trained) for opset in (14, 15) for dims in RANKS],
+    Case("BatchNormalization", 15, {"x": X, **STATISTICS}, {"training_mode": 1, "momentum": 0.0}, outputs=3, expected=_trained),
     Case("BatchNormalization", 15, {"x": X, **STATISTICS}, {"training_mode": 1}, outputs=["y", "", "v"],
          expected=lambda *given, **attributes: _trained(*given, **attributes)[::2]),
     Case("BatchNormalization", 9, {"x": X, **STATISTICS}, {"momentum": 0.7}, outputs=5, expected=_trained_9),

@@ -148,12 +148,16 @@ def _trained(node: NodeView) -> Fragment:
         scaling = f"bias_add({node.call('scaled_channels', centred, factor)}, {beta})"
     fragment = node.result(node.named("scaled", scaling), wide)
     momentum = node.attribute("momentum")
+
+    def moved(position: int, own: str) -> str:
+        # the smaller factor is 1 - momentum in double precision, as the reference has it
+        if not momentum:
+            return own
+        return f"{node.view(position, flat)} * {literal(momentum)} + {own} * (1 - {literal(momentum)})"
+
     for output, (position, own) in enumerate([(3, mean), (4, variance)], start=1):
         if node.wants(output):
-            old = node.view(position, flat)
-            # the smaller factor is 1 - momentum in double precision, as the reference has it
-            moved = f"{old} * {literal(momentum)} + {own} * (1 - {literal(momentum)})"
-            fragment += node.result(moved, flat, output)
+            fragment += node.result(moved(position, own), flat, output)
         if node.wants(output + 2):  # before opset 14
             fragment += node.result(own, flat, output + 2)
     return fragment
@@ -167,29 +171,36 @@ def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
     if (n.version < 14 and any(n.node.outputs[1:])) or (n.version < 7 and not n.attribute("is_test")):
         raise UnsupportedCase("the derivative of a BatchNormalization that trains, before opset 14")
     scale, mean, variance = (n.node.inputs[position] for position in (1, 3, 4))
-    centred_by = by_channel(n, mean, rank)
-    spread = by_channel(n, variance, rank)
+    of_batch = [name for name in n.node.outputs[1:] if name and not n.attribute("momentum")]
+    if trains and len(of_batch) == 2:
+        mean, variance = of_batch
+
+    def cast(name: str, own: int, other: int) -> str:
+        """From the type of an input to that of another one: statistics and factors may have types of their own."""
+        return name if n.dtype(own) == n.dtype(other) else n.cast(name, n.dtype(other))
+
+    centred_by, spread = (by_channel(n, cast(name, 3, 0), rank) for name in (mean, variance))
     others = n.known([0, *range(2, rank)])
-    if trains:
+    if trains and len(of_batch) < 2:
         centred_by = n.emit("ReduceMean", n.x, others)
         deviation = n.emit("Sub", n.x, centred_by)
         spread = n.emit("ReduceMean", n.times(deviation, deviation), others)
     root = n.emit("Sqrt", n.emit("Add", spread, n.number(float(n.attribute("epsilon")))))
     normal = n.emit("Div", n.emit("Sub", n.x, centred_by), root)
     weighted = n.times(n.grad, normal)
-    factor = n.emit("Div", by_channel(n, scale, rank), root)
+    factor = n.emit("Div", by_channel(n, cast(scale, 1, 0), rank), root)
     inner = n.grad
     if trains:
         common = n.emit("ReduceMean", n.grad, others)
         common = n.emit("Add", common, n.times(normal, n.emit("ReduceMean", weighted, others)))
         inner = n.emit("Sub", n.grad, common)
     of_statistics = [
-        lambda: n.emit("Neg", channel_sum(n, n.times(n.grad, factor), rank)),
-        lambda: channel_sum(n, n.emit("Div", n.times(n.times(weighted, factor), -0.5), root), rank),
+        lambda: cast(n.emit("Neg", channel_sum(n, n.times(n.grad, factor), rank)), 0, 3),
+        lambda: cast(channel_sum(n, n.emit("Div", n.times(n.times(weighted, factor), -0.5), root), rank), 0, 3),
     ]
     return n.needed([
         lambda: n.times(inner, factor),
-        lambda: channel_sum(n, weighted, rank),
-        lambda: channel_sum(n, n.grad, rank),
+        lambda: cast(channel_sum(n, weighted, rank), 0, 1),
+        lambda: cast(channel_sum(n, n.grad, rank), 0, 2),
         *([] if trains else of_statistics),
     ])
