@@ -151,7 +151,7 @@ def convert(  # noqa: PLR0913 - one parameter an option
         files = programs.paths(target)
         targets = [path for path in (target, *files.values(), map_file) if path is not None]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
-        derived = programs.gradients(gradients, loaded.graph)
+        derived = programs.gradients(gradients, loaded)
         script = programs.script(
             partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed), loaded, sizes)
         script = with_coded_texts(script) if scored else script

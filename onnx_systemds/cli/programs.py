@@ -14,7 +14,7 @@ from onnx_systemds.importing.score_program import SCORES, score_text
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import TRAINS, Training, train_text
 from onnx_systemds.importing.trained_results import check_trainable
-from onnx_systemds.model.ir import Graph, Model, Type
+from onnx_systemds.model.ir import Model, Type
 from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
 
 
@@ -38,11 +38,11 @@ class Programs:
             check_program(path, {"--score": SCORES, "--train": TRAINS}[option], option)
         return found
 
-    def gradients(self, named: tuple[str, ...], graph: Graph) -> tuple[str, ...]:
-        """What is derived by, if these names are given. Raises InvalidModel where a loss does not fit the graph."""
+    def gradients(self, named: tuple[str, ...], model: Model) -> tuple[str, ...]:
+        """What is derived by, if these names are given. Raises TranspileError where a loss does not fit the model."""
         if self.training is None:
             return named
-        check_trainable(self.training.losses, graph)
+        check_trainable(self.training.losses, model)
         return named or ("weights",)
 
     def script(

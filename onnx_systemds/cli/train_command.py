@@ -90,7 +90,7 @@ def train(  # noqa: PLR0913 - an argument for each option
         if suffix == ARRAYS and (columns is not None or no_header):
             raise TranspileError("it holds arrays: --columns and --no-header are for tables", source)
         programs = Programs(scores=False, training=training_of([loss], optimizer))
-        derived = programs.gradients(gradients, loaded.graph)
+        derived = programs.gradients(gradients, loaded)
         convert = partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed)
         script = programs.script(convert, loaded, sizes)
         names = _names(targets)
@@ -104,6 +104,8 @@ def train(  # noqa: PLR0913 - an argument for each option
         weights = weights_with_loss(script.derivatives, programs.training.losses)
         if not quiet:
             say(f"trains {counted(len(weights), 'weight')}: {quoted_list(weights)}", err=True)
+            if statistics := [*script.derivatives.statistics.values()]:
+                say(f"batches move {counted(len(statistics), 'statistic')}: {quoted_list(statistics)}", err=True)
         with stages.stage("train"):
             changed = trained_on(
                 onnx.load(model), script, programs.training, inputs, target, Steps(epochs, batch, rate, seed, holdout),

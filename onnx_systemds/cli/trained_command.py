@@ -53,5 +53,7 @@ def trained(
         changed = trained_model(model, script, folder)
         save_trained(changed, output, is_external=bool(loaded.data_files))
         print_stages(stages, verbose=options.verbose)
-    count = 0 if script.derivatives is None else len(script.derivatives.weights)
-    say(f"{shown_path(model)} -> {shown_path(output)}: {counted(count, 'weight')} of {shown_path(folder)}", err=True)
+    assert script.derivatives is not None
+    count, moved = len(script.derivatives.weights), len(script.derivatives.statistics)
+    words = counted(count, "weight") + (f" and {counted(moved, 'statistic')}" if moved else "")
+    say(f"{shown_path(model)} -> {shown_path(output)}: {words} of {shown_path(folder)}", err=True)

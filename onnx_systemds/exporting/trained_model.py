@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,17 @@ from onnx_systemds.exporting.model_files import data_path, write_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.weights_mark import with_mark
 
+_MEAN = 3
+"""The input of a BatchNormalization."""
+
 
 def trained_model(source: str | Path | onnx.ModelProto, script: Script, weights: str | Path) -> onnx.ModelProto:
     """The model with the weights in the folder ``weights``, which a program with the functions of ``script`` trained.
 
     source: what the script was made of, ``import_model(source, gradients=...)``. Weights are rounded to the types that
-    they have in the model. Its Dropouts drop nothing, as those of the script's main function. Raises InvalidModel where
-    the script has no weights to train, TranspileError where the folder is of another one, OSError.
+    they have in the model. It infers, as the script's main function does: Dropouts drop nothing, batch normalizations
+    take the statistics that training moved. Raises InvalidModel where the script has no weights to train,
+    TranspileError where the folder is of another one, OSError.
     """
     if script.derivatives is None or not script.derivatives.weights:
         raise InvalidModel("the script has no weights to train", hint="convert the model with --gradient weights")
@@ -33,11 +38,12 @@ def trained_model(source: str | Path | onnx.ModelProto, script: Script, weights:
     changed = copy.deepcopy(source) if isinstance(source, onnx.ModelProto) else onnx.load(source)
     tensors = {tensor.name: tensor for tensor in changed.graph.initializer}
     files = {weight.name: f"{place}_{list_key(weight.name)}" for place, weight in enumerate(script.weights)}
-    for key, name in script.derivatives.weights.items():
+    for key, name in {**script.derivatives.weights, **script.derivatives.statistics}.items():
         if name not in tensors:
             raise InvalidModel(f"{quoted(name)} is no initializer of the model", hint="it was given at conversion")
         tensors[name].CopyFrom(_tensor(tensors[name], read_matrix(Path(weights) / "weights" / files[key])))
     _stop_dropping(changed)
+    _stop_moving(changed, script.derivatives.statistics.values())
     return changed
 
 
@@ -49,6 +55,16 @@ def _stop_dropping(model: onnx.ModelProto) -> None:
         for node in nodes:
             if node.op_type == "Dropout" and not node.domain and len(node.input) == 3 and node.input[2] in known:
                 del node.input[2]
+
+
+def _stop_moving(model: onnx.ModelProto, statistics: Collection[str]) -> None:
+    """Take the mode from BatchNormalizations that move these statistics: an attribute, or further outputs before."""
+    opset = next(it.version for it in model.opset_import if it.domain in ("", "ai.onnx"))
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization" and not node.domain and node.input[_MEAN] in statistics:
+            kept = [each for each in node.attribute if each.name not in ("training_mode", "is_test")]
+            del node.attribute[:], node.output[1:]
+            node.attribute.extend([*kept, *([helper.make_attribute("is_test", 1)] if opset < 7 else [])])
 
 
 def is_of_script(weights: str | Path, script: Script) -> bool:

@@ -17,6 +17,7 @@ from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.dml.templates import is_library_function
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
+from onnx_systemds.importing.batch_statistics import with_given_statistics, with_moved_statistics
 from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.comments import comment_lines
@@ -94,8 +95,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     simplified: whether to simplify the graph first (the results are equal). omitted: names in `OPTIONAL_PASSES` of
     passes to skip. specialised: whether to specialise the script if all sizes are known (the results are equal up to
     rounding). gradients: "weights", "inputs" or names of either: functions ``<function_name>_forward`` and
-    ``<function_name>_backward`` derive the outputs by them, and the script is not specialised; a Dropout that trains
-    does so in the former alone. fixed: names of weights that "weights" does not mean.
+    ``<function_name>_backward`` derive the outputs by them, and the script is not specialised; a Dropout or
+    BatchNormalization that trains does so in these alone. fixed: names of weights that "weights" does not mean.
     progress: called with the number of nodes rendered so far. stages: collects the stages, their times, and what passes
     did.
     Raises TranspileError with all reasons if the model cannot be converted, ValueError for a wrong ``weights``,
@@ -204,8 +205,8 @@ def derived_of(typing: Typing, model: Model, words: Sequence[str], fixed: Sequen
     derived = candidates(model.graph, words, fixed)
     if "weights" not in words:
         return derived
-    model = with_drawn_dropout(model)
-    model = with_gradients(model, _typed(typing(model, keeps_functions=False)), derived)
+    model, moved = with_moved_statistics(with_drawn_dropout(model), derived.statistics)
+    model = with_gradients(model, _typed(typing(model, keeps_functions=False)), derived, moved)
     return with_influence(derived, _typed(typing(model, keeps_functions=False)))
 
 
@@ -215,18 +216,20 @@ def script_with_derivatives(
     """The script with functions of derivatives; see `import_model`. Raises TranspileError."""
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
-    model = with_trainable(model, derived.weights)
-    scored, trained = without_dropout(model), with_drawn_dropout(model)
+    model = with_trainable(model, (*derived.weights, *derived.moved))
+    scored = with_given_statistics(without_dropout(model), derived.statistics)
+    trained, moved = with_moved_statistics(with_drawn_dropout(model), derived.statistics)
     main = typing(scored, keeps_functions=writing.functions != "flat")
     is_same = trained is model and not model.functions
     forward = main if is_same else typing(trained, keeps_functions=False)
     if derived.weights and writing.weights == "inline":
         raise UnsupportedCase("weights that are trained are in files", hint="leave out --weights inline")
     script = _script_of(main, function, parts, writing, None, stages)
-    keys = {name: parts.trainable_key(name, model.graph.initializers[name]) for name in derived.weights}
+    keys, moved_keys = ({name: parts.trainable_key(name, model.graph.initializers[name]) for name in names}
+                        for names in (derived.weights, derived.moved))
     # what passes made of the nodes is derived: they see no further once derivatives read values between the nodes
     rewritten = replace(forward.model, graph=replace(forward.graph.source, nodes=_typed(forward).nodes))
-    typed = typing(with_gradients(rewritten, forward.graph, derived), keeps_functions=False)
+    typed = typing(with_gradients(rewritten, forward.graph, derived, moved), keeps_functions=False)
     typed = replace(typed, model=forward.model)  # whose names are known
     columns = dict(zip(reversed(typed.graph.outputs), reversed(keys.values())))
     seeds = typed.graph.inputs[len(forward.graph.inputs) :]
@@ -235,7 +238,8 @@ def script_with_derivatives(
         gradients=Gradients(tuple(seeds), typed.graph.outputs[-len(derived.sources) :], columns),
     )
     behind = weights_behind(model.graph, derived)
-    return with_derivatives(script, both, {key: name for name, key in keys.items()}, behind)
+    by_key, statistics = ({key: name for name, key in found.items()} for found in (keys, moved_keys))
+    return with_derivatives(script, both, by_key, statistics, behind)
 
 
 def _typed(source: TypedModel) -> TypedGraph:

@@ -21,7 +21,8 @@ from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.rewrite import calling
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
-from onnx_systemds.importing.interface import KEPT, PARAMETERS, Derivatives, Interface, Port
+from onnx_systemds.importing.batch_statistics import statistics_of
+from onnx_systemds.importing.interface import KEPT, PARAMETERS, STATISTICS, Derivatives, Interface, Port
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
 from onnx_systemds.importing.passes.own_copies import with_own_copies
@@ -59,11 +60,20 @@ _HIDING = -9999.0
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What a model is derived by, and which of its outputs are derived."""
+    """What a model is derived by, and which of its outputs are derived.
+
+    statistics: those that BatchNormalizations move as they train.
+    """
 
     weights: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    statistics: tuple[str, ...] = ()
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The statistics that a program keeps: those beside weights that it trains."""
+        return self.statistics if self.weights else ()
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -79,7 +89,7 @@ def candidates(graph: Graph, words: Sequence[str], fixed: Sequence[str] = ()) ->
     inputs = {given.name for given in graph.inputs
               if isinstance(given.type, TensorType) and given.type.dtype in FLOAT_DTYPES}
     weights = {name for name, array in graph.initializers.items() if protos.dtype_of(array) in FLOAT_DTYPES}
-    named = [word for word in words if word not in ALL]
+    named, statistics = [word for word in words if word not in ALL], statistics_of(graph)
     if unknown := [name for name in fixed if name not in weights]:
         raise InvalidModel(f"{quoted_list(unknown)} is no weight of floating-point numbers")
     for name in named:
@@ -87,6 +97,9 @@ def candidates(graph: Graph, words: Sequence[str], fixed: Sequence[str] = ()) ->
             near = get_close_matches(name, [*ALL, *inputs, *weights], 3)
             hint = f"there is {quoted_list(near)}" if near else f"give {quoted_list(ALL)}, or a name of either"
             raise InvalidModel(f"{quoted(name)} is no input and no weight of floating-point numbers", hint=hint)
+    if still := [name for name in statistics if name in (*named, *fixed)]:
+        raise InvalidModel(f"{quoted_list(still)} follows the batches, as its BatchNormalization trains",
+                           hint="export the model as one that infers, in PyTorch with this layer in eval()")
     wanted = {*named, *(inputs if "inputs" in words else ())}
     if "weights" in words:
         left = {*_left(graph), *_normalizing(graph), *fixed}
@@ -97,7 +110,7 @@ def candidates(graph: Graph, words: Sequence[str], fixed: Sequence[str] = ()) ->
         hint = f"others are derived by where --gradient names them: {quoted_list(sorted(weights))}" if weights else (
             "coefficients that are attributes of a node are no weights" if "weights" in words and graph.nodes else "")
         raise InvalidModel(f"the model has no {' and no '.join(words)} of floating-point numbers", hint=hint)
-    return Derived(of_weights, of_inputs, _depending(graph, wanted))
+    return Derived(of_weights, of_inputs, _depending(graph, wanted), statistics)
 
 
 def _left(graph: Graph) -> set[str]:
@@ -139,11 +152,11 @@ def _depending(graph: Graph, sources: Collection[str]) -> tuple[str, ...]:
     return tuple(output.name for output in graph.outputs if output.name in reached.difference(sources))
 
 
-def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
+def with_gradients(model: Model, typed: TypedGraph, derived: Derived, moved: str = "") -> Model:
     """The model whose outputs are its own and the derivatives by `Derived.sources`.
 
-    Its last inputs are derivatives by its own outputs. typed: the graph of the model. Raises UnsupportedCase where no
-    output is of floating-point numbers.
+    Its last inputs are derivatives by its own outputs. typed: the graph of the model. moved: the output with statistics
+    of batches, "" if there is none. Raises UnsupportedCase where no output is of floating-point numbers.
     """
     graph, taken = model.graph, {*typed.own}
     outputs = [name for name in derived.outputs if typed.values[name].dtype in FLOAT_DTYPES]
@@ -151,7 +164,7 @@ def with_gradients(model: Model, typed: TypedGraph, derived: Derived) -> Model:
         raise UnsupportedCase(f"no output of floating-point numbers depends on {quoted_list(derived.sources)}")
     seeds = {name: _fresh(f"d_{name}", taken) for name in outputs}
     results = [_fresh(f"d_{name}", taken) for name in derived.sources]
-    seeded = tuple(seeds)
+    seeded = (*seeds, *([moved] if derived.moved else []))
     of_inputs = {symbol for name in typed.inputs for symbol in dim.symbols(typed.values[name].dims or ())}
     types = {name: _declared(typed.values[name], of_inputs) for name in seeds}
     given = tuple(ValueInfo(seed, types[name]) for name, seed in seeds.items())
@@ -233,16 +246,17 @@ def weights_behind(graph: Graph, derived: Derived) -> dict[str, frozenset[str]]:
 
 
 def with_derivatives(
-    script: Script, both: Script, trained: Mapping[str, str], behind: Mapping[str, frozenset[str]]
+    script: Script, both: Script, trained: Mapping[str, str], moved: Mapping[str, str],
+    behind: Mapping[str, frozenset[str]],
 ) -> Script:
     """The script of a model with the functions of its derivatives.
 
-    both: the script of `with_gradients`, of forward and backward pass. trained: ONNX names of weights, by key.
-    behind: `weights_behind`.
+    both: the script of `with_gradients`, of forward and backward pass. trained: ONNX names of weights, by key; moved:
+    of statistics, in their order. behind: `weights_behind`.
     """
     weights = {weight.name: weight for weight in (*script.weights, *both.weights)}
     names = {key: trained[key] for key in sorted(trained)}
-    passes, derivatives, column = _in_two(both, script, [weights[key] for key in names], names)
+    passes, derivatives, columns = _in_two(both, script, weights, names, moved)
     derivatives = replace(derivatives, behind=behind)
     functions = {function.name: function for function in (*script.library, *script.functions)}
     renamed = _renamed(functions, (*passes.library, *passes.functions))
@@ -250,7 +264,7 @@ def with_derivatives(
         script.function, derivatives, (*script.library, *_own(passes.library, functions, renamed)),
         (*script.functions, *_own(passes.functions, functions, renamed)),
     )
-    of_column = column_functions(script.function, column) if column.weights else ()
+    of_column = column_functions(script.function, columns)
     sources = {source.path: source for source in (*script.sources, *both.sources)}
     return replace(
         script, library=library, functions=(*own, *of_column), weights=tuple(weights[key] for key in sorted(weights)),
@@ -276,36 +290,43 @@ def _apart(
 
 
 def _in_two(
-    both: Script, script: Script, trained: Sequence[Weight], onnx_names: Mapping[str, str]
-) -> tuple[Script, Derivatives, Column]:
-    """The script with a function for each pass, their signatures, and the column of weights that are trained."""
+    both: Script, script: Script, weights: Mapping[str, Weight], trained: Mapping[str, str], moved: Mapping[str, str]
+) -> tuple[Script, Derivatives, tuple[Column, ...]]:
+    """The script with a function for each pass, their signatures, and the columns of weights and of statistics."""
     count = len(script.inputs)
-    seeds, given = both.inputs[count:], len(both.inputs) - count
-    names = [parameter.name for parameter in both.main.parameters[count : count + given]]
+    seeds = both.inputs[count:]
+    names = [parameter.name for parameter in both.main.parameters[count : len(both.inputs)]]
+    given = len(seeds) + bool(moved)
     *passes, kept = in_two(both.main, both.callees, names, script.main, given, len(both.returned))
-    column = column_of(trained, passes)
+    kinds = {PARAMETERS: trained, STATISTICS: moved}
+    columns = {kind: column_of([weights[key] for key in keys], passes, kind) for kind, keys in kinds.items()}
+    ports = [Port(column.name, "float", (), kind, keys=tuple(kinds[kind])) for kind, column in columns.items()]
     others = [function for function in both.functions if function is not both.main]
-    check_main_alone((*others, *both.library), column)
-    forward, backward = (with_column(function, column) for function in passes)
+    for column in columns.values():
+        check_main_alone((*others, *both.library), column)
+        passes = [with_column(function, column) for function in passes]
+    forward, backward = passes
     values = tuple(Port(parameter.name, "float", (), KEPT) for parameter in kept)
     own = {result.name for result in both.main.results[:given]}
     returned = tuple(port for port in values if port.name not in own)
-    parameters = Port(column.name, "float", (), PARAMETERS, keys=tuple(weight.name for weight in trained))
+    results = [replace(port, kind=STATISTICS) if place == len(seeds) else port
+               for place, port in enumerate(both.outputs[:given])]
     derivatives = Derivatives(
-        _signature(both, forward, both.inputs[:count], (*both.outputs[:given], *returned), parameters),
-        _signature(both, backward, (*seeds, *values, *both.inputs[:count]), both.outputs[given:], parameters),
-        column.name if trained else "", onnx_names, {},
+        _signature(both, forward, both.inputs[:count], (*results, *returned), ports),
+        _signature(both, backward, (*seeds, *values, *both.inputs[:count]), both.outputs[given:], ports),
+        columns[PARAMETERS].name if trained else "", trained, {}, moved,
+        (columns[STATISTICS].name, forward.results[len(seeds)].name) if moved else ("", ""),
     )
     changed = replace(both, functions=(*others, forward, backward))
-    return with_lone_cuts(changed), derivatives, column
+    return with_lone_cuts(changed), derivatives, tuple(column for column in columns.values() if column.weights)
 
 
 def _signature(
-    both: Script, function: tree.Function, inputs: Sequence[Port], outputs: Sequence[Port], parameters: Port
+    both: Script, function: tree.Function, inputs: Sequence[Port], outputs: Sequence[Port], columns: Sequence[Port]
 ) -> Interface:
     """The signature of one pass."""
     names, results = ([it.name for it in given] for given in (function.parameters, function.results))
-    ports = [*inputs, parameters] if parameters.name in names else inputs
+    ports = [*inputs, *(column for column in columns if column.name in names)]
     returned = both.returned if len(results) > len(outputs) else ()
     return Interface(function.name, tuple(names), tuple(results), tuple(ports), tuple(outputs), both.sizes, returned,
                      both.interface.weights if WEIGHTS in names else 0)

@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onnx_systemds.dml.names import FUNCTION_PREFIX, legal_identifier
@@ -17,8 +17,10 @@ from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
-KEPT, PARAMETERS = "kept", "parameters"
-"""The kinds of ports that the backward pass gets from the forward pass, and that are a column of trained weights."""
+KEPT, PARAMETERS, STATISTICS = "kept", "parameters", "statistics"
+"""The kinds of ports that the backward pass gets from the forward pass, and that are a column of trained weights, or of
+statistics that the forward pass moves."""
+COLUMNS = (PARAMETERS, STATISTICS)
 _WIDTH = 116  # of a line without the sign of a comment
 _LONGEST_SIZE = 40  # characters of a size that is still readable
 
@@ -29,7 +31,8 @@ class Port:
 
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
     dims: () where the items of a list differ in rank. item_dims: of each item of a list, where they are known.
-    "kept" is a value of the forward pass, "parameters" a column of the weights whose ``keys`` in their list are given.
+    "kept" is a value of the forward pass, "parameters" a column of the weights whose ``keys`` in their list are given,
+    "statistics" one of statistics.
     "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
     "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
     either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
@@ -47,7 +50,12 @@ class Port:
     @property
     def is_list(self) -> bool:
         """Whether the port is a DML list."""
-        return self.kind not in ("tensor", "maps", "map", KEPT, PARAMETERS)
+        return self.kind not in ("tensor", "maps", "map") and not self.is_of_passes
+
+    @property
+    def is_of_passes(self) -> bool:
+        """Whether only the functions of derivatives have it."""
+        return self.kind in (KEPT, *COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Derivatives:
     """The functions of the forward and the backward pass. column: what they call trained weights, "" without any.
 
     weights: the ONNX names of these, by their keys in the list of weights. behind: those that each result depends on.
+    statistics: the ONNX names of statistics that the forward pass moves. moved: what it calls those that it takes, and
+    those that it gives.
     """
 
     forward: Interface
@@ -78,6 +88,13 @@ class Derivatives:
     column: str
     weights: Mapping[str, str]
     behind: Mapping[str, frozenset[str]]
+    statistics: Mapping[str, str] = field(default_factory=dict)
+    moved: tuple[str, str] = ("", "")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the functions call the columns that programs change."""
+        return tuple(filter(None, (self.column, self.moved[0])))
 
 
 def weights_argument(name: str) -> str:
@@ -124,16 +141,24 @@ def derivative_lines(derivatives: Derivatives, main: Interface, name: str) -> li
     names = [derivatives.weights[key] for key in keys]
     if names != keys:
         lines += broken(f"in the model these weights are {', '.join(map(escaped, names))}", 2)
+    if derivatives.statistics:
+        names = [derivatives.statistics[key] for key in derivatives.statistics]
+        lines += broken(f"{derivatives.moved[0]} is a column of those that batches move: "
+                        f"{', '.join(map(escaped, names))}", 2)
     return [*derivative_calls(derivatives, main, name), *lines]
 
 
 def derivative_calls(derivatives: Derivatives, main: Interface, name: str) -> list[str]:
     """The statements that call them, with long lines broken."""
-    namespace, column = legal_identifier(name), derivatives.column
-    statements = [call_of(derivatives.forward, namespace), call_of(derivatives.backward, namespace)]
+    namespace, column, (taken, given) = legal_identifier(name), derivatives.column, derivatives.moved
+    forward = replace(derivatives.forward, results=tuple(taken if result == given else result
+                                                         for result in derivatives.forward.results))
+    statements = [call_of(forward, namespace), call_of(derivatives.backward, namespace)]
+    if taken:
+        statements.insert(0, f"{taken} = {namespace}::{main.function}_statistics({WEIGHTS})")
     if column:
         statements = [f"{column} = {namespace}::{main.function}_parameters({WEIGHTS})", *statements,
-                      f"{WEIGHTS} = {namespace}::{main.function}_trained({column}, {WEIGHTS})"]
+                      f"{WEIGHTS} = {namespace}::{main.function}_trained({', '.join(derivatives.columns)}, {WEIGHTS})"]
     return [line for statement in statements for line in broken(statement, 4)]
 
 
@@ -195,8 +220,8 @@ def success_lines(main: Interface, model: Path, target: Path, derivatives: Deriv
 
 def described(port: Port) -> str:
     """The type of a port and its form in DML."""
-    if port.kind == PARAMETERS:
-        return f"a column of weights: {', '.join(map(str, port.keys))}"
+    if port.kind in COLUMNS:
+        return f"a column of {'weights' if port.kind == PARAMETERS else port.kind}: {', '.join(map(str, port.keys))}"
     if port.kind == "map":
         return "a map: a row for each key, the keys and the values"
     if port.is_list:
@@ -211,7 +236,7 @@ def key_words(port: Port) -> str:
 
 def _described(names: Sequence[str], ports: Sequence[Port], sizes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Names and what they are in words; a column of parameters stands after the sizes."""
-    values = [port for port in ports if port.kind != PARAMETERS]
+    values = [port for port in ports if port.kind not in COLUMNS]
     for name, port in zip(names, values):
         if port.kind == KEPT:  # one function gives what the other takes
             continue
@@ -222,7 +247,7 @@ def _described(names: Sequence[str], ports: Sequence[Port], sizes: Sequence[str]
                 if lone_symbol(dim) == size]
         plain = f"({words}) " if axes and name != words else ""
         yield name, f"{plain}the size {'of ' + axes[0] if axes else words}, an integer"
-    columns = [port for port in ports if port.kind == PARAMETERS]
+    columns = [port for port in ports if port.kind in COLUMNS]
     yield from ((name, described(port)) for name, port in zip(names[len(values) + len(sizes) :], columns))
 
 

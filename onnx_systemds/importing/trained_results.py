@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from onnx_systemds.dml.names import Names
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
-from onnx_systemds.importing.interface import KEPT, Derivatives, Port
+from onnx_systemds.importing.batch_statistics import obstacles
+from onnx_systemds.importing.interface import Derivatives, Port
 from onnx_systemds.importing.losses import Loss
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.values import dims_words
-from onnx_systemds.model.ir import Graph
+from onnx_systemds.model.ir import Model
 
 _RANK = 2
 """Of results that have classes for each sample; with more dims for each of its places, such as words or pixels."""
@@ -73,11 +74,12 @@ class LossStatements:
     count: str
 
 
-def check_trainable(losses: Mapping[str, Loss], graph: Graph) -> None:
+def check_trainable(losses: Mapping[str, Loss], model: Model) -> None:
     """Raise InvalidModel where a loss does not take what comes after the operator that gives a result.
 
-    Raises UnsupportedCase where batches have statistics that the program would have to keep.
+    Raises UnsupportedCase where batches have statistics that the program cannot keep.
     """
+    graph = model.graph
     made_by = {name: node for node in graph.nodes for name in node.outputs}
     for result, loss in losses.items():
         for name in [result] if result else [output.name for output in graph.outputs]:
@@ -86,18 +88,17 @@ def check_trainable(losses: Mapping[str, Loss], graph: Graph) -> None:
                 node = made_by.get(node.inputs[0])
             if node is not None and not node.domain and node.op_type in loss.after:
                 raise InvalidModel(f"{quoted(name)} comes after a {node.op_type}, {loss.name} takes {loss.of}")
-    for norm in graph.nodes:
-        if norm.identity == ("", "BatchNormalization") and norm.integer("training_mode", 0):
-            raise UnsupportedCase(
-                f"node {quoted(norm.label)} (BatchNormalization) normalizes by batches: their statistics are not kept",
-                hint="export the model as one that infers, in PyTorch after model.eval(): it keeps its statistics",
-            )
+    for norm, reason in obstacles(model):
+        raise UnsupportedCase(
+            f"node {quoted(norm.label)} (BatchNormalization) normalizes by batches, and nothing keeps its statistics: "
+            f"{reason}", hint="export the model as one that infers, in PyTorch after model.eval()",
+        )
 
 
 def trained_results(derivatives: Derivatives, losses: Mapping[str, Loss], names: Names) -> list[Trained]:
     """The results that have losses. names: of what else there is. Raises InvalidModel, UnsupportedCase."""
     forward, found = derivatives.forward, []
-    ports = [(name, port) for name, port in zip(forward.results, forward.outputs) if port.kind != KEPT]
+    ports = [(name, port) for name, port in zip(forward.results, forward.outputs) if not port.is_of_passes]
     known = quoted_list(port.name for _, port in ports)
     for result, loss in losses.items():
         if not result and len(ports) > 1:
@@ -194,5 +195,5 @@ def _without_loss(derivatives: Derivatives, trained: set[str]) -> Iterator[str]:
     """The statements that give derivatives by the results that no loss depends on."""
     forward, backward = derivatives.forward, derivatives.backward
     for seed, result, port in zip(backward.parameters, forward.results, forward.outputs):
-        if port.kind != KEPT and result not in trained:
+        if not port.is_of_passes and result not in trained:
             yield f"{seed} = {f'matrix(0, rows=nrow({result}), cols=ncol({result}))' if port.dims else '0'}"

@@ -87,7 +87,7 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
         raise InvalidInput("the inputs are arrays by the names that the model has for them")
     model, sizes = load_model(source), options.get("dims") or {}
     training = training_of([loss] if isinstance(loss, str) else loss, optimizer)
-    check_trainable(training.losses, model.graph)
+    check_trainable(training.losses, model)
     types = common_rows(model, sizes, is_table=True) | (options.pop("types", None) or {})
     script = import_model(model, gradients=weights, types=types, **options)
     proto = source if isinstance(source, onnx.ModelProto) else (

@@ -13,12 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.engine.matrix_files import write_list
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.trained_model import trained_model
-from onnx_systemds.importing.train_program import training_of
-from onnx_systemds.importing.trained_results import check_trainable
 from onnx_systemds.importing.weights_mark import with_mark
-from onnx_systemds.model.load import load_model
 from tests.command_line import run_dml
 
 SHARE = 0.25
@@ -126,14 +122,3 @@ def test_the_trained_model_drops_nothing(tmp_path: Path) -> None:
         found = trained_model(model, script, tmp_path / model.graph.node[1].op_type)
         nodes = [*found.graph.node, *(node for function in found.functions for node in function.node)]
         assert [len(node.input) for node in nodes if node.op_type == "Dropout"] == [2, 2]
-
-
-def test_statistics_of_batches_are_refused() -> None:
-    names = ["x", *"sbmv"]
-    nodes = [helper.make_node("BatchNormalization", names, ["y", "", ""], "norm", training_mode=1)]
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in "xy"]
-    weights = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in "sbmv"]
-    model = load_model(helper.make_model(helper.make_graph(nodes, "net", infos[:1], infos[1:], weights),
-                                         opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
-    with pytest.raises(UnsupportedCase, match='node "norm" .BatchNormalization. normalizes by batches'):
-        check_trainable(training_of(["l2_loss"], "sgd").losses, model.graph)

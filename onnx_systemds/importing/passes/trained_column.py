@@ -2,6 +2,7 @@
 
 A list would do as well, but for the engine's buffer: a matrix that is replaced in a list, or that was in one which a
 function returned, stays there to the end of the program, and soon on disk.
+Statistics that batches move are another column.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from onnx_systemds.operators.rendering.weight_loads import entry
 
 @dataclass(frozen=True)
 class Column:
-    """The weights of a column, one below the other, and what functions call it."""
+    """The weights of a column, one below the other, what functions call it, and what it is."""
 
     weights: tuple[Weight, ...]
     name: str
+    kind: str
 
     def parts(self) -> Iterable[tuple[Weight, int, int]]:
         """Each weight, and its first and its last row."""
@@ -36,11 +38,11 @@ class Column:
             first += weight.array.size
 
 
-def column_of(weights: Sequence[Weight], functions: Iterable[tree.Function]) -> Column:
-    """The column of some weights, which is called as no variable of these functions."""
+def column_of(weights: Sequence[Weight], functions: Iterable[tree.Function], kind: str) -> Column:
+    """The column of some weights, which is called as what it is, and as no variable of these functions."""
     taken = {name for function in functions for name in name_counts(function.body)}
     taken.update(parameter.name for function in functions for parameter in function.parameters)
-    return Column(tuple(weights), Names(taken).fresh("parameters"))
+    return Column(tuple(weights), Names(taken).fresh(kind), kind)
 
 
 def with_column(function: tree.Function, column: Column) -> tree.Function:
@@ -69,23 +71,32 @@ def check_main_alone(functions: Iterable[tree.Function], column: Column) -> None
             raise UnsupportedCase(f"the sub-graph that is the function {function.name} reads weights that are trained")
 
 
-def column_functions(main: str, column: Column) -> tuple[tree.Function, ...]:
-    """The functions that make the column of the list of weights, and a list with the weights of a column."""
-    joined, apart = [], []
-    for weight, first, last in column.parts():
-        rows, cols = weight.array.shape
-        joined.append(f'matrix(as.matrix({WEIGHTS}["{weight.name}"]), rows={rows * cols}, cols=1)')
-        apart.append(f'value = matrix({column.name}[{first}:{last}, ], rows={rows}, cols={cols})')
-        apart.append(f'trained["{weight.name}"] = as.matrix(list(value))')  # fault list-entry-as-long-as-list
-    whole = joined[0] if len(joined) == 1 else f"rbind({', '.join(joined)})"
-    text = f"""\
-# The weights that are trained, one below the other.
-{main}_parameters = function(list[unknown] {WEIGHTS}) return (matrix[double] {column.name}) {{
+def column_functions(main: str, columns: Sequence[Column]) -> tuple[tree.Function, ...]:
+    """The functions that make columns of the list of weights, and a list with the weights of the columns."""
+    if not columns:
+        return ()
+    words = {"parameters": "weights that are trained", "statistics": "statistics that batches move"}
+    text, apart = "", []
+    for column in columns:
+        joined = []
+        for weight, first, last in column.parts():
+            rows, cols = weight.array.shape
+            joined.append(f'matrix(as.matrix({WEIGHTS}["{weight.name}"]), rows={rows * cols}, cols=1)')
+            apart.append(f'value = matrix({column.name}[{first}:{last}, ], rows={rows}, cols={cols})')
+            apart.append(f'trained["{weight.name}"] = as.matrix(list(value))')  # fault list-entry-as-long-as-list
+        whole = joined[0] if len(joined) == 1 else f"rbind({', '.join(joined)})"
+        text += f"""\
+# The {words[column.kind]}, one below the other.
+{main}_{column.kind} = function(list[unknown] {WEIGHTS}) return (matrix[double] {column.name}) {{
   {column.name} = {whole}
 }}
 
-# The list of weights with those of a column; as.matrix(list(..)) hides sizes, which the compiler takes for the list's.
-{main}_trained = function(matrix[double] {column.name}, list[unknown] {WEIGHTS}) return (list[unknown] trained) {{
+"""
+    those = "those of a column" if len(columns) == 1 else "those of columns"
+    given = ", ".join(f"matrix[double] {column.name}" for column in columns)
+    text += f"""\
+# The list of weights with {those}; as.matrix(list(..)) hides sizes, which the compiler takes for the list's.
+{main}_trained = function({given}, list[unknown] {WEIGHTS}) return (list[unknown] trained) {{
   trained = {WEIGHTS}
   {"; ".join(apart)}
 }}
