@@ -201,12 +201,13 @@ def _differentiated(
         y: [seed or writer.filled_like(y, facts.values[y].dtype, 1.0)] for y, seed in seeds.items()
     }
     inner = {name for node in path for name in node.outputs if name}
-    active = {name for name in inner.union(wanted) if facts.values[name].dtype in FLOAT_DTYPES}
+    active = {name for name in inner.union(wanted) if _has_derivative(facts.values[name])}
     for node in reversed(path):
         rule = find(gradients, node.identity, node.version)
         if rule is None or rule is flat or not _is_smooth(node, facts.values):
             continue
-        given = [_sum(writer, known, name, facts.values) if name in known else "" for name in node.outputs]
+        given = [_sum(writer, known, name, facts.values) if name in active and name in known else ""
+                 for name in node.outputs]
         if not any(given):
             continue
         if any(given[1:]) and node.op_type not in _OF_SEVERAL:
@@ -222,6 +223,11 @@ def _differentiated(
             writer.emit("Identity", _sum(writer, known, x, facts.values) if x in known else zero(), to=output)
     names = {name: f"{prefix}/{_DERIVATIVE}/{x}" for x, (name, *_) in known.items() if isinstance(name, str)}
     return _named(writer.nodes, names)
+
+
+def _has_derivative(value: Value) -> bool:
+    """Whether a value has floating-point numbers."""
+    return value.dtype in FLOAT_DTYPES and not value.is_empty
 
 
 def _derivatives(rule: Rule, step: Backward, hint: str) -> Sequence[str | Run]:

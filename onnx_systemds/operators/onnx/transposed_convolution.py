@@ -15,7 +15,7 @@ from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView,
 from onnx_systemds.operators.onnx.convolution import dilated
 from onnx_systemds.operators.onnx.convolution_layers import are_sparse
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
-from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
+from onnx_systemds.operators.support.convolution_gradients import Grid, channel_sum, filter_gradient, known_integers
 from onnx_systemds.operators.support.windows import (
     Image,
     cropped,
@@ -226,13 +226,25 @@ def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[str, View]:
 
 @gradient("ConvTranspose")
 def _conv_transpose_gradient(n: Backward) -> Sequence[str]:
-    weight = n.known_dims(1, "the derivative of a convolution")
-    if n.attribute("output_shape") or (n.attribute("auto_pad") or "NOTSET") not in ("NOTSET", "VALID"):
-        raise UnsupportedCase("the derivative of a ConvTranspose whose padding follows from its output's size")
-    sizes = n.values[n.out].dims or ()
-    grid, group = known_grid(n, sizes[2:], weight[2:]), int(n.attribute("group"))
+    n.known_dims(1, "the derivative of a convolution")
+    group, grid, grad = int(n.attribute("group")), *_grid(n)
     return n.needed([
-        lambda: n.emit("Conv", n.grad, n.node.inputs[1], group=group, **grid.attributes),
-        lambda: filter_gradient(n, n.grad, n.x, group, grid),
+        lambda: n.emit("Conv", grad, n.node.inputs[1], group=group, **grid.attributes),
+        lambda: filter_gradient(n, grad, n.x, group, grid),
         lambda: channel_sum(n, n.grad, n.rank(0)),
     ])
+
+
+def _grid(n: Backward) -> tuple[Grid, str]:
+    """The windows of the convolution that this one is a derivative of, and what they see of ``n.grad``."""
+    axes, grad = spreads(n), n.grad
+    before = known_integers(n, [axis.before for axis in axes])
+    beyond = known_integers(n, [axis.before + axis.output - axis.whole for axis in axes])
+    strides, dilations = tuple(axis.stride for axis in axes), tuple(axis.dilation for axis in axes)
+    far = [axis for axis, count in enumerate(beyond) if count >= strides[axis]]  # a window more would find room
+    if far:
+        ends = n.known([-beyond[axis] for axis in far])
+        grad = n.emit("Slice", grad, n.known([0] * len(far)), ends, n.known([axis + 2 for axis in far]))
+    rest = tuple(0 if axis in far else max(count, 0) for axis, count in enumerate(beyond))
+    after = tuple(max(-count, 0) for count in beyond)
+    return Grid(tuple(axis.kernel for axis in axes), strides, dilations, (*before, *after), rest), grad
