@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.node_writer import NodeWriter
-from onnx_systemds.model.ir import Array, Node
+from onnx_systemds.inference.values import FLOAT_DTYPES
+from onnx_systemds.model import protos
+from onnx_systemds.model.ir import DERIVATIVES, Array, Node
 
 OPSET = 18  # of the nodes that are made
 
@@ -67,6 +72,19 @@ class Backward(NodeFacts, NodeWriter):
     def needs(self, position: int) -> bool:
         """Whether the derivative by an input is needed."""
         return self.has(position) and self.node.inputs[position] in self.active
+
+    def known(self, content: Any, dtype: str = "int64", to: str = "") -> str:
+        """Emit a constant; of floating-point numbers with all their digits, whatever the type has."""
+        given = np.array(content, protos.numpy_dtype("double" if dtype in FLOAT_DTYPES else dtype))
+        with np.errstate(over="ignore"):
+            held = given.astype(protos.numpy_dtype(dtype))
+        if np.array_equal(held.astype(given.dtype), given, equal_nan=dtype in FLOAT_DTYPES):
+            return self.emit("Constant", to=to, value=held)
+        return self.retyped(self.emit("Constant", value=given), dtype)
+
+    def retyped(self, name: str, dtype: str) -> str:
+        """Emit the same numbers as those of a type, which are not rounded to it: the script computes in FP64."""
+        return self.emit("Retyped", name, domain=DERIVATIVES, dtype=protos.element_type(dtype))
 
     def number(self, value: float) -> str:
         """A constant in the type of the first output."""
@@ -153,7 +171,7 @@ class Backward(NodeFacts, NodeWriter):
         if isinstance(count, int):
             return name if count == 1 else self.emit("Div", name, self.known(float(count), self.dtype(0)))
         sizes = self.emit("Gather", self.emit("Shape", self.x), self.known(axes))
-        return self.emit("Div", name, self.emit("CastLike", self.emit("ReduceProd", sizes, keepdims=0), name))
+        return self.emit("Div", name, self.retyped(self.emit("ReduceProd", sizes, keepdims=0), self.dtype(0)))
 
     def reversed(self, name: str, axes: Sequence[int]) -> str:
         """Emit a value from the last to the first element along some axes."""

@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError, Session
@@ -30,6 +31,7 @@ from tests.fuzz.finding import Finding
 from tests.fuzz.judging import SECONDS, TALLY, ModelCase, finding, is_internal, is_refusal
 
 _STEP = 1e-4
+_REAL = (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)
 _LARGEST = 3.0
 """Of the numbers that a model is derived at."""
 _WITHOUT = ("If", "Loop", "Scan", "Bernoulli", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "Dropout", "Multinomial")
@@ -52,7 +54,7 @@ def _operator(seed: int) -> ModelCase:
 
 def _moved(value: Any, rng: np.random.Generator) -> Any:
     """Floating-point numbers near those that are given, none of them special."""
-    if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
+    if not isinstance(value, np.ndarray) or value.dtype not in _REAL:
         return value
     exact = np.nan_to_num(value.astype(np.float64), nan=0.5, posinf=_LARGEST, neginf=-_LARGEST).clip(-_LARGEST, _LARGEST)
     return (exact + rng.uniform(0.01, 0.09, value.shape) * np.where(exact < 0, -1, 1)).astype(value.dtype)
@@ -80,9 +82,6 @@ def check(case: ModelCase, session: Session) -> Finding | None:
         return None
     except Exception as error:
         return finding(case, "error", f"conversion: {type(error).__name__}: {error}")
-    if _has_narrow_numbers(case.model):
-        TALLY.add("narrow numbers")  # numbers in the rules are rounded as these are
-        return None
     given = [case.calls[0].get(port.name) for port in script.interface.inputs]
     if not all(isinstance(value, np.ndarray) and value.dtype.kind not in "OSU" and value.size for value in given):
         TALLY.add("no matrices")
@@ -94,12 +93,6 @@ def check(case: ModelCase, session: Session) -> Finding | None:
             TALLY.add("refused at run time")
             return None
         return finding(case, "error", f"{type(error).__name__}: {str(error)[:2000]}")
-
-
-def _has_narrow_numbers(model: ModelProto) -> bool:
-    types = [info.type.tensor_type.elem_type for info in model.graph.input]
-    types += [initializer.data_type for initializer in model.graph.initializer]
-    return any(kind in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for kind in types)
 
 
 def _derived(case: ModelCase) -> Script:
@@ -125,7 +118,9 @@ def _run(script: Script, feeds: Mapping[str, Any], session: Session) -> Array:
         return np.asarray(prepared(inputs, timeout=SECONDS)["judged"])
 
 
-_POINTS = {"up": 1, "down": -1, "half_up": 0.5, "half_down": -0.5}
+_OWN = "judge_"
+"""Before the names of variables of a program that are no inputs and results."""
+_POINTS = {f"{_OWN}{name}": step for name, step in (("up", 1), ("down", -1), ("half_up", 0.5), ("half_down", -0.5))}
 """Variables of a program that hold the loss beside the point, and how many steps from it."""
 
 
@@ -142,14 +137,14 @@ def _program(script: Script, derivatives: Derivatives, sizes: Mapping[str, int])
     yield from _results(script, derivatives, numbers)
     yield call(backward)
     for number, (result, name) in enumerate(_variables(main, derivatives).items()):
-        yield f"at = {name}"
-        yield f"along = {_direction(name, numbers, number + 7)}"
+        yield f"{_OWN}at = {name}"
+        yield f"{_OWN}along = {_direction(name, numbers, number + 7)}"
         for point, step in _POINTS.items():
-            yield from (f"{name} = at + {step * _STEP} * along", call(derivatives.forward), f"{point} = {_loss(script, derivatives, numbers)}")
-        yield f"{name} = at"
-        parts = (_product(result, "along", name in numbers), *_POINTS, "middle", "apart")
-        yield f"row = cbind({', '.join(f'as.matrix({part})' for part in parts)})"
-        yield f"judged = {'rbind(judged, row)' if number else 'row'}"
+            yield from (f"{name} = {_OWN}at + {step * _STEP} * {_OWN}along", call(derivatives.forward), f"{point} = {_loss(script, derivatives, numbers)}")
+        yield f"{name} = {_OWN}at"
+        parts = (_product(result, f"{_OWN}along", name in numbers), *_POINTS, f"{_OWN}middle", f"{_OWN}apart")
+        yield f"{_OWN}row = cbind({', '.join(f'as.matrix({part})' for part in parts)})"
+        yield f"judged = {f'rbind(judged, {_OWN}row)' if number else f'{_OWN}row'}"
     yield 'write(judged, "./judged")'
 
 
@@ -159,12 +154,12 @@ def _results(script: Script, derivatives: Derivatives, numbers: Collection[str])
     yield call(script.interface)
     yield from (f"{name}_of_main = {name}" for name in seeds.values())
     yield call(derivatives.forward)
-    yield "apart = 0.0"
+    yield f"{_OWN}apart = 0.0"
     for number, (seed, name) in enumerate(seeds.items()):
         yield f"{seed} = {_direction(name, numbers, number + 50)}"
         difference, size = (_size(text, name in numbers) for text in (f"{name} - {name}_of_main", name))
-        yield f"apart = apart + {difference} / (1 + {size})"
-    yield f"middle = {_loss(script, derivatives, numbers)}"
+        yield f"{_OWN}apart = {_OWN}apart + {difference} / (1 + {size})"
+    yield f"{_OWN}middle = {_loss(script, derivatives, numbers)}"
 
 
 def _variables(main: Interface, derivatives: Derivatives) -> dict[str, str]:

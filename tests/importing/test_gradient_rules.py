@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto
 
 from onnx_systemds import import_model
 from tests.derivative_programs import derivatives
@@ -56,3 +58,39 @@ EMPTY: Mapping[str, onnx.ModelProto] = {
 @pytest.mark.parametrize("network", EMPTY.values(), ids=EMPTY)
 def test_no_derivative_passes_what_has_no_elements(network: onnx.ModelProto, tmp_path: Path) -> None:
     check(network, {"n": 2}, tmp_path, 1)
+
+
+def narrow(op_type: str, dims: list[Any], kind: int = TensorProto.FLOAT16, **attributes: Any) -> onnx.ModelProto:
+    """An operator of float16, or of another type."""
+    return model([node(op_type, "x", "y", **attributes)], {"x": (kind, dims)}, {}, ["y"], opset=24)
+
+
+# What float16 makes of 300,300 is infinite, of 3,003 it is 3,004.
+NARROW: Mapping[str, tuple[onnx.ModelProto, int]] = {
+    "a mean of many": (narrow("ReduceMean", [300, 1001]), 1),
+    "a mean of an open number": (narrow("ReduceMean", ["n", 1001]), 1),
+    "Erf": (narrow("Erf", ["n", 4]), 1),
+    "Gelu": (narrow("Gelu", ["n", 4], TensorProto.BFLOAT16, approximate="tanh"), 1),
+    "HardSigmoid": (narrow("HardSigmoid", ["n", 4], alpha=0.3), 1),
+    "HardSwish": (narrow("HardSwish", ["n", 4]), 1),
+    "Selu": (narrow("Selu", ["n", 4], TensorProto.BFLOAT16), 1),
+    "Swish": (narrow("Swish", ["n", 4], alpha=0.7), 1),
+    "a cast to a wider type": (
+        model([node("Cast", "w", "c", to=TensorProto.FLOAT), node("MatMul", "x,c", "y")], {"x": ["n", 4]},
+              {"w": near(4, 3).astype(np.float16)}, ["y"]), 2),
+    "an exponent of a wider type": (
+        model([node("Abs", "x", "a"), node("Pow", "a,e", "y")], {"x": (TensorProto.FLOAT16, ["n", 4])},
+              {"e": np.array(0.3, np.float32)}, ["y"]), 1),
+    "an interpolation": (
+        model([node("Resize", "x,,s", "y", mode="linear")], {"x": (TensorProto.FLOAT16, ["n", 1, 5])},
+              {"s": np.array([1, 1, 1.7], np.float32)}, ["y"]), 1),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("network", "count"), NARROW.values(), ids=NARROW)
+def test_derivatives_are_not_rounded_to_narrow_types(network: onnx.ModelProto, count: int, tmp_path: Path) -> None:
+    found = derivatives(import_model(network, gradients=["x", "w"][:count]), {"n": 300}, tmp_path)
+    assert len(found) == count
+    for name, derivative, difference in found:
+        assert derivative == pytest.approx(difference, rel=1e-5, abs=1e-9), name

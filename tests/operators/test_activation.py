@@ -159,6 +159,10 @@ DERIVATIVES = [
     Derivative("Gelu", {"x": NEAR}, {"approximate": "tanh"}, opset=20),
     Derivative("Erf", {"x": NEAR}, step=2e-3),
     Derivative("Selu", {"x": NEAR}),
+    Derivative("Selu", {"x": NEAR}, {"alpha": 1.2, "gamma": 0.7}),
+    *[Derivative("HardSigmoid", {"x": near(2, 3, low=-4, high=4)}, attributes) for attributes in ({}, {"alpha": -0.3, "beta": 0.4})],
+    *[Derivative("Swish", {"x": NEAR}, {"alpha": alpha}, opset=24) for alpha in (1.0, -1.5)],
+    *[Derivative("Shrink", {"x": NEAR}, {"lambd": limit, "bias": 0.1}) for limit in (0.5, -0.5)],
 ]
 
 

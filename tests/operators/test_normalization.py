@@ -152,6 +152,8 @@ DERIVATIVES = [
     Derivative("LayerNormalization", {"x": near(2, 5), "s": near(5), "b": near(5, seed=1)}),
     Derivative("LayerNormalization", {"x": near(2, 3, 4), "s": near(3, 4)}, {"axis": 1, "epsilon": 0.1}),
     Derivative("LayerNormalization", {"x": near(2, 3, 4), "s": near(4), "b": near(4, seed=1)}, {"axis": -1}),
+    *[Derivative("RMSNormalization", {"x": near(2, 3, 4), "s": near(*scale)}, attributes, opset=23)
+      for scale, attributes in (((4,), {}), ((3, 4), {"axis": 1, "epsilon": 0.1}), ((1, 1), {"axis": -2}))],
     Derivative("LRN", {"x": near(6, 6, 2, 1)}, {"size": 3, "alpha": 0.9, "beta": 0.75, "bias": 1.5}),
     Derivative("LRN", {"x": near(5, 5, 1, 2)}, {"size": 4, "alpha": 2.0, "beta": 0.6}),  # the reference sums as many channels as samples
     Derivative("GroupNormalization", {"x": near(2, 4, 3, 2), "s": near(4), "b": near(4, seed=1)}, {"num_groups": 2, "stash_type": 11}, 21),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.registry import batch_rule, expander, generator, gradient, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
-from onnx_systemds.operators.api import Backward, Expansion, Fragment, NodeFacts, NodeView, Value, View, split_view
-from onnx_systemds.operators.onnx.normalization import layer_normalization_rule, root_mean_square, trailing_operand
+from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View, split_view
+from onnx_systemds.operators.onnx.normalization import (
+    layer_normalization_rule,
+    root_mean_square,
+    root_mean_square_gradient,
+    trailing_operand,
+)
 from onnx_systemds.operators.support.batch_rules import mixes_from_axis
 
 batch_rule("SimplifiedLayerNormalization")(mixes_from_axis)
+gradient("SimplifiedLayerNormalization")(root_mean_square_gradient)
 
 
 @shape_rule("SimplifiedLayerNormalization")
@@ -34,18 +38,6 @@ def simplified_layer_normalization(node: NodeView) -> Fragment:
     root = node.named("root", root_mean_square(node, x, view.cols))
     fragment = node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
     return fragment + node.result(f"1 / {root}", View(view.rows, 1), 1)
-
-
-@gradient("SimplifiedLayerNormalization")
-def _simplified_gradient(n: Backward) -> Sequence[str]:
-    axes = n.known(range(n.axis(), n.rank(0)))
-    mean = n.emit("Add", n.emit("ReduceMean", n.squared(n.x), axes), n.number(float(n.attribute("epsilon"))))
-    inverse = n.inverse_root(mean)
-    normal, scaled = n.times(n.x, inverse), n.times(n.grad, n.node.inputs[1])
-    return n.needed([
-        lambda: n.times(n.emit("Sub", scaled, n.mean_along(scaled, normal, axes)), inverse),
-        lambda: n.fit(n.times(n.grad, normal), 1),
-    ])
 
 
 def _skipped(node: Expansion, bias: int) -> str:

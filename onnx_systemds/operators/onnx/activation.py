@@ -302,6 +302,42 @@ def _celu_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.grad, n.times(n.grad, slope))]
 
 
+@gradient("Selu")
+def _selu_gradient(n: Backward) -> Sequence[str]:
+    alpha, gamma = float(n.attribute("alpha")), float(n.attribute("gamma"))
+    falling = n.times(n.grad, n.emit("Add", n.out, n.number(alpha * gamma)))
+    return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.times(n.grad, gamma), falling)]
+
+
+@gradient("HardSigmoid")
+def _hard_sigmoid_gradient(n: Backward) -> Sequence[str]:
+    between = n.emit("And", n.emit("Greater", n.out, n.number(0.0)), n.emit("Less", n.out, n.number(1.0)))
+    return [n.where(between, n.times(n.grad, float(n.attribute("alpha"))))]
+
+
+@gradient("HardSwish")
+def _hard_swish_gradient(n: Backward) -> Sequence[str]:
+    """(2 x + 3) / 6 from -3 to 3, beyond which it is 0 or 1."""
+    share = n.emit("Add", n.times(n.x, 1 / 3), n.number(0.5))
+    above = n.where(n.emit("Greater", n.x, n.number(-3.0)), n.times(n.grad, share))
+    return [n.emit("Where", n.emit("Less", n.x, n.number(3.0)), above, n.grad)]
+
+
+@gradient("Swish")
+def _swish_gradient(n: Backward) -> Sequence[str]:
+    """The product rule: x times its share, the sigmoid of alpha x."""
+    alpha = float(n.attribute("alpha"))
+    share = n.emit("Sigmoid", n.times(n.x, alpha))
+    return n.chain(n.emit("Add", share, n.times(n.times(n.out, n.one_minus(share)), alpha)))
+
+
+@gradient("Shrink")
+def _shrink_gradient(n: Backward) -> Sequence[str]:
+    limit = float(n.attribute("lambd"))
+    outside = n.emit("Or", n.emit("Less", n.x, n.number(-limit)), n.emit("Greater", n.x, n.number(limit)))
+    return [n.where(outside, n.grad)]
+
+
 @gradient("Dropout")
 def _dropout_gradient(n: Backward) -> Sequence[str]:
     training = n.constant(2)

@@ -255,7 +255,7 @@ def _pow_gradient(n: Backward) -> Sequence[str]:
     def by_base() -> str:
         exponent = n.node.inputs[1]
         if n.dtype(1) != n.dtype(0):
-            exponent = n.emit("CastLike", exponent, n.x)
+            exponent = n.retyped(exponent, n.dtype(0))
         power = n.emit("Pow", n.x, n.emit("Sub", exponent, n.number(1.0)))
         # x^0 is 1 everywhere, though 0 * 0^-1 is none
         factor = n.emit("Where", n.emit("Equal", exponent, n.number(0.0)), n.number(0.0), n.times(exponent, power))

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.model import protos
 from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.activation import by_function
@@ -21,7 +23,25 @@ from onnx_systemds.operators.support.windows import Image, Windows, builtin_padd
 
 shape_rule("GeluGradient", "MaxPoolGradient", "ReluGradient", domain=DERIVATIVES)(same_dims)
 batch_rule("MaxPoolGradient", domain=DERIVATIVES)(mixes_all_but_first)
-batch_rule("GeluGradient", "ReluGradient", domain=DERIVATIVES)(lambda node, position, axis: False)
+batch_rule("GeluGradient", "ReluGradient", "Retyped", domain=DERIVATIVES)(lambda node, position, axis: False)
+
+
+@shape_rule("Retyped", domain=DERIVATIVES)
+def retyped_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The dims of X, and the type ``dtype``."""
+    value = node.tensor(node.dims(0), protos.element_name(node.attribute("dtype")))
+    return (replace(value, constant=node.constant(0)),)
+
+
+@generator("Retyped", since=1, domain=DERIVATIVES)
+def retyped(node: NodeView) -> Fragment:
+    """The numbers of X as those of another type, which are not rounded to it."""
+    return node.same_elements()
+
+
+@gradient("Retyped", domain=DERIVATIVES)
+def _retyped_gradient(n: Backward) -> Sequence[str]:
+    return [n.retyped(n.grad, n.dtype(0))]
 
 
 @generator("ReluGradient", since=1, domain=DERIVATIVES)

@@ -332,6 +332,19 @@ def _layer_normalization_gradient(n: Backward) -> Sequence[str]:
     ])
 
 
+@gradient("RMSNormalization")
+def root_mean_square_gradient(n: Backward) -> Sequence[str]:
+    """That of an input over the root of its mean square over the axes from ``axis`` on, times scale."""
+    axes = n.known(range(n.axis(), n.rank(0)))
+    mean = n.emit("Add", n.emit("ReduceMean", n.squared(n.x), axes), n.number(float(n.attribute("epsilon"))))
+    inverse = n.inverse_root(mean)
+    normal, scaled = n.times(n.x, inverse), n.times(n.grad, n.node.inputs[1])
+    return n.needed([
+        lambda: n.times(n.emit("Sub", scaled, n.mean_along(scaled, normal, axes)), inverse),
+        lambda: n.fit(n.times(n.grad, normal), 1),
+    ])
+
+
 @gradient("InstanceNormalization")
 def _instance_normalization_gradient(n: Backward) -> Sequence[str]:
     rank = n.rank(0)

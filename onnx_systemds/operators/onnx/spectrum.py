@@ -154,7 +154,7 @@ def _dft_gradient(n: Backward) -> Sequence[str]:
         ends = [n.known([0]) if place != axis else after for place in range(n.rank(0))]
         found = n.emit("Pad", found, n.emit("Concat", none, *ends, axis=0))
     turned = n.emit("DFT", found, axis=axis, inverse=int(not inverse))
-    turned = n.emit("Div" if inverse else "Mul", turned, n.emit("CastLike", count, turned))
+    turned = n.emit("Div" if inverse else "Mul", turned, n.retyped(count, n.dtype(0)))
     is_real = n.dims(0)[-1] == 1
     return [n.emit("Slice", turned, n.known([0]), n.known([1]), n.known([n.rank(0) - 1])) if is_real else turned]
 
