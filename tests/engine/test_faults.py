@@ -30,7 +30,7 @@ def test_fault_is_still_there(fault: Fault, session: Session, tmp_path: Path) ->
     script = fault.script
     if "{folder}" in script:
         script = script.replace("{folder}", str(tmp_path))
-        write_list(tmp_path, "parts", [Weight("ones", np.ones((2, 1)))], block_size=1)
+        write_list(tmp_path, "parts", [Weight("ones", np.ones((2, 1))), Weight("more", np.ones((3, 1)))], block_size=1)
         divide_file(tmp_path / "parts" / "0_ones")
     inputs = {"X": np.array(fault.inputs)} if fault.inputs else {}
     reading = 'X = read("./X")\n' if fault.inputs else ""

@@ -6,6 +6,14 @@ from onnx_systemds.engine.faults.fault import Fault
 
 CONTROL_FLOW: tuple[Fault, ...] = (
     Fault(
+        "two-reads-into-one-variable",
+        "of two files that a block reads into one variable, what got its first value has the second one",
+        'Y = read("{folder}/parts/0_ones")\nfirst = Y\nY = read("{folder}/parts/1_more")\n'
+        "result = cbind(as.matrix(sum(first)), as.matrix(sum(Y)))",
+        ((2, 3),),
+        "importing/explain_program.py",
+    ),
+    Fault(
         "old-value-after-new-one",
         "in a block that gives a variable a new value, what gets its old value after that gets the new one, matrix or "
         "number, in the statements of an inlined call, too",

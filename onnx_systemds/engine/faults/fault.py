@@ -12,7 +12,7 @@ class Fault:
     identifier: kebab-case, named by workarounds in comments.
     script: DML that assigns the matrix ``result``; it may use ``X`` (``inputs``, a frame where these are texts), of a
     size the compiler does not know, and the folder ``{folder}``, which holds the list "parts": a matrix of ones, 2 x 1,
-    in a directory of two files.
+    in a directory of two files, and one of 3 x 1.
     right: the rows that ``result`` should have. raises: part of the engine's message where it ends in an error instead
     of a wrong number; "" for a silent fault. workaround: the function, pass or template that is safe from it.
     """
