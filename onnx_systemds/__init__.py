@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from onnx_systemds.exporting.trained_model import trained_model
     from onnx_systemds.importing.convert import import_model
     from onnx_systemds.importing.script import Script
+    from onnx_systemds.runtime.explaining import explain_model
     from onnx_systemds.runtime.scoring import ScoringFunction
     from onnx_systemds.runtime.systemds_module import systemds_module
     from onnx_systemds.runtime.training import train_model
 
-__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_file", "export_script",
+__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "explain_model", "export_file", "export_script",
            "import_model", "systemds_module", "train_model", "trained_model"]
 
 _HOMES = {
     "InputSpec": "exporting.interface",
     "ScoringFunction": "runtime.scoring",
     "Script": "importing.script",
+    "explain_model": "runtime.explaining",
     "export_file": "exporting.model_files",
     "export_script": "exporting.export",
     "import_model": "importing.convert",

@@ -16,6 +16,7 @@ from onnx_systemds.array_files import named_arrays, read_array_file, write_npz
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
 from onnx_systemds.cli.converting import converted, progress, read_model
+from onnx_systemds.cli.explain_command import explain
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines, facet_summary
@@ -131,10 +132,14 @@ def main() -> None:
                    "Repeatable, for several results. All weights are trained unless --gradient names some.")
 @click.option("--optimizer", type=click.Choice([*OPTIMIZERS]),
               help=f"Optimizer of the training program  [default: {DEFAULT}].")
+@click.option("--explain", "explains", is_flag=True,
+              help="Also write <name>_explain.dml, a program that says what features contribute to answers.")
+@click.option("--result", metavar="NAME", help="The result that it explains  [default: the only one of real numbers].")
 @conversion_options
 def convert(  # noqa: PLR0913 - one parameter an option
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, gradients: tuple[str, ...],
-    fixed: tuple[str, ...], losses: tuple[str, ...], optimizer: str | None, options: ConversionOptions,
+    fixed: tuple[str, ...], losses: tuple[str, ...], optimizer: str | None, explains: bool, result: str | None,
+    options: ConversionOptions,
 ) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
@@ -147,14 +152,17 @@ def convert(  # noqa: PLR0913 - one parameter an option
             raise TranspileError("--optimizer is of the program that --train writes")
         if fixed and not (gradients or losses):
             raise TranspileError("--fixed is of weights that --gradient or --train would derive by")
-        programs = Programs(scored, training_of(losses, optimizer or DEFAULT) if losses else None)
+        if result is not None and not explains:
+            raise TranspileError("--result is of the program that --explain writes")
+        training = training_of(losses, optimizer or DEFAULT) if losses else None
+        programs = Programs(scored, training, (result or "") if explains else None)
         files = programs.paths(target)
         targets = [path for path in (target, *files.values(), map_file) if path is not None]
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
         derived = programs.gradients(gradients, loaded)
         script = programs.script(
             partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed), loaded, sizes)
-        script = with_coded_texts(script) if scored else script
+        script = with_coded_texts(script) if scored or explains else script
         beside = programs.texts(script, target.stem, files)
         if map_file is not None:
             beside[map_file] = map_text(script_map(script, target.stem))
@@ -316,5 +324,6 @@ def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
 main.add_command(export)
 main.add_command(verify_script)
 main.add_command(score)
+main.add_command(explain)
 main.add_command(train)
 main.add_command(trained)

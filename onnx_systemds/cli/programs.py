@@ -1,4 +1,4 @@
-"""The programs that are written beside a script: one that scores files, one that trains."""
+"""The programs that are written beside a script: one that scores files, one that trains, one that explains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream
-from onnx_systemds.importing import score_program, train_program
+from onnx_systemds.importing import explain_program, score_program, train_program
+from onnx_systemds.importing.explain_program import EXPLAINS, explain_text
 from onnx_systemds.importing.program_files import check_program
 from onnx_systemds.importing.score_program import SCORES, score_text
 from onnx_systemds.importing.script import Script
@@ -17,13 +18,20 @@ from onnx_systemds.importing.trained_results import check_trainable
 from onnx_systemds.model.ir import Model, Type
 from onnx_systemds.runtime.row_blocks import common_rows, script_for_rows
 
+_FIRST = {"--score": SCORES, "--train": TRAINS, "--explain": EXPLAINS}
+"""How the programs of an option begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What is asked for. scores: a program that scores files. training: what another one does, if there is one."""
+    """What is asked for. scores: a program that scores files. training: what another one does, if there is one.
+
+    explains: the result that a third one explains, "" for the only one; None without it.
+    """
 
     scores: bool
     training: Training | None
+    explains: str | None
 
     def paths(self, target: Path) -> dict[str, Path]:
         """Their files beside the script, by option. Raises TranspileError where it is a stream, or they are no such."""
@@ -32,10 +40,12 @@ class Programs:
             found["--score"] = target.with_name(score_program.program_name(target.stem))
         if self.training is not None:
             found["--train"] = target.with_name(train_program.program_name(target.stem))
+        if self.explains is not None:
+            found["--explain"] = target.with_name(explain_program.program_name(target.stem))
         for option, path in found.items():
             if is_stream(target):
                 raise TranspileError(f"{option} writes no program beside a stream", target, "name a file by -o")
-            check_program(path, {"--score": SCORES, "--train": TRAINS}[option], option)
+            check_program(path, _FIRST[option], option)
         return found
 
     def gradients(self, named: tuple[str, ...], model: Model) -> tuple[str, ...]:
@@ -49,7 +59,7 @@ class Programs:
         self, convert: Callable[[Mapping[str, Type]], Script], model: Model, sizes: Mapping[str, int]
     ) -> Script:
         """The script that they call, by what makes it for types of inputs. Raises TranspileError."""
-        if self.training is not None:
+        if self.training is not None or self.explains is not None:
             return convert(common_rows(model, sizes, is_table=True))
         return script_for_rows(convert, common_rows(model, sizes)) if self.scores else convert({})
 
@@ -60,11 +70,13 @@ class Programs:
             found[paths["--score"]] = score_text(script, name)
         if self.training is not None:
             found[paths["--train"]] = train_text(script, name, self.training)
+        if self.explains is not None:
+            found[paths["--explain"]] = explain_text(script, name, self.explains)
         return found
 
 
 def program_lines(paths: Mapping[str, Path]) -> Iterator[str]:
     """What is printed of them at the end."""
-    does = {"--score": "scores files with it", "--train": "trains it"}
+    does = {"--score": "scores files with it", "--train": "trains it", "--explain": "explains its answers"}
     for option, path in paths.items():
         yield f"  {path.name} {does[option]}; its first lines say how"

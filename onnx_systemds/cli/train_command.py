@@ -75,8 +75,8 @@ def train(  # noqa: PLR0913 - an argument for each option
     """
     from onnx_systemds.exporting.model_files import data_path
     from onnx_systemds.exporting.trained_model import save_trained
+    from onnx_systemds.runtime.sample_rows import ARRAYS, samples_of_arrays, samples_of_table
     from onnx_systemds.runtime.training import Steps, trained_on
-    from onnx_systemds.runtime.training_rows import ARRAYS, samples_of_arrays, samples_of_table
 
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
@@ -89,7 +89,7 @@ def train(  # noqa: PLR0913 - an argument for each option
             raise TranspileError("the file must be named *.csv, *.parquet or *.npz", source)
         if suffix == ARRAYS and (columns is not None or no_header):
             raise TranspileError("it holds arrays: --columns and --no-header are for tables", source)
-        programs = Programs(scores=False, training=training_of([loss], optimizer))
+        programs = Programs(scores=False, training=training_of([loss], optimizer), explains=None)
         derived = programs.gradients(gradients, loaded)
         convert = partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed)
         script = programs.script(convert, loaded, sizes)

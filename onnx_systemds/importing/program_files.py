@@ -52,17 +52,17 @@ def readings(program: Program, *, by_variables: bool) -> Iterator[str]:
         kind = 'data_type="frame", ' if program.has_texts else ""
         yield f"{TABLE} = read(${TABLE}, {kind}format=format, header=header)"
         yield from columns_of(TABLE, program, {})
-        yield from _unquoting(program)
+        yield from unquoting(program)
         return
     for variable, file in zip(program.inputs, program.files):
         name, port = variable.name, variable.port
         kind = 'data_type="frame", ' if variable.is_text else ""
         path = file if by_variables else f"${name}"
         yield f"{name} = read({path}, {kind}format=format, header=header)" if port.dims else f"{name} = ${name}"
-    yield from _unquoting(program)
+    yield from unquoting(program)
 
 
-def _unquoting(program: Program) -> Iterator[str]:
+def unquoting(program: Program) -> Iterator[str]:
     """The statements that take quotes from the texts of csv files, which the engine leaves on them."""
     texts = [variable.name for variable in program.inputs if variable.is_text and variable.port.dims]
     if texts:

@@ -9,7 +9,7 @@ from onnx_systemds.engine.matrix_files import list_key
 from onnx_systemds.errors import escaped
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.score_sizes import asked_of_sample
-from onnx_systemds.importing.score_variables import MATRICES, TABLE, Program
+from onnx_systemds.importing.score_variables import MATRICES, TABLE, Program, Variable
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim
@@ -89,6 +89,11 @@ def _runs(program: Program) -> Iterator[tuple[Dim, Dim, bool]]:
         yield first, before, is_text
 
 
+def numbers_of(program: Program, variable: Variable) -> str:
+    """An input as numbers."""
+    return _numbers(program, variable.name, is_text=True) if variable.is_text else variable.name
+
+
 def _numbers(program: Program, frame: str, *, is_text: bool) -> str:
     """The numbers in a frame, or those of its texts."""
     return f"model::{coded_names(program.script).codes}({frame})" if is_text else f"as.matrix({frame})"
@@ -113,7 +118,7 @@ def encodings(program: Program) -> Iterator[str]:
     """The statements that number texts."""
     for variable in program.inputs:
         if variable.is_text:
-            yield f"{variable.codes} = {_numbers(program, variable.name, is_text=True)}"
+            yield f"{variable.codes} = {numbers_of(program, variable)}"
 
 
 def columns_of(matrix: str, program: Program, sizes: Mapping[str, str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from onnx_systemds.array_files import named_arrays, read_array_file
 from onnx_systemds.errors import TranspileError, quoted_list
 from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.script import Script
-from onnx_systemds.runtime.table_inputs import table_inputs
+from onnx_systemds.runtime.table_inputs import TableInputs, table_inputs
 from onnx_systemds.tables.opening import open_table
 from onnx_systemds.tables.reading import FLOAT, Array, Column
 
@@ -23,6 +23,23 @@ def samples_of_table(
     script: Script, path: Path, targets: Sequence[str], chosen: Sequence[str] | None, *, has_header: bool
 ) -> tuple[Mapping[str, Array], Array]:
     """The inputs, and the target, of all rows. chosen: columns of inputs. Raises TranspileError, OSError."""
+    inputs, arrays = _columns(script, path, targets, chosen, has_header=has_header)
+    count = len(inputs.columns)
+    return inputs.tensors(arrays[:count]), np.column_stack(arrays[count:])
+
+
+def rows_of_table(
+    script: Script, path: Path, chosen: Sequence[str] | None, *, has_header: bool
+) -> tuple[Mapping[str, Array], list[str]]:
+    """The inputs of all rows, and the names of their columns. Raises as `samples_of_table`."""
+    inputs, arrays = _columns(script, path, [], chosen, has_header=has_header)
+    return inputs.tensors(arrays), [column.name for column in inputs.columns]
+
+
+def _columns(
+    script: Script, path: Path, targets: Sequence[str], chosen: Sequence[str] | None, *, has_header: bool
+) -> tuple[TableInputs, list[Array]]:
+    """Which columns the inputs have, and the numbers or texts of these and of targets after them."""
     with closing(open_table(path, has_header=has_header)) as table:
         names = list(table.names)
         if missing := [name for name in targets if names.count(name) != 1]:
@@ -32,9 +49,7 @@ def samples_of_table(
         blocks = [*table.blocks(columns, MOST_ROWS)]
     if not blocks:
         raise TranspileError("there are no rows", path)
-    arrays = [np.concatenate(parts) for parts in zip(*blocks)]
-    count = len(inputs.columns)
-    return inputs.tensors(arrays[:count]), np.column_stack(arrays[count:])
+    return inputs, [np.concatenate(parts) for parts in zip(*blocks)]
 
 
 def samples_of_arrays(script: Script, path: Path, target: str) -> tuple[Mapping[str, Array], Array]:

@@ -20,6 +20,7 @@ from onnx_systemds.importing.score_program import file_arguments, obstacle_to_sp
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, restored, tensor_of
+from onnx_systemds.runtime.program_inputs import java_number
 from onnx_systemds.runtime.row_blocks import RowBlocks, RowSource
 from onnx_systemds.tables.writing import TABLES, WRITERS
 
@@ -81,17 +82,11 @@ def _write_rows(script: Script, rows: RowSource, sources: Mapping[str, Path]) ->
         matrices = [np.hstack(matrices)] if [*sources] == [TABLE] else matrices
         for path, matrix in zip(sources.values(), matrices):
             with path.open("a", encoding="ascii") as stream:
-                stream.writelines(",".join(map(_java_number, row)) + "\n" for row in matrix.tolist())
+                stream.writelines(",".join(map(java_number, row)) + "\n" for row in matrix.tolist())
         total += count
     if not total:
         raise TranspileError("there are no rows")
     return total, sizes
-
-
-def _java_number(number: float) -> str:
-    """A number as Java reads it."""
-    text = repr(float(number))
-    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
 
 
 def _results(

@@ -21,14 +21,12 @@ from onnx_systemds.exporting.trained_model import trained_model
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.interface import weights_argument
 from onnx_systemds.importing.optimizers import DEFAULT
-from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import Training, file_arguments, program_name, train_text, training_of
 from onnx_systemds.importing.trained_results import check_trainable
-from onnx_systemds.model.given_inputs import InvalidInput, check_names
+from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.boundary_tensors import boundary_matrix, tensor_of
-from onnx_systemds.runtime.list_transfer import nested_inputs
+from onnx_systemds.runtime.program_inputs import tensors_of, write_inputs
 from onnx_systemds.runtime.row_blocks import common_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -100,25 +98,18 @@ def trained_on(
     targets: Array | Mapping[str, Array], steps: Steps, printed: Callable[[str], None] | None,
 ) -> onnx.ModelProto:
     """As `train_model`, for the script that was made of the model, with derivatives by weights."""
-    given = nested_inputs(script.inputs, inputs)
-    check_names(given, [port.name for port in script.inputs])
-    tensors = {port.name: tensor_of(port, given) for port in script.inputs}
-    counts = {len(tensor) for tensor in tensors.values() if tensor.ndim}
-    if len(counts) != 1 or not min(counts):
-        raise InvalidInput(f"the inputs have {sorted(counts)} samples")
-    samples = counts.pop()
+    tensors, samples = tensors_of(script.inputs, inputs)
     with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name:
         folder = Path(name).absolute()
         program = folder / program_name(_NAME)
         program.write_text(train_text(script, _NAME, training, f"{folder.as_posix()}/"), encoding="utf-8")
         script.save(folder / f"{_NAME}.dml")
         read, wanted = file_arguments(script, training)
-        matrices = [boundary_matrix(tensors[port.name]) for port in script.inputs]
-        matrices = [np.hstack(matrices)] if [*read] == [TABLE] else matrices
-        arrays = {**dict(zip(read, matrices)), **_target_matrices(wanted, targets, samples)}
-        for each, array in arrays.items():
-            write_matrix(folder / f"{each}.matrix", np.asarray(array, dtype=np.float64))
-        arguments = {each: str(folder / f"{each}.matrix") for each in arrays} | steps.arguments(samples) | {
+        arguments = write_inputs(folder, read, read, tensors.values())
+        for each, target in _target_matrices(wanted, targets, samples).items():
+            arguments[each] = str(folder / f"{each}.matrix")
+            write_matrix(folder / f"{each}.matrix", np.asarray(target, dtype=np.float64))
+        arguments |= steps.arguments(samples) | {
             "format": "binary", "trained": str(folder / "trained"),
             weights_argument(_NAME): str(folder / f"{_NAME}.weights"),
         }

@@ -90,7 +90,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "code.npy": header("__import__('os').abort()\n"), "nested.npy": header("(" * 9000 + "\n"),
         "void.npy": header("{'descr': '|V0', 'fortran_order': False, 'shape': (2,), }\n"),
         "bad.onnx": b"no model", "bad.py": b"def", "exits.py": b"raise SystemExit('a plugin that ends')",
-        "latin.dml": b"x = \xff", "half.dml": b"x = (1", "a.csv": b"1,2\n3,x\n", "empty.csv": b"",
+        "latin.dml": b"x = \xff", "half.dml": b"x = (1", "a.csv": b"1,2\n3,x\n", "empty.csv": b"", "rows.csv": b"a,b,c\n1,2,3\n",
         "file_b.mtd": b"{}", "file_b": b"", "file_c.mtd": b"[", "file_c": b"", "file_d.mtd": b'{"data_type": "list"}', "file_d": b"",
         "file_e.mtd": b'{"data_type": "matrix", "format": "binary", "rows": 2, "cols": 2}', "file_e": b"SEQ\x06",
         "file_g.mtd": b'{"data_type": "scalar"}', "file_g": b"", "file_h.mtd": b'{"format": "text", "rows": 1, "cols": 1}', "file_h": b"9 9 1",
@@ -157,7 +157,7 @@ EXPORT: dict[str, list[str]] = {
 BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, "gradients": ["", "no_such", "input"],
                 "fixed": ["", "no_such", "input"],
-                "losses": ["", "loss", "l2_loss", "Y=", "=l2_loss", "nosuch=l2_loss"], "optimizer": ["", "Adam", "adam"], **CONVERSION},
+                "losses": ["", "loss", "l2_loss", "Y=", "=l2_loss", "nosuch=l2_loss"], "optimizer": ["", "Adam", "adam"], "result": ["", "nosuch"], **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
     "score": {"source": [*ARRAY_FILES, ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
               "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", "", "9" * 30], "engine": ["", "cloud", "Spark"],
@@ -172,6 +172,9 @@ BAD: dict[str, dict[str, list[str]]] = {
               "optimizer": ["", "Adam"], "epochs": ["", "0", "-1", "x", "1.5"], "batch": ["", "0", "x", "9" * 30],
               "rate": ["", "0", "-1", "x", "nan"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], "holdout": ["", "-1", "1", "nan", "x"],
               "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
+    "explain": {"source": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "target": [*TARGETS, "out.txt", "rows.csv", ""],
+                "background": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "result": ["nosuch"], "column": ["", "-1", "x", "9" * 30],
+                "permutations": ["", "0", "-1", "x", "1.5"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], **CONVERSION},
     "trained": {"folder": ["m.onnx", "folder", "nowhere", "loop", ""], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "m.onnx/y", "loop", ""],
                 "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "operators": {"plugins": CONVERSION["plugins"]},
@@ -186,11 +189,12 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
     "train": {"model": "w.onnx", "source": "rows.npz", "targets": "T", "loss": "l2_loss", "output": "out.onnx"},
+    "explain": {"model": "w.onnx", "source": "rows.csv", "target": "out.csv"},
     "trained": {"model": "w.onnx", "folder": "w.weights", "output": "out.onnx"},
     "operators": {},
     "builtins": {},
 }
-FLAGS = {"quiet", "iterative", "random", "no_plugins", "as_json", "verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
+FLAGS = {"quiet", "iterative", "random", "no_plugins", "as_json", "verbose", "scored", "explains", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
 READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("score", "source"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
 CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
 

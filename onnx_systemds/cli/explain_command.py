@@ -1,0 +1,82 @@
+"""``onnx-systemds explain``: what each column of a file contributes to the answers of a model, as another file."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from onnx_systemds.cli.converting import converted, read_model
+from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.once import OnceCommand
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
+from onnx_systemds.cli.programs import Programs
+from onnx_systemds.errors import TranspileError, counted, shown_path
+from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.stages import Stages
+from onnx_systemds.tables.writing import TABLES, WRITERS
+
+_BASE = "base"
+_MOST = 2**31 - 1
+
+
+@click.command(cls=OnceCommand, short_help="Explain the answers of MODEL.onnx for the rows of a file.")
+@click.argument("model", type=FILE)
+@click.option("--input", "source", type=FILE, required=True, help="The rows: .csv or .parquet.")
+@click.option("--output", "target", type=FILE, required=True, help="The file to write: .csv or .parquet.")
+@click.option("--background", type=FILE, help="Other rows, to see the answers against  [default: the rows themselves].")
+@click.option("--result", default="", metavar="NAME",
+              help="The result to explain  [default: the only one of real numbers].")
+@click.option("--column", type=click.IntRange(min=0, max=_MOST), default=0, show_default=True,
+              help="The column of the result, from 1 on; 0 for the one with the largest number, in each row.")
+@click.option("--permutations", type=click.IntRange(min=1, max=_MOST),
+              help="Permutations of the columns; more are more exact  [default: 10, and more for fewer than 20 rows].")
+@click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
+              help="Seed of the permutations and of the background.")
+@click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
+@click.option("--no-header", is_flag=True, help="The .csv has no header; its columns are named 1, 2, 3 ...")
+@conversion_options
+def explain(  # noqa: PLR0913 - an argument for each option
+    model: Path, source: Path, target: Path, background: Path | None, result: str, column: int,
+    permutations: int | None, seed: int, columns: str | None, no_header: bool, options: ConversionOptions,
+) -> None:
+    """Say what each column of a file contributes to the answers of MODEL.onnx, in SystemDS.
+
+    Contributions are Shapley values: in each row they, and the mean answer for the background in the column "base", add
+    up to the answer. Columns belong to inputs by their names, as for score. To explain where SystemDS runs anyway, let
+    convert --explain write the program.
+    """
+    from onnx_systemds.importing.explain_program import explained as explaining
+    from onnx_systemds.runtime.explaining import Sampling, explained_rows
+    from onnx_systemds.runtime.sample_rows import rows_of_table
+
+    sizes, given = options.sizes(), options.given()
+    with explained(options.traceback):
+        options.load_plugins()
+        stages = Stages()
+        loaded = read_model(model, given, stages)
+        files = [source, *([background] if background else [])]
+        check_target(target, [model, *files, *loaded.data_files, *options.plugins, *given.files])
+        if wrong := next((path for path in (*files, target) if path.suffix.lower() not in TABLES), None):
+            raise TranspileError("the file must be named *.csv or *.parquet", wrong)
+        convert = partial(converted, loaded, sizes, options, stages=stages)
+        script = Programs(scores=False, training=None, explains=result).script(convert, loaded, sizes)
+        explaining(script, result)  # raises before files are read
+        chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+        with stages.stage("read"):
+            rows, names = rows_of_table(script, source, chosen, has_header=not no_header)
+            others = None
+            if background is not None:
+                others, _ = rows_of_table(script, background, chosen, has_header=not no_header)
+        with stages.stage("explain"):
+            found = explained_rows(script, rows, result, Sampling(column, permutations, seed), others)
+        with replacing(target) as stream:
+            writer = WRITERS[target.suffix.lower()](stream, target, {})
+            while _BASE in names:
+                names = [f"{name}_" if name == _BASE else name for name in names]
+            writer.write({**dict(zip(names, found.contributions.T)), _BASE: found.base})
+            writer.finish()
+        print_stages(stages, verbose=options.verbose)
+    shown = f"{shown_path(target)}: contributions of {counted(len(names), 'column')} to the answers for "
+    say(f"{shown}{counted(len(found.base), 'row')} of {shown_path(source)}", err=is_stream(target))

@@ -1,0 +1,120 @@
+"""Explains what a model answers for arrays: the program of `explain_text` on the embedded engine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
+from onnx_systemds.engine.programs import run_program
+from onnx_systemds.importing.coded_texts import with_coded_texts
+from onnx_systemds.importing.convert import import_model
+from onnx_systemds.importing.explain_program import explain_text, explained, program_name
+from onnx_systemds.importing.interface import weights_argument
+from onnx_systemds.importing.script import Script
+from onnx_systemds.model.given_inputs import InvalidInput
+from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.program_inputs import tensors_of, write_inputs
+from onnx_systemds.runtime.row_blocks import common_rows
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_NAME = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Shapley values. contributions: [samples, features], where features are the columns of all inputs, or groups.
+
+    base: [samples], the mean answer for the rows of the background that a sample was seen against; with the sum of its
+    contributions it is the answer for it.
+    """
+
+    contributions: Array
+    base: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What is explained, and how exactly. column: of the result, from 1 on; 0 for the largest one of each sample.
+
+    permutations: of the features, None for as many as suit the number of samples. Raises ValueError.
+    """
+
+    column: int = 0
+    permutations: int | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        least = {"column": 0, "permutations": 1, "seed": 0}
+        for name, number in (("column", self.column), ("permutations", self.permutations), ("seed", self.seed)):
+            if number is None and name == "permutations":
+                continue
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least[name]:
+                raise ValueError(f"{name} is a whole number from {least[name]} on, not {number!r}")
+
+    def arguments(self) -> dict[str, str]:
+        """Those of the program."""
+        given = {"column": str(self.column), "seed": str(self.seed)}
+        return given if self.permutations is None else given | {"permutations": str(self.permutations)}
+
+
+def explain_model(  # noqa: PLR0913 - a public entry point: all but the first two go by name
+    source: str | Path | bytes | onnx.ModelProto, inputs: Mapping[str, Array], *, result: str = "", column: int = 0,
+    background: Mapping[str, Array] | None = None, groups: Sequence[int] | None = None,
+    permutations: int | None = None, seed: int = 1, **options: Any,
+) -> Explanation:
+    """What each feature of samples contributes to the answers of a model, in SystemDS, on this machine.
+
+    inputs: arrays by ONNX name, a sample in each row. result: the ONNX name of what is explained, if there are several
+    results of floating-point numbers. column: of it, from 1 on; 0 for the one with the largest number, for each sample.
+    background: other samples that these are seen against; by default the samples themselves. groups: a number from 1 on
+    for each feature; features of one number count as one. permutations: of the features: more are more exact.
+    options: those of `import_model`. Raises TranspileError, EngineError, ValueError for numbers that there are not.
+    """
+    sampling = Sampling(column, permutations, seed)
+    model, sizes = load_model(source), options.get("dims") or {}
+    types = common_rows(model, sizes, is_table=True) | (options.pop("types", None) or {})
+    script = import_model(model, types=types, **options)
+    return explained_rows(script, inputs, result, sampling, background, groups)
+
+
+def explained_rows(
+    script: Script, inputs: Mapping[str, Any], result: str, sampling: Sampling,
+    background: Mapping[str, Any] | None = None, groups: Sequence[int] | None = None,
+) -> Explanation:
+    """As `explain_model`, for the script that was made of the model."""
+    script = with_coded_texts(script)
+    files = explained(script, result).backgrounds
+    tensors, samples = tensors_of(script.inputs, inputs)
+    others = None if background is None else tensors_of(script.inputs, background)[0]
+    with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).absolute()
+        script.save(folder / f"{_NAME}.dml")
+        text = explain_text(script, _NAME, result, f"{folder.as_posix()}/")
+        (folder / program_name(_NAME)).write_text(text, encoding="utf-8")
+        arguments = write_inputs(folder, [*files], [*files], tensors.values())
+        if others is not None:
+            arguments |= write_inputs(folder, [*files.values()], [*files], others.values())
+        if groups is not None:
+            write_matrix(folder / "groups", _row(groups))
+            arguments["groups"] = str(folder / "groups")
+        written = folder / "contributions"
+        arguments |= {"format": "binary", "to": "binary", "contributions": str(written),
+                      weights_argument(_NAME): str(folder / f"{_NAME}.weights"), **sampling.arguments()}
+        run_program(folder / program_name(_NAME), arguments)
+        found = read_matrix(written)
+    return Explanation(found[:samples, :-1], found[:, -1])
+
+
+def _row(groups: Sequence[int]) -> Array:
+    found = np.asarray(groups)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size:
+        raise InvalidInput("groups are whole numbers, one for each feature")
+    return found.astype(np.float64).reshape(1, -1)
