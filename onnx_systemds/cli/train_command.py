@@ -12,7 +12,7 @@ import onnx
 from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, or_standard_output, print_stages
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted_list, shown_path
 from onnx_systemds.files import check_targets
@@ -41,7 +41,8 @@ _RATES = ", ".join(f"{optimizer.name} {optimizer.rate:g}" for optimizer in OPTIM
 @click.option("--target", "targets", required=True, metavar="NAME,NAME,...",
               help="The columns with the targets; the array of an .npz file.")
 @click.option("--loss", required=True, metavar="[RESULT=]LOSS", help=f"{' or '.join(LOSSES)}.")
-@click.option("-o", "--output", type=FILE, required=True, help="The model to write.")
+@click.option("-o", "--output", type=FILE, required=True, callback=or_standard_output,
+              help="The model to write; - is standard output.")
 @click.option("--optimizer", type=click.Choice([*OPTIMIZERS]), default=DEFAULT, show_default=True,
               help="Optimizer of the training program.")
 @click.option("--epochs", type=click.IntRange(min=1, max=_MOST), default=10, show_default=True,
@@ -73,8 +74,7 @@ def train(  # noqa: PLR0913 - an argument for each option
     The model stays the same but for the numbers of its initializers. To train where SystemDS runs anyway, at federated
     sites too, let convert --train write the program.
     """
-    from onnx_systemds.exporting.model_files import data_path
-    from onnx_systemds.exporting.trained_model import save_trained
+    from onnx_systemds.exporting.trained_model import files_of, save_trained
     from onnx_systemds.runtime.sample_rows import ARRAYS, samples_of_arrays, samples_of_table
     from onnx_systemds.runtime.training import Steps, trained_on
 
@@ -83,7 +83,7 @@ def train(  # noqa: PLR0913 - an argument for each option
         options.load_plugins()
         stages, suffix = Stages(), source.suffix.lower()
         loaded = read_model(model, given, stages)
-        written = [output, *([data_path(output)] if loaded.data_files else [])]
+        written = files_of(output, is_external=bool(loaded.data_files))
         check_targets(written, [model, source, *loaded.data_files, *options.plugins, *given.files])
         if suffix not in (*TABLES, ARRAYS):
             raise TranspileError("the file must be named *.csv, *.parquet or *.npz", source)

@@ -10,7 +10,7 @@ import click
 from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, or_standard_output, print_stages
 from onnx_systemds.errors import counted, shown_path
 from onnx_systemds.files import check_targets
 from onnx_systemds.stages import Stages
@@ -19,7 +19,8 @@ from onnx_systemds.stages import Stages
 @click.command(cls=OnceCommand, short_help="Put trained weights into MODEL.onnx.")
 @click.argument("model", type=FILE)
 @click.argument("folder", type=FILE)
-@click.option("-o", "--output", type=FILE, required=True, help="The model to write.")
+@click.option("-o", "--output", type=FILE, required=True, callback=or_standard_output,
+              help="The model to write; - is standard output.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="As at the conversion; all weights by default. Repeatable.")
 @click.option("--fixed", "fixed", multiple=True, metavar="NAME",
@@ -34,8 +35,7 @@ def trained(
     The model is the same but for the numbers of its initializers. Other options are those of the conversion whose
     script the program called: the list of weights says whether they are.
     """
-    from onnx_systemds.exporting.model_files import data_path
-    from onnx_systemds.exporting.trained_model import is_of_script, save_trained, trained_model
+    from onnx_systemds.exporting.trained_model import files_of, is_of_script, save_trained, trained_model
     from onnx_systemds.runtime.row_blocks import common_rows
 
     sizes, given = options.sizes(), options.given()
@@ -43,7 +43,7 @@ def trained(
         options.load_plugins()
         stages = Stages()
         loaded = read_model(model, given, stages)
-        targets = [output, *([data_path(output)] if loaded.data_files else [])]
+        targets = files_of(output, is_external=bool(loaded.data_files))
         check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
         conversion = partial(
             converted, loaded, sizes, options, stages=stages, gradients=gradients or ("weights",), fixed=fixed)

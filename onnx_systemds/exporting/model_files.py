@@ -47,7 +47,7 @@ def write_model(model: onnx.ModelProto, path: Path, external: ExternalData) -> N
             stream.write(model.SerializeToString())
         return
     if is_stream(path):
-        raise TranspileError("weights cannot be written beside a stream", path, "give the model a file: -o FILE")
+        raise beside_stream(path)
     check_target(path, ())
     beside = data_path(path)
     path = Path(os.path.realpath(path))
@@ -56,6 +56,11 @@ def write_model(model: onnx.ModelProto, path: Path, external: ExternalData) -> N
             external.write(data)
         (folder / path.name).write_bytes(model.SerializeToString())
         check(str(folder / path.name))
+
+
+def beside_stream(path: Path) -> TranspileError:
+    """The error of a model that is a stream, and whose weights are in another file."""
+    return TranspileError("weights cannot be written beside a stream", path, "give the model a file: -o FILE")
 
 
 def data_path(path: Path) -> Path:

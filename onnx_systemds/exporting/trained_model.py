@@ -14,7 +14,8 @@ from onnx_systemds.engine.matrix_files import list_key, read_matrix
 from onnx_systemds.errors import InvalidModel, TranspileError, quoted
 from onnx_systemds.exporting.external_data import SMALLEST, ExternalData
 from onnx_systemds.exporting.graph.nodes import Array
-from onnx_systemds.exporting.model_files import data_path, write_model
+from onnx_systemds.exporting.model_files import beside_stream, data_path, write_model
+from onnx_systemds.files import is_stream
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.weights_mark import with_mark
 
@@ -84,6 +85,13 @@ def _tensor(own: onnx.TensorProto, content: Array) -> onnx.TensorProto:
     if not np.isfinite(array.astype(np.float64)).all():
         raise TranspileError(f"trained numbers of {quoted(own.name)} are none of its type, {dtype}")
     return helper.make_tensor(own.name, own.data_type, own.dims, np.ascontiguousarray(array).tobytes(), raw=True)
+
+
+def files_of(path: Path, *, is_external: bool) -> list[Path]:
+    """The files that `save_trained` writes. Raises TranspileError where one would stand beside a stream."""
+    if is_external and is_stream(path):
+        raise beside_stream(path)
+    return [path, *([data_path(path)] if is_external else [])]
 
 
 def save_trained(model: onnx.ModelProto, path: Path, *, is_external: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +89,22 @@ def test_lists_of_other_weights(tmp_path: Path) -> None:
             trained_model(model, script, tmp_path / place)
     with pytest.raises(InvalidModel, match="no weights to train"):
         trained_model(model, import_model(model, gradients=["inputs"]), tmp_path / "w")
+
+
+def test_the_standard_output(tmp_path: Path) -> None:
+    """A model without another file for its weights; - is no file."""
+    onnx.save(gemm(), tmp_path / "m.onnx")
+    changed(import_model(gemm(), gradients=["weights"]), tmp_path / "w")
+    command = [sys.executable, "-m", "onnx_systemds", "trained", tmp_path / "m.onnx", tmp_path / "w", "-o", "-"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    np.testing.assert_array_equal(numpy_helper.to_array(onnx.load_from_string(done.stdout).graph.initializer[0]), W * 1.25 + 0.25)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "w"]
+
+    onnx.save(gemm(), tmp_path / "parted.onnx", save_as_external_data=True, location="parted.data", size_threshold=0)
+    for words in (["trained", tmp_path / "parted.onnx", tmp_path / "w"],
+                  ["train", tmp_path / "parted.onnx", "--input", "rows.npz", "--target", "Y", "--loss", "l2_loss"]):
+        refused = invoke(*words, "-o", "-")
+        assert refused.exit_code == 1 and "weights cannot be written beside a stream" in refused.output
 
 
 @pytest.mark.parametrize("number", [1e300, np.nan, np.inf])
