@@ -175,6 +175,17 @@ def test_all_weights_are_in_the_list() -> None:
     assert import_model(model, style="nn", weights="inline").weights == ()
 
 
+def test_means_that_batches_will_move_are_no_layer_before() -> None:
+    """The layer ends the run where all of them are 0, as those of a new network are."""
+    case = CASES["BatchNormalization of means 0"]
+    model = case.model()
+    node = next(each for each in model.graph.node if each.op_type == "BatchNormalization")
+    node.attribute.append(helper.make_attribute("training_mode", 1))
+    node.output.extend(["new_m", "new_v"])
+    script = import_model(model, style="nn", gradients=["weights"])
+    assert script.derivatives is not None and script.derivatives.statistics and "batch_norm2d" not in script.text
+
+
 def test_there_and_back() -> None:
     """The script of a network of layers becomes a model of the same operators again."""
     case = CASES["Conv, Relu, MaxPool"]

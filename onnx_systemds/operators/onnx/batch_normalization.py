@@ -57,7 +57,7 @@ def batch_norm_layer(node: NodeView) -> Fragment | None:
 
     Means that are all 0 end the run of the former (normalized-without-means).
     """
-    dims, means = node.dims("X"), node.constant(3)
+    dims, means = node.dims("X"), node.value(3).content
     if _is_training(node) or len(dims) not in (2, 4) or (len(dims) == 4 and _is_flat(node)):
         return None
     if len(dims) == 4 and means is not None and not means.any():
