@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -209,18 +209,14 @@ def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
 
 
 def _collects_texts(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a loop, or one in a body of the node, collects texts."""
-    for graph in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
-        rows = graph.output[len(node.input) - 1 :] if node.op_type == "Loop" else ()
-        if any(output.type.tensor_type.elem_type == TensorProto.STRING for output in rows):
-            return True
-        if any(_collects_texts(inner, feeds) for inner in graph.node):
-            return True
-    return False
+    """Whether a loop collects texts."""
+    (body,) = (attribute.g for attribute in node.attribute if attribute.name == "body")
+    rows = body.output[len(node.input) - 1 :]
+    return any(output.type.tensor_type.elem_type == TensorProto.STRING for output in rows)
 
 
 FAULTS: tuple[JudgeFault, ...] = (
-    JudgeFault(_ONNXRUNTIME, frozenset({"Loop", "If", "Scan"}), "it empties texts that a loop collects", _collects_texts),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Loop"}), "it empties texts that a loop collects", _collects_texts),
     JudgeFault(_ONNXRUNTIME, frozenset({"StringSplit"}), "of an empty text it gives no piece",
                lambda node, feeds: any(attribute.s or attribute.i >= 0 for attribute in node.attribute)),
     JudgeFault(_REFERENCE, frozenset({"Softmax", "LogSoftmax", "Hardmax"}), "it knows the versions from 13 on alone",
@@ -348,8 +344,18 @@ def is_untrusted(judge: str, model: ModelProto, feeds: Feeds) -> bool:
     return any(
         judge in fault.judges and node.op_type in fault.op_types and fault.of_model(model) and fault.applies(node, feeds)
         for fault in FAULTS
-        for node in model.graph.node
+        for node in _nodes(model)
     )
+
+
+def _nodes(model: ModelProto) -> Iterator[NodeProto]:
+    """Yield all nodes of a model, those of bodies and functions too."""
+    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for attribute in node.attribute:
+            waiting += attribute.g.node
 
 
 def constants(model: ModelProto) -> dict[str, Any]:
