@@ -150,7 +150,7 @@ def score_text(script: Script, name: str) -> str:
         size_texts=sizes,
         sample_results=[each.name if each.axis is None else f"{each.name}_block" for each in program.outputs],
         sample_arguments=_arguments(program, "1", "1"),
-        writings=[*_writings(program)],
+        writings=[*_writings(program, in_literal(program_name(name)))],
     )
 
 
@@ -183,6 +183,8 @@ def _readable(script: Script) -> Program:
         if port.is_list or port.kind == "map":
             raise UnsupportedCase(f"a program that scores files reads and writes matrices, frames and scalars, "
                                   f"{quoted(port.name)} is a {port.kind}")
+        if 0 in port.dims:
+            raise UnsupportedCase(f"{quoted(port.name)} has no elements, and the engine reads and writes no such files")
     return program_of(script)
 
 
@@ -203,8 +205,12 @@ def _part(variable: Variable, first: str, last: str) -> str:
     return _whole(variable) if variable.axis is None else variable.part(first, last)
 
 
-def _writings(program: Program) -> Iterator[str]:
+def _writings(program: Program, own_name: str) -> Iterator[str]:
     for variable in program.outputs:
+        if dim.may_be_zero(variable.port.dims):
+            yield f"if (length({variable.name}) == 0) {{"
+            yield f'  stop("{own_name}: {variable.name} has no elements, and the engine writes no such files")'
+            yield "}"
         yield f"write({variable.name}, ${variable.name}{', format=to' if variable.port.dims else ''})"
     yield from (f'print("{name}: " + {name})' for name in program.returned)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
@@ -251,6 +251,29 @@ def test_blocks_are_those_of_the_command_that_scores(columns: int, rows: int, tm
 @pytest.mark.parametrize(("block", "task"), [(50_000, 1000), (1000, 1000), (999, 500), (128, 125), (3, 2), (1, 1)])
 def test_blocks_of_tasks_divide_those_of_the_engine(block: int, task: int) -> None:
     assert rows_of_task(block) == task
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("dtype", ["float", "string"])
+def test_results_without_elements_are_told(dtype: str, tmp_path: Path) -> None:
+    script = import_model(parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18]>
+        g ({dtype}[1, n] A, bool[n] B) => ({dtype}[1, k] C) {{ C = Compress<axis = 1>(A, B) }}"""))
+    script.save(tmp_path / "model.dml")
+    (tmp_path / "A.csv").write_text("5,6\n", encoding="utf-8")
+    arguments = {"A": "A.csv", "B": "B.csv", "C": "C.csv"}
+    (tmp_path / "B.csv").write_text("0\n1\n", encoding="utf-8")
+    run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+    assert (tmp_path / "C.csv").read_text(encoding="utf-8").strip() in ("6", "6.0")
+    (tmp_path / "B.csv").write_text("0\n0\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="model_score.dml: C has no elements"):
+        run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+
+
+def test_what_is_known_to_have_no_elements_is_refused() -> None:
+    script = import_model(parser.parse_model("""<ir_version: 8, opset_import: ["": 18]> g (float[n, 2] A) => (float[n, 0] C)
+        <int64[1] zero = {0}, int64[1] one = {1}> { C = Slice(A, zero, zero, one) }"""))
+    with pytest.raises(UnsupportedCase, match='"C" has no elements'):
+        score_text(script, "model")
 
 
 def test_lists_are_refused(tmp_path: Path) -> None:
