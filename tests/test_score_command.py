@@ -187,6 +187,27 @@ def test_parquet_on_both_sides(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.column_stack([column.to_numpy() for column in found.columns]), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.engine
+def test_names_with_commas(tmp_path: Path) -> None:
+    model, x = saved(tmp_path, MLP), four(3)
+    (tmp_path / "x.csv").write_text('n,"a,1",b,"""c""",d\n' + "".join(f"0,{','.join(map(str, row))}\n" for row in x.tolist()))
+    scored(model, tmp_path / "x.csv", tmp_path / "y.csv", "--columns", '"a,1", b, """c""", d')
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "y.csv", delimiter=",", skiprows=1), judged(model, {"X": x})[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("suffix", ["csv", "npy"])
+def test_a_table_without_columns(tmp_path: Path, suffix: str) -> None:
+    model = saved(tmp_path, "g (float[n, 4] X) => (float[n, 0] Y) <int64[1] a = {0}, int64[1] b = {1}> { Y = Slice(X, a, a, b) }")
+    four_columns(tmp_path / "x.csv", four(3))
+    result = score(model, "--input", tmp_path / "x.csv", "--output", tmp_path / f"y.{suffix}")
+    if suffix == "npy":
+        assert result.exit_code == 0 and np.load(tmp_path / "y.npy").shape == (3, 0)
+    else:
+        assert result.exit_code == 1 and "the results have no columns" in result.output
+        assert not (tmp_path / "y.csv").exists()
+
+
 @pytest.mark.big
 @pytest.mark.engine
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is asked of Linux")
@@ -352,6 +373,7 @@ def _no_source(folder: Path) -> None:
         (("x.txt", "y.csv"), _nothing, "x.txt: the file must be named *.csv"),
         (("x.npy", "y.csv", "--no-header"), _nothing, "for tables"),
         (("x.csv", "y.csv", "--columns", "c0"), _nothing, "take 4 columns, here are 1"),
+        (("x.csv", "y.csv", "--columns", '"c0,c1'), _nothing, 'hint: names with commas are quoted: a,"b,c"'),
         (("x.csv", "y.csv", "--dim", "n=4", "--dim", "m=1"), _nothing, '"m"'),
     ],
 )

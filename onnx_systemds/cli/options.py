@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import math
 import sys
@@ -210,6 +211,16 @@ def verification_options(command: Command) -> Command:
         click.option("--report", "page", type=FILE, metavar="FILE.html",
                      help="Write an HTML page with results, differences node by node, times and versions."),
     ])
+
+
+def listed_names(text: str, option: str) -> list[str]:
+    """The names of an option, separated by commas; quoted as in a csv file if they have some. Raises TranspileError."""
+    try:
+        (names,) = csv.reader([text], skipinitialspace=True, strict=True)
+    except csv.Error as error:
+        hint = 'names with commas are quoted: a,"b,c"'
+        raise TranspileError(f"{option} is {quoted(text)}: {error}", None, hint) from None
+    return [name.strip() for name in names] or [""]
 
 
 def fixed_sizes(dims: tuple[str, ...]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from onnx_systemds.array_files import named_arrays, read_array_file
 from onnx_systemds.cli.converting import converted, on_terminal, read_model
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, print_stages
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
 from onnx_systemds.errors import TranspileError, counted, quoted
@@ -72,7 +73,7 @@ def score(  # noqa: PLR0913 - an argument for each option
         if target.suffix.lower() not in WRITERS:
             raise TranspileError(f"the file must be named {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
         spark = _spark_options(engine, master, settings)
-        chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+        chosen = None if columns is None else listed_names(columns, "--columns")
         convert = partial(converted, loaded, sizes, options, stages=stages)
         script, rows = _opened(loaded, source, chosen, not no_header, sizes, convert)
         with closing(rows), stages.stage("score") as words:
@@ -204,6 +205,8 @@ def _columns(results: Mapping[str, Any], rows: int, path: Path) -> dict[str, Any
         if column.shape[0] != rows:
             shown = f"output {quoted(name)} is {list(column.shape)} for {rows} rows"
             raise TranspileError(shown, path, "write an .npz file")
+    if not any(math.prod(column.shape[1:]) for column in columns.values()):
+        raise TranspileError("the results have no columns", path, "write an .npz file")
     return columns
 
 

@@ -12,7 +12,14 @@ import onnx
 from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, or_standard_output, print_stages
+from onnx_systemds.cli.options import (
+    FILE,
+    ConversionOptions,
+    conversion_options,
+    listed_names,
+    or_standard_output,
+    print_stages,
+)
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted_list, shown_path
 from onnx_systemds.files import check_targets
@@ -93,12 +100,12 @@ def train(  # noqa: PLR0913 - an argument for each option
         derived = programs.gradients(gradients, loaded)
         convert = partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed)
         script = programs.script(convert, loaded, sizes)
-        names = _names(targets)
+        names = listed_names(targets, "--target")
         with stages.stage("read"):
             if suffix == ARRAYS:
                 inputs, target = samples_of_arrays(script, source, targets)
             else:
-                chosen = None if columns is None else _names(columns)
+                chosen = None if columns is None else listed_names(columns, "--columns")
                 inputs, target = samples_of_table(script, source, names, chosen, has_header=not no_header)
         assert programs.training is not None and script.derivatives is not None
         weights = weights_with_loss(script.derivatives, programs.training.losses)
@@ -115,7 +122,3 @@ def train(  # noqa: PLR0913 - an argument for each option
         print_stages(stages, verbose=options.verbose)
     count = len(target) - int(holdout * len(target))
     say(f"{shown_path(model)} -> {shown_path(output)}: trained on {count} rows of {shown_path(source)}", err=True)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
