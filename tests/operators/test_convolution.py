@@ -54,6 +54,10 @@ CASES = [
     *[_conv(random(n, 4, 4, 5, 6), _weight(6, 4 // group, 2, 3, 2), B6, weight_known=known, group=group,
             pads=[1, 0, 1, 0, 1, 1], strides=[2, 1, 2], dilations=[2, 1, 2])
       for n, group, known in [(1, 1, True), (2, 2, True), (2, 1, False)]],
+    *[_conv(random(2, 4, 3, 4, 3, 5), _weight(6, 4 // group, 2, 1, 2, 3), B6, weight_known=known, group=group,
+            pads=[1, 0, 1, 0, 0, 1, 0, 2], strides=[2, 1, 1, 2], dilations=[1, 2, 2, 1])
+      for group, known in [(1, True), (2, False)]],
+    _conv(random(1, 2, 2, 3, 2, 3, 4), _weight(3, 2, 2, 2, 1, 2, 3), pads=[1, 0, 0, 0, 1] * 2),
     _conv(np.where(X2 > 2, np.inf, X2).astype(np.float32), np.abs(_weight(6, 4, 2, 2))),
     *[Case("ConvInteger", 10, {"x": random(2, 2, 5, 5, dtype="uint8"), "w": random(4, 2, 3, 3, seed=2, dtype="uint8"),
                                "xz": xz, "wz": wz}, {"pads": [1, 0, 1, 1]}, constants=constants)
@@ -79,6 +83,9 @@ CASES += [
     *[_conv(random(n, 4, 3, 4, 5), _weight(4, 2, 2, 3, 2), random(2 * group, seed=6), op="ConvTranspose",
             group=group, strides=[2, 1, 2], pads=[1, 0, 0, 0, 1, 1], dilations=dilations)
       for n, group, dilations in [(1, 1, [1, 1, 1]), (2, 2, [2, 1, 2])]],
+    *[_conv(random(2, 4, 2, 3, 2, 3), _weight(4, 2, 2, 1, 3, 2), random(2 * group, seed=6), weight_known=known, op="ConvTranspose",
+            group=group, strides=[2, 1, 1, 2], pads=[1, 0, 1, 0, 0, 0, 1, 1], dilations=[1, 1, 2, 2], output_padding=[1, 0, 0, 1])
+      for group, known in [(1, True), (2, False)]],
 ]
 
 CASES += [
@@ -93,6 +100,8 @@ CASES += [
           ("ConvTranspose", _weight(4, 3, 3, 3), {"strides": [2, 2], "pads": [1, 0, 1, 1]})]],
     at_sizes(_conv(random(2, 2, 4, 5, 5), _weight(3, 2, 2, 2, 2), pads=[1] * 6), {"x": ["n", 2, "d", 5, 5]},
              {"x": random(3, 2, 3, 5, 5)}),
+    *[at_sizes(_conv(random(2, 2, 3, 4, 3, 2), _weight(2, 2, 2, 2, 2, 2), op=op, pads=[1, 0] * 4), {"x": ["n", 2, "t", 4, "h", "w"]},
+               {"x": random(3, 2, 2, 4, 4, 3)}) for op in ("Conv", "ConvTranspose")],
     at_sizes(_conv(random(2, 4, 7), _weight(4, 3, 3), op="ConvTranspose", strides=[2]), {"x": ["n", 4, "w"]},
              {"x": random(1, 4, 9)}),
     at_sizes(_conv(random(2, 4, 7), _weight(3, 4, 3), strides=[2]), {"x": ["n", 4, "w"]}, {"x": random(1, 4, 9)}),
@@ -185,10 +194,12 @@ DERIVATIVES = [
           ((2, 2, 5, 4), (3, 2, 3, 2), {}), ((2, 2, 6, 5), (3, 2, 3, 3), {"strides": [2, 3], "pads": [1, 0, 1, 2]}),
           ((1, 2, 7, 6), (2, 2, 2, 3), {"dilations": [2, 1], "strides": [3, 2]}),
           ((2, 4, 5, 5), (4, 2, 2, 2), {"group": 2, "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
-          ((2, 3, 5, 5), (3, 1, 3, 3), {"group": 3, "pads": [1, 1, 1, 1]}), ((2, 2, 7), (3, 2, 3), {"strides": [2]})]],
+          ((2, 3, 5, 5), (3, 1, 3, 3), {"group": 3, "pads": [1, 1, 1, 1]}), ((2, 2, 7), (3, 2, 3), {"strides": [2]}),
+          ((1, 2, 3, 2, 2, 3), (2, 2, 2, 1, 2, 2), {"pads": [1, 0] * 4, "strides": [1, 1, 2, 1]})]],
     *[Derivative("ConvTranspose", {"x": near(*x), "w": near(*w, seed=1), "b": near(2, seed=2)}, attributes)
       for x, w, attributes in [((2, 3, 3, 4), (3, 2, 2, 3), {}),
-                               ((1, 3, 3, 2), (3, 2, 3, 3), {"strides": [2, 2], "pads": [1, 0, 0, 1], "output_padding": [1, 0]})]],
+                               ((1, 3, 3, 2), (3, 2, 3, 3), {"strides": [2, 2], "pads": [1, 0, 0, 1], "output_padding": [1, 0]}),
+                               ((1, 2, 2, 2, 2, 3), (2, 2, 2, 1, 2, 2), {"strides": [2, 1, 1, 1], "pads": [1, 0] * 4})]],
 ]
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of 1, 2 and 3 spatial axes."""
+"""Convolutions."""
 
 from __future__ import annotations
 
@@ -142,10 +142,8 @@ def convolved(node: NodeView, x: Source, filters: Filters, bias: str | None = No
     given = node.dims(0)[1]
     if (isinstance(given, int) and given != channels) or group < 1 or count % group:
         raise UnsupportedCase(f"{given} channels and {count} filters of {planes} planes in {group} groups")
-    if window.rank > 3:
-        raise UnsupportedCase(f"a convolution over {window.rank} spatial axes")
     layer = Layer(batch, channels, count, group, window, bias)
-    if window.rank == 3:
+    if window.rank > 2:
         return _deep(node, x, filters, layer)
     return _planar(node, x, filters, layer if window.rank == 2 else replace(layer, window=window.with_flat_axis()))
 
@@ -235,21 +233,21 @@ def dilated(weight: Array, dilations: tuple[int, ...]) -> Array:
 
 
 def _deep(node: NodeView, x: Source, filters: Filters, layer: Layer) -> tuple[str, View]:
-    """Three spatial axes: the depths under a window become channels, the output depths become images."""
+    """More than two axes: the depths (of the first one) under a window become channels, the output depths images."""
     window = layer.window
-    depth, planar = window.axes(0, 1), window.axes(1, 3)
+    depth, rest = window.axes(0, 1), window.axes(1, window.rank)
     taps, outputs = depth.kernel[0], depth.outputs[0]
     rows = layer.batch * layer.channels * window.sizes[0]
-    slabs = x(View(rows, product(planar.sizes)))
+    slabs = x(View(rows, product(rest.sizes)))
     sizes = (layer.batch, layer.channels, window.sizes[0], taps, outputs, depth.strides[0], depth.dilations[0],
              depth.before[0])
     gathered = node.call("depth_windows", slabs, *map(node.dim, sizes))
     images = layer.batch * outputs
-    view = View(images, layer.channels * taps * product(planar.sizes))
+    view = View(images, layer.channels * taps * product(rest.sizes))
     name = node.named("slabs", node.reshape(gathered, view))
-    inner = replace(layer, batch=images, channels=layer.channels * taps, window=planar)
-    text, found = _windowed(node, read_of(node, name, view), filters, inner)
-    plane = product(planar.outputs)
+    inner = replace(layer, batch=images, channels=layer.channels * taps, window=rest)
+    text, found = (_windowed if rest.rank == 2 else _deep)(node, read_of(node, name, view), filters, inner)
+    plane = product(rest.outputs)
     moved = node.reshape(text, View(images * layer.filters, plane)) if found.cols != plane else text
     swapped = node.call("swapped_rows", moved, *map(node.dim, (layer.batch, outputs, layer.filters)))
     whole = View(layer.batch, layer.filters * outputs * plane)

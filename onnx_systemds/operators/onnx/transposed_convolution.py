@@ -1,4 +1,4 @@
-"""Transposed convolutions of 1, 2 and 3 spatial axes."""
+"""Transposed convolutions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from onnx_systemds.inference.assumptions import Relation, axis_words
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, product
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, bind
-from onnx_systemds.operators.onnx.convolution import dilated
+from onnx_systemds.operators.onnx.convolution import dilated, read_of
 from onnx_systemds.operators.onnx.convolution_layers import are_sparse
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import Grid, channel_sum, filter_gradient, known_integers
+from onnx_systemds.operators.support.movement import Source, input_source
 from onnx_systemds.operators.support.windows import (
     Image,
     cropped,
@@ -67,12 +68,17 @@ class _Filters(NamedTuple):
     planes: int
     group: int
 
+    @property
+    def results(self) -> int:
+        """Planes of the result, of all groups."""
+        return self.planes * self.group
+
 
 def spreads(node: NodeFacts) -> tuple[Spread, ...]:
     """The windows on each axis; output_shape wins over pads, auto_pad asks for input size times stride."""
     rank = node.rank("X") - 2
     kernel = node.known_dims("W", "a transposed convolution's weight")[2:]
-    if rank < 1 or rank > 3 or len(kernel) != rank:
+    if rank < 1 or len(kernel) != rank:
         raise UnsupportedCase(f"a transposed convolution of an input of rank {rank + 2}")
     strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
     extra = tuple(node.attribute("output_padding") or ()) or (0,) * rank
@@ -112,7 +118,13 @@ def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
 def conv_transpose(node: NodeView) -> Fragment:
     """The gradient of a convolution with respect to its input."""
     axes = spreads(node)
-    text, view = _deep(node, axes) if len(axes) == 3 else _flat(node, axes)
+    if len(axes) == 1:
+        axes = (Spread(1, 1, 1, 1, 1, 0, 1), *axes)
+    channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
+    filters = _Filters(_weight(node, axes, channels, planes), channels, planes, int(node.attribute("group")))
+    image = _spread(node, input_source(node, 0), node.dims("X")[0], filters, axes)
+    view = View(node.dims("X")[0], filters.results * product(axis.output for axis in axes))
+    text = image.seen(node, view)
     if node.has("B"):
         text = f"bias_add({text}, {node.view('B', View(node.dims('B')[0], 1))})"
     return node.result(text, view)
@@ -137,21 +149,6 @@ def conv2d_transpose_layer(node: NodeView) -> Fragment | None:
     return node.layer_result(call, View(batch, planes * product(axis.output for axis in axes)), ["height", "width"])
 
 
-def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[str, View]:
-    """One and two spatial axes."""
-    if len(axes) == 1:
-        axes = (Spread(1, 1, 1, 1, 1, 0, 1), *axes)
-    channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
-    batch, view = node.dims("X")[0], View(node.dims("X")[0], product(node.dims("X")[1:]))
-    group = int(node.attribute("group"))
-    stored, filters = _Filters(_weight(node, axes, channels, planes), channels, planes, group), planes * group
-    text, sizes = _planar(node, node.view("X", view), batch, stored, axes)
-    view = View(batch, filters * product(sizes))
-    image = _placed(node, Image(text, view, lead=batch * filters, sizes=sizes), axes)
-    whole = View(batch, filters * product(axis.output for axis in axes))
-    return image.seen(node, whole), whole
-
-
 def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int) -> str:
     """The identifier of the weight, an input channel per row; holes in the last two axes are zeros."""
     kernel, steps = tuple(axis.kernel for axis in axes[-2:]), tuple(axis.dilation for axis in axes[-2:])
@@ -165,6 +162,16 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
         return node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
     image = inflated(node, Image(node.view("W", view), view, lead=channels * lead, sizes=kernel), steps)
     return image.reshaped(node, View(channels, lead * product(extents))).bound(node, "weight").text
+
+
+def _spread(node: NodeView, x: Source, batch: Dim, filters: _Filters, axes: tuple[Spread, ...]) -> Image:
+    """What all filters make of all images, along two axes or more."""
+    if len(axes) > 2:
+        return _deep(node, x, batch, filters, axes)
+    view = View(batch, filters.channels * product(axis.size for axis in axes))
+    text, sizes = _planar(node, x(view), batch, filters, axes)
+    view = View(batch, filters.results * product(sizes))
+    return _placed(node, Image(text, view, lead=batch * filters.results, sizes=sizes), axes)
 
 
 def _planar(node: NodeView, x: str, batch: Dim, filters: _Filters, axes: tuple[Spread, ...]) -> tuple[str, Dims]:
@@ -203,25 +210,21 @@ def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> Image:
     return cropped(node, image, tuple(axis.before for axis in axes), tuple(axis.output for axis in axes))
 
 
-def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[str, View]:
-    """Three spatial axes: depths are images, the taps along them are planes, which are summed where they meet."""
-    depth, planar = axes[0], axes[1:]
-    channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
-    group, batch = int(node.attribute("group")), node.dims("X")[0]
-    filters, images = planes * group, batch * depth.size
-    weight = _weight(node, axes, channels, planes)
-    plane = product(axis.size for axis in planar)
-    slabs = node.view("X", View(batch * channels * depth.size, plane))
+def _deep(node: NodeView, x: Source, batch: Dim, filters: _Filters, axes: tuple[Spread, ...]) -> Image:
+    """More than two axes: depths (of the first one) are images, the taps along them planes, summed where they meet."""
+    depth, rest, channels = axes[0], axes[1:], filters.channels
+    images, count, plane = batch * depth.size, filters.results, product(axis.size for axis in rest)
+    slabs = x(View(batch * channels * depth.size, plane))
     moved = node.call("swapped_rows", slabs, *map(node.dim, (batch, channels, depth.size)))
-    name = node.named("slabs", node.reshape(moved, View(images, channels * plane)))
-    text, sizes = _planar(node, name, images, _Filters(weight, channels, planes * depth.kernel, group), planar)
-    lead, view = images * filters * depth.kernel, View(images, filters * depth.kernel * product(sizes))
-    image = _placed(node, Image(text, view, lead=lead, sizes=sizes), planar)
-    area = product(axis.output for axis in planar)
-    counts = (batch, depth.size, filters, depth.kernel, depth.output, depth.stride, depth.dilation, depth.before)
-    summed = node.call("depth_sums", image.seen(node, View(lead, area)), *map(node.dim, counts))
-    whole = View(batch, filters * depth.output * area)
-    return node.reshape(summed, whole), whole
+    view = View(images, channels * plane)
+    name = node.named("slabs", node.reshape(moved, view))
+    inner = filters._replace(planes=filters.planes * depth.kernel)
+    image = _spread(node, read_of(node, name, view), images, inner, rest)
+    taps = image.seen(node, View(images * inner.results, product(image.sizes)))
+    counts = (batch, depth.size, count, depth.kernel, depth.output, depth.stride, depth.dilation, depth.before)
+    summed = node.call("depth_sums", taps, *map(node.dim, counts))
+    view = View(batch * count * depth.output, product(image.sizes))
+    return Image(summed, view, lead=batch * count, sizes=(depth.output, *image.sizes))
 
 
 @gradient("ConvTranspose")
