@@ -10,7 +10,7 @@ import click
 from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, print_stages
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
@@ -63,7 +63,7 @@ def explain(  # noqa: PLR0913 - an argument for each option
         convert = partial(converted, loaded, sizes, options, stages=stages)
         script = Programs(scores=False, training=None, explains=result).script(convert, loaded, sizes)
         explaining(script, result)  # raises before files are read
-        chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+        chosen = None if columns is None else listed_names(columns, "--columns")
         with stages.stage("read"):
             rows, names = rows_of_table(script, source, chosen, has_header=not no_header)
             others = None

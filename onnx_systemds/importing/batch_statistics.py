@@ -140,5 +140,5 @@ def _with_nodes(model: Model, statistics: Collection[str], rewritten: Callable[[
     if not statistics:
         return model
     nodes = tuple(it for node in model.graph.nodes
-                  for it in (rewritten(node) if trains(node) and statistics.__contains__(node.inputs[3]) else (node,)))
+                  for it in (rewritten(node) if trains(node) and node.inputs[_STATISTICS[0]] in statistics else (node,)))
     return replace(model, graph=replace(model.graph, nodes=nodes))
