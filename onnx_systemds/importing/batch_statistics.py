@@ -139,6 +139,9 @@ def _with_nodes(model: Model, statistics: Collection[str], rewritten: Callable[[
     """The model with others in place of the nodes that move these statistics."""
     if not statistics:
         return model
-    nodes = tuple(it for node in model.graph.nodes
-                  for it in (rewritten(node) if trains(node) and node.inputs[_STATISTICS[0]] in statistics else (node,)))
+
+    def is_moving(node: Node) -> bool:
+        return trains(node) and node.inputs[_STATISTICS[0]] in statistics
+
+    nodes = tuple(it for node in model.graph.nodes for it in (rewritten(node) if is_moving(node) else (node,)))
     return replace(model, graph=replace(model.graph, nodes=nodes))
