@@ -42,6 +42,10 @@ CASES = [
            outputs=outputs, note=f"no window {symbols} {outputs}", sizes=[{"x": random(3, 2, 2, 3)}] if symbols else ())
       for op, outputs in (("MaxPool", 1), ("MaxPool", 2), ("AveragePool", 1), ("LpPool", 1)) for stride in (1, 2)
       for symbols in ({}, {"x": ["n", 2, 2, 3]})],
+    *[Case(op, 19, {"x": random(1, 2, 2, 3)}, {"kernel_shape": [size, 2], "strides": [stride, 1], "pads": pads, "ceil_mode": 1},
+           outputs=outputs, note="no window")
+      for op, outputs in (("MaxPool", 1), ("MaxPool", 2), ("AveragePool", 1), ("LpPool", 1))
+      for size, stride, pads in ((3, 1, [0] * 4), (5, 2, [0] * 4), (9, 3, [1, 0, 1, 0]))],
     *[Case("AveragePool", opset, {"x": X2}, K2) for opset in (7, 10, 11, 19, 22)],
     Case("AveragePool", 1, {"x": X2}, {"kernel_shape": [2, 2]}, expected=lambda x, kernel_shape: (
         sum(x[:, :, i : i + 6, j : j + 7] for i in (0, 1) for j in (0, 1)) / 4).astype(np.float32)),

@@ -99,8 +99,7 @@ class Windows:
 def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int], *, may_be_none: bool = False) -> Windows:
     """The windows that a node's attributes strides, dilations, pads, auto_pad and ceil_mode describe.
 
-    may_be_none: whether there may be no windows along an axis that is a stride too short for one. That is all: along
-    axes between the two onnxruntime has a window, the specification none.
+    may_be_none: whether there may be no windows along an axis that is too short for one.
     Raises InvalidModel, UnsupportedCase.
     """
     rank = len(sizes)
@@ -116,12 +115,23 @@ def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int], *, may_be_none:
     for axis, size in enumerate(sizes):
         extent = (kernel[axis] - 1) * dilations[axis] + 1
         pads = declared[axis] if declared else same_pads(node, size, strides[axis], extent)
-        is_none = may_be_none and not ceil and size != 0 and size + sum(pads) == extent - strides[axis]
+        is_none = may_be_none and _has_none(size, size + sum(pads) - extent, strides[axis], ceil=ceil)
         if declared and not is_none:
             _check_room(node, axis, size, sum(declared[axis]), extent, strides[axis] if ceil else 1)
         found.append(_placed(size, extent, strides[axis], *pads, ceil))
     before, after, declared_after, outputs = (tuple(column) for column in zip(*found)) if found else ((),) * 4
     return Windows(sizes, tuple(kernel), strides, dilations, before, after, declared_after, outputs)
+
+
+def _has_none(size: Dim, room: Dim, stride: int, *, ceil: bool) -> bool:
+    """Whether there is no window along an axis by all who judge it; room: for its start, below 0.
+
+    Without ceil_mode onnxruntime has a window along an axis that lacks less than a stride, the specification none, and
+    less than none where it lacks more; so has onnxruntime from two strides on, with ceil_mode too.
+    """
+    if size == 0 or not isinstance(room, int):
+        return False
+    return -2 * stride < room <= -stride if ceil else room == -stride
 
 
 def _check_room(node: NodeFacts, axis: int, size: Dim, padding: int, extent: int, rounding: int) -> None:
