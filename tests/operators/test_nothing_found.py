@@ -48,6 +48,8 @@ TAKING = {
     "GatherElements": ("k, 3", "index = Expand(upright, shape) y = GatherElements<axis = 0>(x, index)"),
     "GatherND": ("k, 3", "y = GatherND(x, turned)"),
     "MatMul": ("3, 3", "t = Transpose<perm = [1, 0]>(taken) y = MatMul(t, taken)"),
+    "Pad beside a cut": ("m, 2", "pads = Constant<value = int64[4] {0, -1, 1, 0}>() y = Pad(taken, pads)"),
+    "Pad of cut rows": ("m, 4", "pads = Constant<value = int64[4] {-1, 1, 2, 0}>() y = Pad(taken, pads)"),
     "ReduceLogSumExp": ("1, 1", "y = ReduceLogSumExp(taken)"),
     "ReduceMax of integers": ("1, 1", "few = Cast<to = 6>(found) m = ReduceMax(few) y = Cast<to = 1>(m)"),
     "ReduceMin": ("", "y = ReduceMin<keepdims = 0>(taken)"),

@@ -27,6 +27,8 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
        f"a window of {size} is larger than spatial axis 1 with its padding: 3")
       for op_type, size, attributes in [("MaxPool", 5, {"ceil_mode": 1}), ("AveragePool", 4, {"strides": [1, 2]}),
                                         ("LpPool", 5, {"ceil_mode": 1})]],
+    (Case("Pad", 18, {"x": np.zeros((3, 0), np.float32), "pads": np.array([0, -1, 0, 0])}, constants=["pads"]), InvalidModel,
+     r"the pads \[-1, 0\] of axis 1 take more than its 0 elements"),
     (Case("Col2Im", 18, {"x": random(1, 4, 6), "image": np.array([3, 4]), "block": np.array([2, 2])},
           {"pads": [-1, 0, 0, 0]}, ["image", "block"]), UnsupportedCase, "2 spatial axes"),
     (Case("MaxUnpool", 11, {"x": random(1, 1, 3), "i": np.array([[[0, 2, 4]]])}, {"kernel_shape": [2], "pads": [0, -1]}),

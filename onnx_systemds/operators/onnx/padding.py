@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation, axis_words
 from onnx_systemds.inference.dims import (
     Dim,
@@ -26,6 +27,7 @@ from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.api.layout import split_view
 from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.empty_outputs import where_elements
 from onnx_systemds.operators.support.integer_rules import moved_beside_zeros
 from onnx_systemds.operators.support.movement import (
     Amounts,
@@ -53,6 +55,8 @@ def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     depends_on_run = _are_of_run(every)
     for axis, (dim, amounts) in enumerate(zip(node.dims("data"), every)):
         size = sum(amounts, dim)
+        if isinstance(size, int) and size < 0:
+            raise InvalidModel(f"the pads {list(amounts)} of axis {axis} take more than its {dim} elements")
         dims.append(node.computed("", size, hint=f"size{axis}") if may_be_zero(amounts) else size)
         if depends_on_run and (node.attribute("mode") or "constant") == "constant":
             if not isinstance(size, int) and not is_non_negative_from_one(size):
@@ -136,17 +140,25 @@ def padded(node: NodeView, amounts: Amounts) -> Fragment:
     """The first input with ``amounts`` added to, or taken from, the ends of its axes."""
     if _are_of_run(amounts):
         return _run_time_padded(node, amounts)
-    if (node.attribute("mode") or "constant") == "constant" and _leaves_nothing(node.dims(0), amounts):
-        view = split_view(node.output_dims(), 1)
-        return node.result(node.full(_fill(node), view), view)
+    is_constant = (node.attribute("mode") or "constant") == "constant"
+    if is_constant and _leaves_nothing(node.dims(0), amounts):
+        return _of_fill(node)
     source = input_source(node, 0)
-    moved, dims = cropped(node, source, node.dims(0), amounts)
-    if moved is not None:
-        source = moved.source(node)
+    cut, dims = cropped(node, source, node.dims(0), amounts)
     added = positive_parts(amounts)
-    if any(amount != (0, 0) for amount in added):
-        moved = _padded(node, source, dims, added)
-    return node.same_elements() if moved is None else node.result(moved.text, moved.view)
+    if all(amount == (0, 0) for amount in added):
+        return node.same_elements() if cut is None else node.result(cut.text, cut.view)
+    moved = _padded(node, source if cut is None else cut.source(node), dims, added)
+    fragment = node.result(moved.text, moved.view)
+    left = [size for size in dims if may_be_zero(size)]
+    if cut is None or not is_constant or not left:
+        return fragment
+    return where_elements(node, fragment, reduce(minimum, left), nothing=_of_fill(node))
+
+
+def _of_fill(node: NodeView) -> Fragment:
+    view = split_view(node.output_dims(), 1)
+    return node.result(node.full(_fill(node), view), view)
 
 
 def _leaves_nothing(dims: Dims, amounts: Amounts) -> bool:
