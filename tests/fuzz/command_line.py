@@ -34,7 +34,7 @@ def check_plainly(cases: Sequence[ModelCase]) -> list[Finding]:
                 findings += _findings([(case, script)])
             except AssertionError as error:
                 if not is_refusal(error):
-                    findings.append(Finding("error", case.seed, str(case), f"command line: {_essence(error)}"))
+                    findings.append(Finding("error", case.seed, str(case), f"command line: {essence(error)}"))
         return findings
 
 
@@ -96,7 +96,7 @@ def _findings(runnable: Sequence[tuple[ModelCase, Script]]) -> list[Finding]:
         return findings
 
 
-def _essence(error: AssertionError) -> str:
+def essence(error: AssertionError) -> str:
     """The lines of the engine's output that say what went wrong."""
     lines = [line for line in str(error).splitlines() if "Exception" in line or "Error" in line or "ERROR" in line]
     return " | ".join(lines[-3:])[:1500] or str(error)[-500:]
