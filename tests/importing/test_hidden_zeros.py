@@ -36,6 +36,8 @@ HIDDEN = {
     "a state": ("Y = matrix(0, rows=3, cols=2)\nfor (i in seq(1, 3, 1)) { Y = X * (Y + W) }", ["Y = Y + 1"]),
     "the zeros of a state": ("Y = matrix(0, rows=3, cols=2)\nfor (i in seq(1, 3, 1)) { Y = exp(Y + Y) }", ["Y = Y + 1"]),
     "zeros for a state": ("Y = X\nfor (i in seq(1, 3, 1)) { Y = matrix(0, rows=3, cols=2) }\nY = t(Y)", ["Y = Y + 1"]),
+    "zeros for a result": ("Y = X\nfor (i in seq(1, 3, 1)) { Y = matrix(0, rows=3, cols=2) }", ["Y = Y + 1"]),
+    "zeros that a function gives": ("Y = X\nfor (i in seq(1, 3, 1)) { Y = z(Y) }\nY = t(Y)", ["Y = Y + 1"]),
     "a state after another": ("a = X\nb = X\nfor (i in seq(1, 3, 1)) { Y = t(a)\na = b\nb = exp(b) }", ["a = a + 1"]),
     "a call": ("Y = X\nwhile (sum(Y) < 9) { Y = g(Y) }\nY = t(Y)", ["Y = Y + 1"]),
     "by the cut that is there": (
@@ -52,7 +54,8 @@ HIDDEN = {
 
 
 def hidden(body: str) -> tuple[tree.Function, tree.Function]:
-    known = {"g": function_of(OWN), "h": function_of(INLINED), "k": function_of(OWN.replace("g =", "k =", 1))}
+    known = {"g": function_of(OWN), "h": function_of(INLINED), "k": function_of(OWN.replace("g =", "k =", 1)),
+             "z": function_of(OWN.replace("g =", "z =", 1).replace("exp(X)", "matrix(0, rows=3, cols=2)"))}
     function = function_of(f"{HEAD}\n{body}\n}}")
     return function, with_hidden_zeros(function, known)
 

@@ -39,8 +39,10 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
         return function  # the engine compiles it once, or again at each call
     names = matrix_parameters(function)
     hidden, read = set[str](), _read(function.body, functions)
+    results = frozenset(result.name for result in function.results)
     while True:  # what is known of one may be known of others no more once it is hidden
-        counts = _Counts(functions, {name: _UNKNOWN if name in hidden else Roots((name,)) for name in names}, read)
+        known = {name: _UNKNOWN if name in hidden else Roots((name,)) for name in names}
+        counts = _Counts(functions, known, read, results)
         body = counts.follow(function.body)
         if counts.wanted <= hidden:
             break
@@ -85,9 +87,13 @@ def _lasting(here: str, there: str) -> str:
 class _Counts:
     """Forward analysis of the counts that the compiler may know of a function's variables."""
 
-    def __init__(self, functions: Mapping[str, tree.Function], known: Mapping[str, Roots], read: set[str]) -> None:
+    def __init__(
+        self, functions: Mapping[str, tree.Function], known: Mapping[str, Roots], read: set[str],
+        results: frozenset[str] = frozenset(),
+    ) -> None:
         self.functions = functions
         self.read = read  # variables that the function calculates with
+        self.results = results  # those that others may calculate with
         self.known = dict(known)  # all variables that have a value
         self.wanted: set[str] = set()  # those whose zeros are to be hidden
 
@@ -103,15 +109,16 @@ class _Counts:
         if isinstance(statement, tree.Assign):
             self._assign(statement)
         elif isinstance(statement, tree.MultiAssign):
-            results = self._results(statement.call)
+            results, is_apart = self._results(statement.call), _is_apart(statement.call, self.functions)
             for number, target in enumerate(statement.targets):
-                self.known[target.name] = results[number] if number < len(results) else self._called(target)
+                value = results[number] if number < len(results) else _UNKNOWN
+                self.known[target.name] = value if value or (results and not is_apart) else self._called(target)
         return [statement]
 
     def _assign(self, statement: tree.Assign) -> None:
         value, target = self._of(statement.value), statement.target
         if isinstance(statement.value, tree.Call) and _is_apart(statement.value, self.functions):
-            value = self._called(target)
+            value = value or self._called(target)
         before = self.known.get(target.name, _UNKNOWN)
         if statement.accumulate:
             value = self._sum(before, value)
@@ -137,7 +144,7 @@ class _Counts:
         counted, hidden = {name for name in carried if before[name]}, set[str]()
         while True:
             given = before | {name: Roots((name,)) if name in counted - hidden else _UNKNOWN for name in carried}
-            inner = _Counts(self.functions, given, self.read)
+            inner = _Counts(self.functions, given, self.read, self.results)
             body = inner.follow(loop.body)
             if new := {name for name in carried if inner.known[name]} - counted:
                 counted |= new
@@ -148,7 +155,8 @@ class _Counts:
         self.wanted |= inner.wanted - set(carried)
         # That a value of its own changes is seen after one iteration; that of others is not, nor that there was no
         # iteration.
-        ends = [name for name in carried if inner.known[name] - {name} and name in self.read]
+        ends = [name for name in carried if inner.known[name] - {name} and (
+            name in self.read or (name in self.results and inner.known[name] >= _ZEROS))]
         if isinstance(loop, tree.For) and loop.parallel:  # hands nothing on
             ends = []
         self.known |= {name: value for name, value in inner.known.items() if name not in carried}
@@ -160,16 +168,20 @@ class _Counts:
         return [*first, loop if same_objects(body, loop.body) else replace(loop, body=body)]
 
     def _results(self, call: tree.Call) -> list[Roots]:
-        """The counts of the results of a function that the engine inlines; unknown for others."""
+        """The counts of the results of a function; of one that the engine does not inline those of literals alone."""
         function = self.functions.get(call.function)
         given = [self._of(argument.value) for argument in call.arguments]
-        if function is None or not is_straight(function.body):
+        if function is None:
             return []
-        names = [parameter.name for parameter in function.parameters]
-        inner = _Counts(self.functions, dict(zip(names, given)), set())
+        names, is_inlined = [parameter.name for parameter in function.parameters], is_straight(function.body)
+        known = dict(zip(names, given)) if is_inlined else dict.fromkeys(names, _UNKNOWN)
+        inner = _Counts(self.functions, known, set())
         inner.follow(function.body)
-        self.wanted |= inner.wanted
-        return [inner.known.get(result.name, _UNKNOWN) for result in function.results]
+        found = [inner.known.get(result.name, _UNKNOWN) for result in function.results]
+        if is_inlined:
+            self.wanted |= inner.wanted
+            return found
+        return [value if value <= _LITERALS else _UNKNOWN for value in found]
 
     def _called(self, target: tree.Target) -> Roots:
         """The engine does not see that a call gives its target another value (``zeros-of-call-in-loop``)."""
