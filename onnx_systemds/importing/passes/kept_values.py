@@ -82,7 +82,7 @@ def _parts(
     function: tree.Function, functions: Mapping[str, tree.Function], seeds: Collection[str], live: Collection[str]
 ) -> _Parts:
     """The statements of both passes. live: the results of the backward pass."""
-    body = [statement for statement in function.body if statement != cut(NEVER)]
+    body = [it for statement in function.body if statement != cut(NEVER) for it in _marks_apart(statement, seeds)]
     back = _depending(body, seeds)
     back |= _begun_for(body, back)
     places = _of_sizes(body, function, back)
@@ -136,10 +136,26 @@ def _depending(body: Sequence[tree.Statement], names: Iterable[str]) -> set[int]
 def _begun_for(body: Sequence[tree.Statement], back: Collection[int]) -> set[int]:
     """The places of statements that only set a variable to what the backward pass may change, as zeros before an if."""
     changed = set(assigned([body[place] for place in back]))
-    ahead = [statement for place, statement in enumerate(body) if place not in back]
+    ahead = [statement for place, statement in enumerate(body) if place not in back and not _is_mark(statement)]
     own = changed.difference(*map(_reads, ahead))
     return {place for place, statement in enumerate(body)
             if place not in back and not _is_cut(statement) and own.issuperset(made := assigned((statement,))) and made}
+
+
+def _is_mark(statement: tree.Statement) -> bool:
+    """Whether a statement hides from the engine's compiler what a variable is, and reads no other one."""
+    made = assigned((statement,))
+    return is_never(statement) and bool(made) and {*_reads(statement)} <= {*made, "never"}
+
+
+def _marks_apart(statement: tree.Statement, seeds: Collection[str]) -> list[tree.Statement]:
+    """A mark of derivatives and of other variables in two."""
+    if not isinstance(statement, tree.If) or not _is_mark(statement):
+        return [statement]
+    given = {*seeds}
+    parts = [tuple(it for it in statement.body if given.isdisjoint(assigned((it,))) is is_other)
+             for is_other in (False, True)]
+    return [replace(statement, body=part) for part in parts if part]
 
 
 def _is_cut(statement: tree.Statement) -> bool:
