@@ -110,6 +110,8 @@ def _difference(
 
 def _drawn(port: Port, sizes: Mapping[str, int], seed: int) -> str:
     dims = [dim.substitute(size, sizes) for size in port.dims]
+    if not dims and "float" not in port.dtype:
+        return "TRUE" if port.dtype == "bool" else "3"
     rows, cols = (dims[0], math.prod(dims[1:])) if dims else (1, 1)  # type: ignore[arg-type]
     if port.dtype.startswith("int"):
         return f"round(rand(rows={rows}, cols={cols}, min=1, max=2, seed={seed + 1}))"

@@ -24,20 +24,26 @@ def short_value_names(model: Model, main: TypedGraph) -> dict[str, str]:
     written = {name for name in chain(model.graph.initializers, *(node.outputs for node in nodes)) if is_path(name)}
     known: list[str] = []
     computed: list[str] = []
-    graphs = [main] if written else []
-    for graph in graphs:
+    for graph in _with_bodies(main) if written else ():
         for name, value in graph.own.items():
             (known if value.content is not None or has_known_elements(value) else computed).append(name)
-        graphs += graph.bodies.values()
     found: dict[str, str] = {}
     for names in (known, computed):
         found |= short_names(dict.fromkeys(beginning_in(name, written) for name in names))
     found |= _of_their_readers(found, reversed(nodes))
-    for name in main.own:
+    for name in chain.from_iterable(graph.own for graph in _with_bodies(main)):
         before, of = words_of(name)
         if of:
             found[name] = before + shortened(of, found)
     return {name: short for name, short in found.items() if name not in main.inputs and name not in main.outputs}
+
+
+def _with_bodies(main: TypedGraph) -> list[TypedGraph]:
+    """A graph, and all graphs in it."""
+    found = [main]
+    for graph in found:
+        found += graph.bodies.values()
+    return found
 
 
 def _of_their_readers(named: Mapping[str, str], nodes: Iterable[Node]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 A rule stands beside the generator of its operator, registered by `registry.gradient`. It gets its node and the
 derivative of y by the node's outputs, and returns those by its inputs as names of values that further nodes compute;
-"" for an input without a derivative, a `Run` for one of which a run of elements was read. Where an operator has a kink
-a rule takes the derivative from one side, or 0.
+"" for an input without a derivative, a `Run` for one of which a run of elements was read. Those by what sub-graphs
+capture (`Backward.captured`) come after them. Where an operator has a kink a rule takes the derivative from one side,
+or 0.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.values import FLOAT_DTYPES
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import DERIVATIVES, Array, Node
+from onnx_systemds.model.walk import names_captured_by
 
 OPSET = 18  # of the nodes that are made
 
@@ -85,6 +87,11 @@ class Backward(NodeFacts, NodeWriter):
     def retyped(self, name: str, dtype: str) -> str:
         """Emit the same numbers as those of a type, which are not rounded to it: the script computes in FP64."""
         return self.emit("Retyped", name, domain=DERIVATIVES, dtype=protos.element_type(dtype))
+
+    @property
+    def captured(self) -> tuple[str, ...]:
+        """The values that sub-graphs of the node capture, and by which derivatives are needed."""
+        return tuple(sorted(names_captured_by(self.node) & self.active))
 
     def number(self, value: float) -> str:
         """A constant in the type of the first output."""

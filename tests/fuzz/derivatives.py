@@ -25,7 +25,7 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.registry import operators_of_models
 from onnx_systemds.runtime.boundary_tensors import bind_sizes, boundary_matrix
 from tests.derivative_programs import call, seeds_of, size_lines, weight_lines
-from tests.fuzz import graphs, operators, varied_layers
+from tests.fuzz import graphs, loop_models, operators, varied_layers
 from tests.fuzz.drawing import Array
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import SECONDS, TALLY, ModelCase, finding, is_internal, is_refusal
@@ -41,7 +41,7 @@ _EXACT = 1e-7
 
 def case(seed: int) -> ModelCase:
     """A model of the other kinds, and one call with numbers of no special kind."""
-    made = (_operator, _operator, graphs.case, varied_layers.case)[seed % 4](seed)
+    made = (_operator, _operator, graphs.case, varied_layers.case, loop_models.case)[seed % 5](seed)
     rng = np.random.default_rng(seed)
     call = {name: _moved(value, rng) for name, value in made.calls[0].items()}
     return replace(made, model=_with_moved(made.model, rng), calls=(call,), functions=None, style="plain")
@@ -49,7 +49,7 @@ def case(seed: int) -> ModelCase:
 
 def _operator(seed: int) -> ModelCase:
     names = sorted({op_type for _, op_type in operators_of_models() if op_type not in _WITHOUT})
-    return operators.case(seed, [names[seed // 4 % len(names)]])
+    return operators.case(seed, [names[seed // 5 % len(names)]])
 
 
 def _moved(value: Any, rng: np.random.Generator) -> Any:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.errors import UnsupportedCase
 from tests.derivative_programs import derivatives
-from tests.importing.test_gradients import model, near, node
+from tests.importing.test_gradients import Array, model, near, node
 
 
 def check(network: onnx.ModelProto, sizes: Mapping[str, int], folder: Path, count: int, **options: Any) -> None:
@@ -94,3 +96,71 @@ def test_derivatives_are_not_rounded_to_narrow_types(network: onnx.ModelProto, c
     assert len(found) == count
     for name, derivative, difference in found:
         assert derivative == pytest.approx(difference, rel=1e-5, abs=1e-9), name
+
+
+def parsed(text: str, weights: Mapping[str, Array] | None = None) -> onnx.ModelProto:
+    """A model in ONNX's words."""
+    found = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 21]>\n{text}')
+    found.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in (weights or {}).items())
+    return found
+
+
+W = {"w": near(3, 4), "v": near(3, 4, seed=1)}
+TRUE = {"yes": np.array(True)}
+CONTROL: Mapping[str, tuple[onnx.ModelProto, int]] = {
+    "a condition of the run": (parsed("""g (float[n,3] x, float[n,3] z) => (float[n,3] y) {
+        s = ReduceSum <keepdims = 0> (x)
+        zero = Constant <value_float = 0.0> ()
+        c = Greater (s, zero)
+        h = If (c) <then_branch = t () => (float[n,3] a) { u = Mul (x, z) a = Sin (u) },
+                    else_branch = e () => (float[n,3] b) { b = Exp (x) }>
+        y = Mul (h, x) }"""), 2),
+    "branches with weights": (parsed("""g (float[n,3] x, bool c) => (float[n,4] y) {
+        h = If (c) <then_branch = t () => (float[n,4] a) { u = MatMul (x, w) a = Sin (u) },
+                    else_branch = e () => (float[n,4] b) { u = MatMul (x, v) b = Tanh (u) }>
+        y = Mul (h, h) }""", W), 3),
+    "what a branch hands on": (parsed("""g (float[n,3] x, float[n,3] z, bool c) => (float[n,3] y) {
+        y, k = If (c) <then_branch = t () => (float[n,3] a, int64 i) { a = Identity (x) i = Constant <value_int = 1> () },
+                       else_branch = e () => (float[n,3] b, int64 j) { b = Mul (z, z) j = Constant <value_int = 2> () }> }"""), 2),
+    "a recurrent layer": (parsed("""g (float[t,n,3] x, float[n,2] h0) => (float[n,2] h, float[t,n,2] y) {
+        h, y = Scan <num_scan_inputs = 1, body = b (float[n,2] hi, float[n,3] xi) => (float[n,2] ho, float[n,2] yo) {
+            p = MatMul (xi, w) q = MatMul (hi, r) s = Add (p, q) ho = Tanh (s) yo = Mul (ho, ho) }> (h0, x) }""",
+        {"w": near(3, 2), "r": near(2, 2)}), 4),
+    "other axes, backwards, and a number that counts": (parsed("""g (float[n,t,3] x, float[n,2] h0, float[n,2] k) => (float[n,2] h, float[n,2,t] y) {
+        h, c, y = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1], scan_output_axes = [2],
+            scan_output_directions = [1], body = b (float[n,2] hi, int64 i, float[n,3] xi) => (float[n,2] ho, int64 j, float[n,2] yo) {
+            p = MatMul (xi, w) q = Mul (hi, k) s = Add (p, q) ho = Tanh (s) yo = Mul (ho, k) one = Constant <value_int = 1> ()
+            j = Add (i, one) }> (h0, start, x) }""", {"w": near(3, 2), "start": np.array(0)}), 4),
+    "no state": (parsed("""g (float[t,n,3] x, float[n,3] k) => (float[t,n,3] y) {
+        y = Scan <num_scan_inputs = 1, body = b (float[n,3] xi) => (float[n,3] yo) { p = Mul (xi, k) yo = Sin (p) }> (x) }"""), 2),
+    "a number of steps that is given": (parsed("""g (float[n,3] x, float[n,3] k, int64 c) => (float[n,3] y, float[t,n,3] all) {
+        y, all = Loop (c, yes, x) <body = b (int64 i, bool go, float[n,3] xi) => (bool goes, float[n,3] xo, float[n,3] yo) {
+            goes = Identity (go) p = Mul (xi, k) xo = Sin (p) f = Cast <to = 1> (i) yo = Mul (xo, f) }> }""", TRUE), 2),
+    "steps while something holds": (parsed("""g (float[n,3] x, float[n,3] k) => (float[n,3] y) {
+        y = Loop ("", yes, x) <body = b (int64 i, bool go, float[n,3] xi) => (bool goes, float[n,3] xo) {
+            p = Mul (xi, k) xo = Sin (p) s = ReduceSum <keepdims = 0> (xo) a = Abs (s) low = Constant <value_float = 0.1> ()
+            goes = Greater (a, low) }> }""", TRUE), 2),
+    "a condition in a loop": (parsed("""g (float[n,3] x, float[n,3] k, int64 c) => (float[n,3] y) {
+        y = Loop (c, yes, x) <body = b (int64 i, bool go, float[n,3] xi) => (bool goes, float[n,3] xo) {
+            goes = Identity (go) zero = Constant <value_int = 0> () q = Equal (i, zero)
+            xo = If (q) <then_branch = t () => (float[n,3] a) { a = Mul (xi, k) },
+                         else_branch = e () => (float[n,3] b) { b = Exp (xi) }> }> }""", TRUE), 2),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("network", "count"), CONTROL.values(), ids=CONTROL)
+def test_sub_graphs(network: onnx.ModelProto, count: int, tmp_path: Path) -> None:
+    words = ["inputs", *({name for name in ("w", "v", "r") if name in {it.name for it in network.graph.initializer}})]
+    found = derivatives(import_model(network, gradients=words), {"n": 3, "t": 4}, tmp_path)
+    assert len(found) == count
+    for name, derivative, difference in found:
+        assert derivative == pytest.approx(difference, rel=1e-6, abs=1e-7), name
+
+
+def test_a_sub_graph_that_draws_is_not_computed_twice() -> None:
+    network = parsed("""g (float[n,3] x, bool c) => (float[n,3] y) {
+        y = If (c) <then_branch = t () => (float[n,3] a) { r = RandomNormalLike (x) a = Mul (x, r) },
+                    else_branch = e () => (float[n,3] b) { b = Exp (x) }> }""")
+    with pytest.raises(UnsupportedCase, match="the derivative of If whose sub-graph draws random numbers"):
+        import_model(network, gradients=["x"])

@@ -42,7 +42,8 @@ class Derivative:
 
     def __str__(self) -> str:
         shapes = ",".join("x".join(map(str, array.shape)) or "scalar" for array in self.inputs.values())
-        return f"{self.op_type}-{self.opset}-{shapes}-{self.attributes or ''}"
+        attributes = {name: value for name, value in self.attributes.items() if not isinstance(value, onnx.GraphProto)}
+        return f"{self.op_type}-{self.opset}-{shapes}-{attributes or ''}"
 
 
 def info(name: str, array: Array, dims: Sequence[Any] | None = None) -> onnx.ValueInfoProto:

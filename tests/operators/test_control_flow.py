@@ -19,6 +19,7 @@ from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
 from tests.fuzz.command_line import check_plainly
 from tests.fuzz.judging import ModelCase
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Covered, compare, random
 
 
@@ -432,6 +433,23 @@ SCANS = [
 IF, LOOP = Covered("If", (1, 6, 11, 16, 21), symbolic=True), Covered("Loop", (1, 6, 11, 19), symbolic=True)
 SCAN_8, SCAN = Covered("Scan", (8,)), Covered("Scan", (9, 11, 16), symbolic=True)
 COVERED = (IF, LOOP, SCAN_8, SCAN)
+
+
+STEP = parser.parse_graph("""step (double[2,3] h, double[2,3] x) => (double[2,3] next, double[2,3] y) {
+    p = Mul (h, x)
+    next = Sin (p)
+    y = Mul (next, h)
+}""")
+TURN = parser.parse_graph("""turn (int64 i, bool go, double[2,3] h) => (bool goes, double[2,3] next) {
+    f = CastLike (i, h)
+    p = Add (h, f)
+    next = Cos (p)
+    goes = Identity (go)
+}""")
+DERIVATIVES = [
+    Derivative("Scan", {"h": near(2, 3), "x": near(4, 2, 3, seed=1)}, {"body": STEP, "num_scan_inputs": 1}, outputs=2),
+    Derivative("Loop", {"M": np.array(3), "go": np.array(True), "h": near(2, 3)}, {"body": TURN}, fixed=("M", "go")),
+]
 
 
 @pytest.mark.parametrize("opset", IF.opsets)

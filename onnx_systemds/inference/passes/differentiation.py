@@ -25,8 +25,8 @@ from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.node_writer import NodeWriter
 from onnx_systemds.inference.registry import batch_rules, find, gradients
 from onnx_systemds.inference.values import FLOAT_DTYPES, Value
-from onnx_systemds.model.ir import TRAINING, Function, Graph, Node
-from onnx_systemds.model.walk import names_read
+from onnx_systemds.model.ir import TRAINING, Function, Node
+from onnx_systemds.model.walk import names_read, sub_graphs
 
 GRADIENT = (TRAINING, "Gradient")
 NEEDS = (GRADIENT,)
@@ -35,7 +35,7 @@ Rule = Callable[[Backward], Sequence[str | Run]]
 
 _HINT = "--gradient may name weights after it, and --to results that do not depend on it"
 
-_OF_SEVERAL = ("GRU", "LSTM", "LinearClassifier", "RNN", "Split")
+_OF_SEVERAL = ("GRU", "If", "LSTM", "LinearClassifier", "Loop", "RNN", "Scan", "Split")
 """Operators whose rules take derivatives by further outputs."""
 _DERIVATIVE = "d"
 _MADE = re.compile(rf"(?:Gradient\d+/(?P<derivative>{_DERIVATIVE}/)?)+(?P<value>.+)", re.DOTALL)
@@ -114,7 +114,7 @@ def _between(nodes: Sequence[Node], sources: Sequence[str], derived: Collection[
     reached = set(own)
     forward = []
     for node in nodes:
-        if own.isdisjoint(node.outputs) and not reached.isdisjoint(names_read(node)) and not _draws(node):
+        if own.isdisjoint(node.outputs) and not reached.isdisjoint(names_read(node)) and not draws(node):
             reached.update(name for name in node.outputs if name)
             forward.append(node)
     needed = set(derived) - own
@@ -126,7 +126,7 @@ def _between(nodes: Sequence[Node], sources: Sequence[str], derived: Collection[
     return path[::-1]
 
 
-def _draws(node: Node) -> bool:
+def draws(node: Node) -> bool:
     """Whether a node draws random numbers."""
     rule = find(batch_rules, node.identity, node.version)
     return rule is not None and rule.draws
@@ -136,11 +136,10 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
     """ONNX's definitions of the nodes that have no rule, by position. Raises UnsupportedCase where there is none."""
     found: dict[int, Function] = {}
     for node in path:
-        if any(isinstance(content, Graph) for content in node.attributes.values()):
-            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.label)})", hint=_hint(facts))
         if not _lacks_rule(node, facts.values):
             continue
-        definition = onnx_definition(NodeFacts(node, facts.values))
+        has_body = any(True for _ in sub_graphs(node))
+        definition = None if has_body else onnx_definition(NodeFacts(node, facts.values))
         if definition is None:
             raise UnsupportedCase(
                 f"the derivative of {node.op_type} (node {quoted(node.label)}) is not supported yet", hint=_hint(facts))
@@ -160,7 +159,7 @@ def _lacks_rule(node: Node, values: Mapping[str, Value]) -> bool:
 
 def _is_smooth(node: Node, values: Mapping[str, Value]) -> bool:
     """Whether a derivative may pass: from a floating-point input to such an output, or by a list of them."""
-    given = any(_is_real(values[name]) for name in node.inputs if name)
+    given = any(_is_real(values[name]) for name in names_read(node))
     return given and any(name not in values or _is_real(values[name]) for name in node.outputs if name)
 
 
@@ -214,7 +213,7 @@ def _differentiated(
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
         writer.prefix = f"{prefix}/{_DERIVATIVE}/{next(filter(None, node.outputs))}"
         step = Backward(facts, node, writer, given, active)
-        for name, derivative in zip(node.inputs, _derivatives(rule, step, _hint(facts))):
+        for name, derivative in zip((*node.inputs, *step.captured), _derivatives(rule, step, _hint(facts))):
             if derivative and name in active:
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):

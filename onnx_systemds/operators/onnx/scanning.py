@@ -31,15 +31,16 @@ takes_text("Scan")
 gives_boundary_form("Scan")
 
 
-def _options(node: NodeFacts, name: str, count: int) -> tuple[int, ...]:
+def options(node: NodeFacts, name: str, count: int) -> tuple[int, ...]:
     """A list attribute with one integer for each scan input or output; zeros where it is left out."""
     return tuple(node.attribute(name) or (0,) * count)
 
 
-def _input_axes(node: NodeFacts) -> tuple[int, ...]:
+def input_axes(node: NodeFacts) -> tuple[int, ...]:
+    """The axis of each scan input."""
     count = int(node.attribute("num_scan_inputs"))
     first = node.input_count - count
-    axes = _options(node, "scan_input_axes", count)
+    axes = options(node, "scan_input_axes", count)
     return tuple(node.normalize_axis(axis, node.rank(first + i)) for i, axis in enumerate(axes))
 
 
@@ -51,7 +52,7 @@ def _without(dims: Dims, axis: int) -> Dims:
 def scan_rule_9(node: NodeFacts) -> tuple[Value, ...]:
     """The state variables, and the collected values with the number of slices at their axis."""
     facts = cast(InferenceFacts, node)
-    axes = _input_axes(facts)
+    axes = input_axes(facts)
     first = facts.input_count - len(axes)
     check_counts(facts, "body", facts.input_count, max(first, len(node.node.outputs)))
     states = [facts.value(position) for position in range(first)]
@@ -61,7 +62,7 @@ def scan_rule_9(node: NodeFacts) -> tuple[Value, ...]:
         carried_value(facts, position, value, typed, typed.inputs[position]) for position, value in enumerate(states)
     ]
     results = output_values(typed)[first:]
-    for position, (axis, value) in enumerate(zip(_options(facts, "scan_output_axes", len(results)), results), first):
+    for position, (axis, value) in enumerate(zip(options(facts, "scan_output_axes", len(results)), results), first):
         inner = value.dims or ()
         at = facts.normalize_axis(axis, len(inner) + 1)
         others = [other for other in range(len(inner) + 1) if other != at]
@@ -72,14 +73,14 @@ def scan_rule_9(node: NodeFacts) -> tuple[Value, ...]:
 
 def _count(node: NodeFacts) -> Dim:
     """Number of slices."""
-    axes = _input_axes(node)
+    axes = input_axes(node)
     return node.dims(node.input_count - len(axes))[axes[0]]
 
 
 @generator("Scan", since=9)
 def scan_9(node: NodeView) -> Fragment:
     """A for loop over rows or blocks of columns; what is collected goes into a matrix of its final size."""
-    axes = _input_axes(node)
+    axes = input_axes(node)
     first = node.input_count - len(axes)
     typed = node.bodies["body"]
     results = output_values(typed)
@@ -90,11 +91,11 @@ def scan_9(node: NodeView) -> Fragment:
     given = [
         blocks.read(first + i, axis, bool(backward), typed.values[typed.inputs[first + i]])
         for i, (axis, backward) in enumerate(
-            zip(axes, _options(node, "scan_input_directions", len(axes)))
+            zip(axes, options(node, "scan_input_directions", len(axes)))
         )
     ]
-    output_axes = _options(node, "scan_output_axes", len(results) - first)
-    output_directions = _options(node, "scan_output_directions", len(results) - first)
+    output_axes = options(node, "scan_output_axes", len(results) - first)
+    output_directions = options(node, "scan_output_directions", len(results) - first)
     writes: list[str] = []
     slices: list[str] = []
     for position in wanted:

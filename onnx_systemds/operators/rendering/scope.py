@@ -96,7 +96,7 @@ class Scope:
             check_held(name, value.constant)
             content = self.parts.vocabulary.codes(value.constant) if value.dtype == "string" else value.constant
             return element_literal(content) if form is SCALAR else self.constant(name, content, form)
-        if value.weight is not None:
+        if value.weight is not None and name in self.own:  # else it is captured: a program trains what main takes
             known = self.constant(name, value.weight, View(1, 1) if form is SCALAR else form)
             return in_form(known, form)
         if value.elements is not None:
