@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import helper, parser
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
@@ -309,3 +309,20 @@ def test_choice_by_a_filled_condition(chosen: bool) -> None:
         found = function({"a": a, "b": b, "c": np.array(chosen), "f": np.array(chosen, np.float32)})
     np.testing.assert_array_equal(found["y"], a if chosen else b)
     np.testing.assert_array_equal(found["z"], a if chosen else b)
+
+
+@pytest.mark.parametrize("place", ["int64 place = {0}", "int64[1] place = {0}"])
+def test_each_step_to_a_size_is_rounded(place: str) -> None:
+    """As detection models scale images: 1134 * (800 / 1134) is 800 in FP64, and less in FP32."""
+    dims = "[1]" if "[1]" in place else ""
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18]>
+        g (float[h, w] x) => (float{dims} y, int64{dims} k) <{place}, float most = {{800}}, float limit = {{9}}> {{
+          shape = Shape(x) height = Gather(shape, place) h = Cast<to = 1>(height) one = Reciprocal(h) scale = Mul(one, most)
+          factor = Min(scale, limit) size = Mul(h, factor) y = Floor(size)
+          other = Div(most, h) again = Mul(other, h) k = Cast<to = 7>(again) }}""")
+    with ScoringFunction(import_model(model)) as score:
+        for height in (1134, 1000, 1187, 1244):
+            h = np.float32(height)
+            found = score({"x": np.zeros((height, 1), np.float32)})
+            assert found["y"].item() == np.floor(h * (np.float32(800) * (1 / h)))
+            assert found["k"].item() == int(h * (np.float32(800) / h))

@@ -124,6 +124,10 @@ class NodeView(NodeFacts):
         before = reversed(self._scope.graph.nodes[: self.position])
         return next((node for node in before if name in node.outputs), None)
 
+    def nodes_after(self) -> Sequence[Node]:
+        """The nodes of this graph after this one, in their order."""
+        return self._scope.graph.nodes[self.position + 1 :]
+
     def upstream(self, given: Input) -> NodeView | None:
         """The view of the node that `computing` returns, so that its inputs can be requested."""
         found = self.computing(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,6 +40,7 @@ from onnx_systemds.operators.onnx.combining import (
     wrapped,
 )
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, two_operands
+from onnx_systemds.operators.onnx.precision import stepwise
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, operands
@@ -86,7 +88,14 @@ def _binary(node: NodeView, operator: str) -> Fragment:
         combined = sum_or_difference(node, operator, given)
     else:
         combined = _times_zero(node, given) or infix(node, operator, given.items[0], given.items[1], given.form)
-    return finish(node, Operand(wrapped(node.output_dtype(), combined.text), combined.kind), given)
+    return _finished(node, Operand(wrapped(node.output_dtype(), combined.text), combined.kind), given)
+
+
+def _finished(node: NodeView, result: Operand, given: Operands) -> Fragment:
+    """The fragment of a result, rounded as `stepwise` says."""
+    if given.form is SCALAR or result.kind == FULL:
+        result = replace(result, text=stepwise(node, result.text, single=given.form is SCALAR))
+    return finish(node, result, given)
 
 
 def _times_zero(node: NodeView, given: Operands) -> Operand | None:
@@ -117,7 +126,7 @@ def div(node: NodeView) -> Fragment:
     if node.dtype("A") in INTEGER_DTYPES:
         text = f"floor{quotient.text}" if node.dtype("A").startswith("u") else truncated(quotient.text)
         quotient = Operand(text, quotient.kind)
-    return finish(node, quotient, given)
+    return _finished(node, quotient, given)
 
 
 @fold("Div", since=7)

@@ -15,7 +15,7 @@ from onnx_systemds.inference.registry import batch_rule, fold, generator, gradie
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import finish, wrapped
-from onnx_systemds.operators.onnx.precision import as_float
+from onnx_systemds.operators.onnx.precision import as_float, stepwise
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import Operand, Operands, broadcast, operands
 from onnx_systemds.operators.support.integer_rules import chosen_of_all, computed, read
@@ -154,7 +154,7 @@ def neg(node: NodeView) -> Fragment:
 @generator("Reciprocal", since=(1, 6))
 def reciprocal(node: NodeView) -> Fragment:
     """1 / x."""
-    return unary(node, lambda x: f"1 / {x}")
+    return unary(node, lambda x: stepwise(node, f"1 / {x}", single=is_single(node)))
 
 
 @generator("Clip", since=(1, 6, 11))
