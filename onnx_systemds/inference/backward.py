@@ -78,11 +78,9 @@ class Backward(NodeFacts, NodeWriter):
     def known(self, content: Any, dtype: str = "int64", to: str = "") -> str:
         """Emit a constant; of floating-point numbers with all their digits, whatever the type has."""
         given = np.array(content, protos.numpy_dtype("double" if dtype in FLOAT_DTYPES else dtype))
-        with np.errstate(over="ignore"):
-            held = given.astype(protos.numpy_dtype(dtype))
-        if np.array_equal(held.astype(given.dtype), given, equal_nan=dtype in FLOAT_DTYPES):
-            return self.emit("Constant", to=to, value=held)
-        return self.retyped(self.emit("Constant", value=given), dtype)
+        held = protos.held(given, dtype)
+        constant = self.emit("Constant", to=to, value=held)
+        return constant if protos.dtype_of(held) == dtype else self.retyped(constant, dtype)
 
     def retyped(self, name: str, dtype: str) -> str:
         """Emit the same numbers as those of a type, which are not rounded to it: the script computes in FP64."""

@@ -57,6 +57,14 @@ def dtype_of(array: Array) -> str:
     return element_name(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
+def held(array: Array, dtype: str) -> Array:
+    """Numbers in another type, if that holds all of them; else as they are."""
+    with np.errstate(over="ignore"):
+        found = array.astype(numpy_dtype(dtype))
+    is_same = np.array_equal(found.astype(array.dtype), array, equal_nan=array.dtype.kind == "f")
+    return found if is_same else array
+
+
 def dtype_text(array: Array) -> str:
     """The type of an array's elements in numpy's words: "float32", but "string" for texts."""
     return "string" if array.dtype.kind in "OU" else str(array.dtype)

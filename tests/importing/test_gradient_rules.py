@@ -164,3 +164,28 @@ def test_a_sub_graph_that_draws_is_not_computed_twice() -> None:
                     else_branch = e () => (float[n,3] b) { b = Exp (x) }> }""")
     with pytest.raises(UnsupportedCase, match="the derivative of If whose sub-graph draws random numbers"):
         import_model(network, gradients=["x"])
+
+
+def coded(scale: Array, zero: Array | None = None, **attributes: Any) -> onnx.ModelProto:
+    """A product with a weight of integers."""
+    codes = np.random.default_rng(0).integers(-9, 9, (4, 3)).astype(np.int8)
+    weights = {"codes": codes, "scale": scale, **({} if zero is None else {"zero": zero})}
+    layer = node("DequantizeLinear", "codes,scale" if zero is None else "codes,scale,zero", "c", **attributes)
+    return model([layer, node("Cast", "c", "w", to=1), node("MatMul", "x,w", "h"), node("Sin", "h", "y")], {"x": ["n", 4]}, weights, ["y"], opset=21)
+
+
+CODED: Mapping[str, onnx.ModelProto] = {
+    "one scale": coded(near(1)),
+    "one for each column": coded(near(3), np.array([1, -2, 3], np.int8), axis=1),
+    "one for each row": coded(near(4), axis=0),
+    "of float16": coded(near(3).astype(np.float16), np.array([1, -2, 3], np.int8), axis=-1),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("network", CODED.values(), ids=CODED)
+def test_scales_of_integers(network: onnx.ModelProto, tmp_path: Path) -> None:
+    found = derivatives(import_model(network, gradients=["scale"]), {"n": 3}, tmp_path)
+    assert len(found) == 1
+    for name, derivative, difference in found:
+        assert derivative == pytest.approx(difference, rel=1e-6, abs=1e-7), name

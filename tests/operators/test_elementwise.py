@@ -245,6 +245,7 @@ CASES += [
 
 
 DERIVATIVES = [
+    *[Derivative("Mod", {"a": near(*a, low=-7, high=6), "b": near(*b, seed=1, low=0.6, high=2)}, {"fmod": 1}) for a, b in (((2, 3), (2, 3)), ((4, 1, 3), (2, 1)))],
     *[Derivative(op, {"x": NEAR}) for op in ("Exp", "Tanh", "Abs", "Sin", "Cos", "Tan", "Sinh", "Cosh", "Atan", "Neg",
                                              "Floor", "Ceil", "Round", "Sign")],
     *[Derivative(op, {"x": POSITIVE}) for op in ("Log", "Sqrt", "Reciprocal")],

@@ -127,7 +127,10 @@ CASES += [at_sizes(Case("ReverseSequence", 10, {"x": random(4, 3, 2, 2), "n": np
                    {"x": ["time", "batch", 2, 2], "n": ["batch"]}, {"x": random(5, 2, 2, 2), "n": np.array([2, 5])})]
 
 
+SOME_ZEROS = np.array([[1.5, 0, -2, 0.5], [0.7, 2, 0, 0], [0.3, -1, 2, 3]])
 DERIVATIVES = [
+    *[Derivative("CumProd", {"x": SOME_ZEROS, "a": np.array(1)}, {"reverse": reverse, "exclusive": exclusive}, 26, fixed=["a"])
+      for reverse in (0, 1) for exclusive in (0, 1)],
     Derivative("TopK", {"x": near(3, 5), "k": np.array([2])}, {"axis": 1, "largest": 0}, fixed=["k"], outputs=2),
     Derivative("ReverseSequence", {"x": near(4, 2, 3), "l": np.array([4, 2])}, fixed=["l"]),
     *[Derivative("CumSum", {"x": near(2, 3), "a": np.array(1)}, {"reverse": reverse, "exclusive": exclusive}, fixed=["a"])

@@ -28,7 +28,9 @@ def folded(x: Array, image: list[int], block: list[int], **attributes: Any) -> D
     return Derivative("Col2Im", given, attributes, fixed=["image", "block"])
 
 
+PLACES = np.array([[[[1, 3], [8, 14]], [[17, 18], [28, 31]]]])
 DERIVATIVES = [
+    Derivative("MaxUnpool", {"x": near(1, 2, 2, 2), "i": PLACES}, {"kernel_shape": [2, 2], "strides": [2, 2]}, fixed=["i"]),
     folded(near(2, 8, 6), [3, 4], [2, 2]), folded(near(1, 4, 9), [5, 5], [2, 2], strides=[2, 2], pads=[0, 0, 1, 1]),
     folded(near(2, 6, 4), [6], [3], dilations=[1]),
 ]

@@ -87,7 +87,10 @@ def test_the_sum_of_squares_of_one_row() -> None:
             np.testing.assert_allclose(function({"x": x})["y"], (x * x).sum((0, 1)), rtol=1e-6)
 
 
+SOME_ZEROS = np.where(np.arange(24).reshape(2, 3, 4) % 7 == 2, 0, near(2, 3, 4))  # one, two and none along an axis
 DERIVATIVES = [
+    *[Derivative("ReduceProd", {"x": x, "a": axes}, {"keepdims": keepdims}, fixed=["a"])
+      for x in (near(2, 3, 4), SOME_ZEROS) for axes, keepdims in [(AXIS_1, 1), (ints(0, -1), 0)]],
     *[Derivative(op, {"x": near(2, 3, 4), "a": axes}, {"keepdims": keepdims}, fixed=["a"])
       for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
       for axes, keepdims in [(AXIS_1, 1), (AXIS_1, 0), (ints(0, -1), 0)]],

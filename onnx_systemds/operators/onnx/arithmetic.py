@@ -259,6 +259,16 @@ def _div_gradient(n: Backward) -> Sequence[str]:
     ])
 
 
+@gradient("Mod")
+def _mod_gradient(n: Backward) -> Sequence[str]:
+    """By the divisor as often as it was taken off."""
+
+    def times() -> str:
+        return n.emit("Round", n.emit("Div", n.emit("Sub", n.x, n.out), n.node.inputs[1]))
+
+    return n.fitted([lambda: n.grad, lambda: n.emit("Neg", n.times(n.grad, times()))])
+
+
 @gradient("Pow", untrained=(1,))
 def _pow_gradient(n: Backward) -> Sequence[str]:
     def by_base() -> str:

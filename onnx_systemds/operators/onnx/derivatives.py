@@ -29,8 +29,8 @@ batch_rule("GeluGradient", "ReluGradient", "Retyped", domain=DERIVATIVES)(lambda
 @shape_rule("Retyped", domain=DERIVATIVES)
 def retyped_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims of X, and the type ``dtype``."""
-    value = node.tensor(node.dims(0), protos.element_name(node.attribute("dtype")))
-    return (replace(value, constant=node.constant(0)),)
+    value, known = node.tensor(node.dims(0), protos.element_name(node.attribute("dtype"))), node.constant(0)
+    return (replace(value, constant=None if known is None else protos.held(known, value.dtype)),)
 
 
 @generator("Retyped", since=1, domain=DERIVATIVES)

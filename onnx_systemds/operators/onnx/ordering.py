@@ -287,6 +287,23 @@ def _cumsum_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("CumSum", n.grad, n.node.inputs[1], reverse=back, exclusive=int(n.attribute("exclusive")))]
 
 
+@gradient("CumProd")
+def _cumprod_gradient(n: Backward) -> Sequence[str]:
+    """Of each number the products that it is in, over it; of the first 0 those without it, of others none."""
+    n.opset = n.version  # CumProd is a late one
+    axis, backward, exclusive = n.node.inputs[1], int(n.attribute("reverse")), int(n.attribute("exclusive"))
+
+    def later(products: str) -> str:
+        return n.emit("CumSum", n.times(n.grad, products), axis, reverse=1 - backward, exclusive=exclusive)
+
+    zero, one = n.emit("Equal", n.x, n.number(0.0)), n.number(1.0)
+    count = n.emit("CumSum", n.emit("CastLike", zero, n.x), axis, reverse=backward)
+    first = n.emit("And", zero, n.emit("Equal", count, one))
+    others = n.emit("CumProd", n.emit("Where", first, one, n.x), axis, reverse=backward, exclusive=exclusive)
+    quotient = n.emit("Div", later(n.out), n.emit("Where", zero, one, n.x))
+    return [n.emit("Where", first, later(others), n.emit("Where", zero, n.number(0.0), quotient)), ""]
+
+
 # --- derivatives -----------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from onnx_systemds.inference.registry import generator, gradient, shape_rule
 from onnx_systemds.limits import check_table
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.support.convolution_gradients import known_integers
 from onnx_systemds.operators.support.windows import Image, given_pads, padded, per_axis
 
 # --- MaxUnpool -------------------------------------------------------------------------------------------------
@@ -89,6 +90,21 @@ def col2im(node: NodeView) -> Fragment:
     places = node.constant_matrix(index.reshape(-1, 1), "places")
     call = node.call("scatter_add", node.filled(0, View(total, planes)), turned, places)
     return node.result(f"t({call})", View(planes, total))
+
+
+@gradient("MaxUnpool")
+def _max_unpool_gradient(n: Backward) -> Sequence[str]:
+    """From where an element went, unless another one overwrote it there."""
+    dims = pooled_dims(n)
+    index = n.emit("Reshape", n.node.inputs[1], n.known([-1]))
+
+    def read(name: str) -> str:
+        if dims != n.values[n.out].dims:
+            starts, ends, axes = [0] * len(dims[2:]), known_integers(n, dims[2:]), range(2, len(dims))
+            name = n.emit("Slice", name, n.known(starts), n.known(ends), n.known(axes))
+        return n.shaped(n.emit("Gather", n.emit("Reshape", name, n.known([-1])), index))
+
+    return [n.where(n.emit("Equal", read(n.out), n.x), read(n.grad)), "", ""][: n.input_count]
 
 
 @gradient("Col2Im")

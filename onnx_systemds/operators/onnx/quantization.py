@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.dml.literals import is_uniform, literal
-from onnx_systemds.errors import InvalidModel, quoted
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
-from onnx_systemds.inference.registry import batch_rule, fold, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.protos import element_name, integer_range
-from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS, NO_NAN
 from onnx_systemds.operators.onnx.combining import as_matrix, finish, increased, infix
@@ -211,6 +211,22 @@ def dequantize_linear(node: NodeView) -> Fragment:
     if _may_overflow(node):
         scaled = applied(node, "round_to_float", scaled, *FLOAT_FORMATS["float"].rounding())
     return finish(node, scaled, given)
+
+
+@gradient("DequantizeLinear")
+def _dequantize_gradient(n: Backward) -> Sequence[str]:
+    """By a scale the sum of what it scales."""
+    if n.attribute("block_size"):
+        raise UnsupportedCase("the derivative of a DequantizeLinear of blocks")
+    dtype, is_single = n.values[n.out].dtype, product(n.dims(1)) == 1
+    axes = [axis for axis in range(n.rank(0)) if is_single or axis != _scaled_axis(n)]
+    scaled = n.retyped(n.x, dtype)
+    if n.has(2):
+        zero = n.retyped(n.node.inputs[2], dtype)
+        aligned = [1 if axis in axes else -1 for axis in range(n.rank(0))]
+        scaled = n.emit("Sub", scaled, n.emit("Reshape", zero, n.known(aligned)))
+    total = n.emit("ReduceSum", n.times(n.grad, scaled), n.known(axes)) if axes else n.times(n.grad, scaled)
+    return ["", n.shaped(n.retyped(total, n.dtype(1)), 1), ""][: n.input_count]
 
 
 @fold("DequantizeLinear", since=10)

@@ -20,11 +20,11 @@ from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, Moves, Terms
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, integer_rule, shape_rule, size_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements
 from onnx_systemds.limits import check_integer
 from onnx_systemds.model.protos import numpy_dtype
-from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
+from onnx_systemds.operators.api import SCALAR, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import extreme, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
@@ -330,58 +330,6 @@ def _paired(function: str, parts: Sequence[str]) -> str:
 for _name, _reduction in REDUCTIONS.items():
     generator(_name, (1, 11, _reduction.axes_as_input))(partial(reduce, reduction=_reduction))
     shape_rule(_name)(partial(_dims_left, reduction=_reduction))
-
-
-# --- derivatives -----------------------------------------------------------------------------------------------
-
-
-def _reduction_gradient(factor: Callable[[Backward, list[int]], str] | None) -> Callable[[Backward], Sequence[str]]:
-    """A reduction's derivative: that of the result times a factor for each element."""
-
-    def derivative(n: Backward) -> Sequence[str]:
-        axes = sorted(reduced_axes(n, REDUCTIONS[n.node.op_type]))
-        grad = _kept(n, n.grad, axes)
-        if n.node.op_type == "ReduceMean":
-            grad = n.share(grad, axes)
-        if factor is None:
-            return [n.emit("Expand", grad, n.emit("Shape", n.x))]
-        return [n.emit("Mul", factor(n, axes), grad)]
-
-    return derivative
-
-
-def _kept(n: Backward, name: str, axes: Sequence[int]) -> str:
-    """A result of a reduction with its reduced axes."""
-    return name if n.attribute("keepdims") or not axes else n.unsqueeze(name, *axes)
-
-
-def _extreme_shares(n: Backward, axes: list[int]) -> str:
-    """Equal maxima share the derivative."""
-    hits = n.emit("CastLike", n.emit("Equal", n.x, _kept(n, n.out, axes)), n.x)
-    return n.emit("Div", hits, n.emit("ReduceSum", hits, n.known(axes))) if axes else hits
-
-
-def _direction(n: Backward, axes: list[int]) -> str:
-    """The elements by their L2 norm; 0 where all of them are, as in PyTorch."""
-    norm = _kept(n, n.out, axes)
-    return n.emit("Div", n.x, n.emit("Where", n.emit("Equal", norm, n.number(0.0)), n.number(1.0), norm))
-
-
-_WEIGHTS: dict[str, Callable[[Backward, list[int]], str] | None] = {
-    "ReduceSum": None,
-    "ReduceMean": None,
-    "ReduceMax": _extreme_shares,
-    "ReduceMin": _extreme_shares,
-    "ReduceSumSquare": lambda n, axes: n.times(n.x, 2.0),
-    "ReduceL1": lambda n, axes: n.emit("Sign", n.x),
-    "ReduceL2": _direction,
-    "ReduceLogSum": lambda n, axes: n.emit(
-        "Expand", n.emit("Exp", n.emit("Neg", _kept(n, n.out, axes))), n.emit("Shape", n.x)
-    ),
-    "ReduceLogSumExp": lambda n, axes: n.emit("Exp", n.emit("Sub", n.x, _kept(n, n.out, axes))),
-}
-for _name, _weight in _WEIGHTS.items():
-    gradient(_name)(_reduction_gradient(_weight))
 
 
 @size_rule("ReduceProd")
