@@ -189,3 +189,44 @@ def test_scales_of_integers(network: onnx.ModelProto, tmp_path: Path) -> None:
     assert len(found) == 1
     for name, derivative, difference in found:
         assert derivative == pytest.approx(difference, rel=1e-6, abs=1e-7), name
+
+
+def recurrent(
+    op_type: str, gates: int, given: str = "", directions: int = 2, layout: int = 0, **attributes: Any
+) -> onnx.ModelProto:
+    """A layer of five units on sequences of three numbers; given: which of lens, h, c and p it takes."""
+    outputs = ["all", "last", "cell"][: 3 if op_type == "LSTM" else 2]
+    weights = {"w": near(directions, gates * 5, 3), "r": near(directions, gates * 5, 5, seed=1),
+               "b": near(directions, gates * 10, seed=2), **({"p": near(directions, 15, seed=3)} if "p" in given else {})}
+    inputs: dict[str, Any] = {"x": ["n", "t", 3] if layout else ["t", "n", 3]}
+    if "lens" in given:
+        inputs["lens"] = (TensorProto.INT32, ["n"])
+    inputs |= {name: ["n", directions, 5] if layout else [directions, "n", 5] for name in "hc" if name in given.split(",")}
+    known = {*inputs, *weights}
+    names = ",".join(name if name in known else "" for name in ("x", "w", "r", "b", "lens", "h", "c", "p"))
+    way = {2: "bidirectional", 1: "reverse"}[directions]
+    layer = node(op_type, names.rstrip(","), ",".join(outputs), hidden_size=5, direction=way, layout=layout, **attributes)
+    return model([layer, *[node("Sin", name, f"y_{name}") for name in outputs]], inputs, weights,
+                 [f"y_{name}" for name in outputs])
+
+
+RECURRENT: Mapping[str, tuple[onnx.ModelProto, int]] = {
+    "sequences in front": (recurrent("LSTM", 4, "h,c", layout=1), 6),
+    "arguments that are clipped": (recurrent("LSTM", 4, "h,c", clip=0.4), 6),
+    "lengths": (recurrent("LSTM", 4, "lens,h,c"), 6),
+    "lengths, backwards": (recurrent("GRU", 3, "lens,h", directions=1), 5),
+    "peepholes and coupled gates": (recurrent("LSTM", 4, "h,c,p", clip=0.5, input_forget=1), 7),
+    "other activations": (recurrent(
+        "LSTM", 4, activations=["HardSigmoid", "Affine", "Relu", "Sigmoid", "ScaledTanh", "Elu"],
+        activation_alpha=[0.3, 0.7, 1.2, 0.6], activation_beta=[0.45, 0.1, 0.8]), 4),
+    "a GRU that multiplies first": (recurrent(
+        "GRU", 3, "h", linear_before_reset=1, activations=["Softsign", "Softplus", "HardSigmoid", "LeakyRelu"]), 5),
+    "Relu, lengths and sequences in front": (recurrent(
+        "RNN", 1, "lens,h", layout=1, activations=["Relu", "ThresholdedRelu"], activation_alpha=[0.2]), 5),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("network", "count"), RECURRENT.values(), ids=RECURRENT)
+def test_recurrent_layers(network: onnx.ModelProto, count: int, tmp_path: Path) -> None:
+    check(network, {"n": 3, "t": 4}, tmp_path, count)

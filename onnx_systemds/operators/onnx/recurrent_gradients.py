@@ -1,4 +1,7 @@
-"""Derivatives of RNN, GRU and LSTM: one direction over all steps is an operator, a call of a library function."""
+"""Derivatives of RNN, GRU and LSTM: one direction over all steps is an operator, a call of a library function.
+
+Layers with other activations, lengths of sequences and the like are those of a Scan, see `recurrent_scan`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.passes.direction_joining import JOINED
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.recurrent import direction_of, directions_of
+from onnx_systemds.operators.onnx.recurrent_scan import gradient_by_scan
 from onnx_systemds.operators.onnx.recurrent_steps import DEFAULTS, GATES
 
 _X, _W, _R, _B, _LENS, _H, _C, _P = range(8)
@@ -69,7 +72,8 @@ def _view(node: NodeView, place: int) -> View:
 def _recurrent_gradient(n: Backward) -> Sequence[str]:
     """Of each direction the derivatives of its own, backwards for steps from the last one; X has the sum of both."""
     kind = n.node.op_type
-    _check(n, kind)
+    if not _is_plain(n, kind):
+        return gradient_by_scan(n)
     directions = {"forward": [False], "reverse": [True]}.get(direction_of(n), [False, True])
     found = [_of_direction(n, kind, place, is_reverse) for place, is_reverse in enumerate(directions)]
     by_x = [n.reversed(each[0], [0]) if is_reverse else each[0] for each, is_reverse in zip(found, directions)]
@@ -83,16 +87,12 @@ def _recurrent_gradient(n: Backward) -> Sequence[str]:
     return [result.get(place, "") if n.needs(place) else "" for place in range(n.input_count)]
 
 
-def _check(n: Backward, kind: str) -> None:
-    """Raise UnsupportedCase for layers of which derivatives are not written."""
+def _is_plain(n: Backward, kind: str) -> bool:
+    """Whether a layer is one that the operators know, as exporters write it."""
     known = [name.lower() for name in DEFAULTS[kind]] * directions_of(n)
     given = [str(name).lower() for name in n.attribute("activations") or known]
-    if given[: len(known)] != known:
-        raise UnsupportedCase(f"the derivative of a {kind} with activations of its own")
-    if any(n.attribute(name) for name in ("clip", "input_forget", "layout")):
-        raise UnsupportedCase(f"the derivative of a {kind} with clip, input_forget or layout")
-    if n.has(_LENS) or n.has(_P):
-        raise UnsupportedCase(f"the derivative of a {kind} with lengths or peepholes")
+    is_changed = any(n.attribute(name) for name in ("clip", "input_forget", "layout")) or n.has(_LENS) or n.has(_P)
+    return given[: len(known)] == known and not is_changed
 
 
 def _of_direction(n: Backward, kind: str, place: int, is_reverse: bool) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.operators.api import NodeFacts, NodeView
 
+Activation: TypeAlias = tuple[str, float | None, float | None]
+"""Its name, alpha and beta; None: it takes none."""
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 _W, _R, _B, _LENS, _P = 1, 2, 3, 4, 7
@@ -49,25 +51,36 @@ def is_linear_before_reset(node: NodeFacts) -> bool:
 
 
 def activations_of(node: NodeFacts, kind: str, directions: int) -> list[list[str]]:
-    """For each direction the activations as texts with ``{x}``; those that use alpha or beta take them in turn."""
+    """For each direction the activations as texts with ``{x}``."""
+    return [[_with_numbers(*each) for each in chosen] for chosen in chosen_activations(node, kind, directions)]
+
+
+def chosen_activations(node: NodeFacts, kind: str, directions: int) -> list[list[Activation]]:
+    """For each direction the activations, in lower case; those that use alpha or beta take them in turn."""
     defaults = DEFAULTS[kind]
     names = list(node.attribute("activations") or ()) or list(defaults) * directions
     if len(names) < len(defaults) * directions:
         raise UnsupportedCase(f"{len(names)} activations, {len(defaults) * directions} are needed")
     alphas = iter(node.attribute("activation_alpha") or ())
     betas = iter(node.attribute("activation_beta") or ())
-    texts = [_activation(str(name), alphas, betas) for name in names[: len(defaults) * directions]]
-    return [texts[start : start + len(defaults)] for start in range(0, len(texts), len(defaults))]
+    chosen = [_activation(str(name), alphas, betas) for name in names[: len(defaults) * directions]]
+    return [chosen[start : start + len(defaults)] for start in range(0, len(chosen), len(defaults))]
 
 
-def _activation(name: str, alphas: Any, betas: Any) -> str:
+def _activation(name: str, alphas: Any, betas: Any) -> Activation:
     found = ACTIVATIONS.get(name.lower())
     if found is None:
         raise UnsupportedCase(f"the activation {name!r} is unknown")
-    text, alpha, beta = found
-    a = "" if alpha is None else literal(np.float32(next(alphas, alpha)))
-    b = "" if beta is None else literal(np.float32(next(betas, beta)))
-    return text.replace("{a}", a).replace("{b}", b)
+    _, alpha, beta = found
+    return (name.lower(), None if alpha is None else float(np.float32(next(alphas, alpha))),
+            None if beta is None else float(np.float32(next(betas, beta))))
+
+
+def _with_numbers(name: str, alpha: float | None, beta: float | None) -> str:
+    text = ACTIVATIONS[name][0]
+    for mark, number in (("{a}", alpha), ("{b}", beta)):
+        text = text.replace(mark, "" if number is None else literal(np.float32(number)))
+    return text
 
 
 # --- the function of one variant ----------------------------------------------------------------------------------
