@@ -11,9 +11,9 @@ from tests.fuzz.judge_faults import is_untrusted
 from tests.fuzz.sources import SOURCES
 
 _PARTS = 4  # of each kind, so that both processors have something to do
-_COUNTS = {"operators": 372, "graphs": 44, "large_operators": 32, "wide_matrices": 12, "sizes": 16, "lists": 12, "texts": 8,
-           "functions": 16, "programs": 8, "narrow_types": 40, "varied_layers": 12, "wide_integers": 16}
-_PLAIN = {"operators": 40, "graphs": 20, "varied_layers": 20, "wide_matrices": 3}
+_COUNTS = {"operators": 240, "graphs": 28, "large_operators": 32, "wide_matrices": 12, "sizes": 16, "lists": 12, "texts": 8,
+           "functions": 16, "programs": 4, "narrow_types": 40, "varied_layers": 12, "wide_integers": 16}
+_PLAIN = {"operators": 24, "graphs": 12, "varied_layers": 12, "wide_matrices": 3}
 _SEED = 1_000_000
 
 
