@@ -235,6 +235,8 @@ FAULTS: tuple[JudgeFault, ...] = (
                lambda node, feeds: {"auto_pad", "dilations"} <= {attribute.name for attribute in node.attribute}),
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}),
                "SAME of windows with gaps between them takes a number of elements below 0 for the padding", _strides_pass_kernel),
+    JudgeFault(_REFERENCE, frozenset({"MaxPool"}), "with SAME_LOWER it rounds the number of windows down",
+               lambda node, feeds: any(attribute.s == b"SAME_LOWER" for attribute in node.attribute)),
     JudgeFault(_REFERENCE, frozenset({"LpPool"}), "it takes a mean without the padding times all elements of a window", _pads),
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}),
                "half of the padding that ceil_mode adds goes before the image, not after it",
