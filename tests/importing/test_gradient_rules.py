@@ -230,3 +230,23 @@ RECURRENT: Mapping[str, tuple[onnx.ModelProto, int]] = {
 @pytest.mark.parametrize(("network", "count"), RECURRENT.values(), ids=RECURRENT)
 def test_recurrent_layers(network: onnx.ModelProto, count: int, tmp_path: Path) -> None:
     check(network, {"n": 3, "t": 4}, tmp_path, count)
+
+
+REFUSED: Mapping[str, tuple[onnx.ModelProto, str]] = {
+    "regions": (
+        model([node("RoiAlign", "x,regions,images", "y", output_height=2, output_width=3)],
+              {"x": ["n", 2, "h", "w"], "regions": ["r", 4]}, {"images": np.array([0, 1, 0])}, ["y"]),
+        "the derivative of a RoiAlign by its regions, or of maxima"),
+    "a state that grows": (parsed("""g (float[s,3] x, float[2,3] k, bool c) => (float[t,3] y) {
+        y = Loop ("", c, x) <body = b (int64 i, bool go, float[s,3] xi) => (bool goes, float[t,3] xo) {
+            xo = Concat <axis = 0> (xi, k) goes = Identity (go) }> }"""),
+        "the derivative of Loop of which states change their sizes"),
+    "scales of blocks": (coded(near(2, 3), axis=0, block_size=2), "the derivative of a DequantizeLinear of blocks"),
+}
+
+
+@pytest.mark.parametrize(("network", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(network: onnx.ModelProto, message: str) -> None:
+    words = ["scale"] if network.graph.node[0].op_type == "DequantizeLinear" else ["inputs"]
+    with pytest.raises(UnsupportedCase, match=message):
+        import_model(network, gradients=words)

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from onnx_systemds.errors import TranspileError
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 REGIONS = np.array(
@@ -106,6 +107,11 @@ def whole_deform(x: Array, w: Array, outputs: Sequence[int]) -> Case:
 
 GRID = {"output_height": 3, "output_width": 2}
 IMAGE = random(2, 4, 7, 6)
+DERIVATIVES = [
+    Derivative("RoiAlign", {"x": near(2, 2, 6, 7), "regions": REGIONS.astype(np.float64), "images": IMAGES}, attributes, fixed=["regions", "images"])
+    for attributes in ({"output_height": 2, "output_width": 3, "sampling_ratio": 2},
+                       {"output_height": 3, "output_width": 2, "spatial_scale": 0.5, "coordinate_transformation_mode": "output_half_pixel"})
+]
 CASES = [
     align(10, X, spatial_scale=0.9, sampling_ratio=2, **GRID),
     align(10, X, mode="max", **GRID),

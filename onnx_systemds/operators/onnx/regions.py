@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import lcm
+from typing import Any
 
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.registry import generator, shape_rule
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.model.ir import DERIVATIVES
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.convolution import conv_rule, conv_windows
+from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.indexing import size_row
 from onnx_systemds.operators.support.movement import input_source, permuted
 from onnx_systemds.operators.support.products import single_product
@@ -20,7 +24,7 @@ from onnx_systemds.operators.support.windows import Windows
 
 def _images(node: NodeFacts) -> tuple[Dim, Dim, Dim, Dim]:
     """Batch, channels, height and width."""
-    dims = node.dims("X")
+    dims = node.dims(0)
     if len(dims) != 4:
         raise UnsupportedCase(f"regions of an input of rank {len(dims)}, rank 4 is needed")
     return dims[0], dims[1], dims[2], dims[3]
@@ -28,7 +32,11 @@ def _images(node: NodeFacts) -> tuple[Dim, Dim, Dim, Dim]:
 
 def _rounds_to_single(node: NodeFacts) -> bool:
     """Whether runtimes calculate with FP32 which elements belong to a region."""
-    return node.dtype("X") != "double"
+    return node.dtype(0) != "double"
+
+
+shape_rule("RoiAlignGradient", domain=DERIVATIVES)(same_dims)
+batch_rule("RoiAlignGradient", domain=DERIVATIVES)(lambda node, position, axis: True)
 
 
 # --- RoiAlign --------------------------------------------------------------------------------------------------
@@ -55,17 +63,41 @@ def roi_align(node: NodeView) -> Fragment:
     if mode not in ("avg", "max"):
         raise UnsupportedCase(f"mode {mode}")
     batch, channels, height, width = _images(node)
-    centred = node.attribute("coordinate_transformation_mode") == "half_pixel"  # opset 10 has no such attribute
-    regions = node.dims("rois")[0]
     rows, cols = _aligned_size(node)
-    call = node.call(
-        "roi_align", node.view("X", View(batch * channels, height * width)), node.view("rois", View(regions, 4)),
-        node.view("batch_indices", View(regions, 1)),
-        *map(node.dim, (batch, height, width)), literal(float(node.attribute("spatial_scale"))),
-        "0.5" if centred else "0.0", rows, cols, int(node.attribute("sampling_ratio")), _rounds_to_single(node),
-        f'"{mode}"',
-    )
-    return node.result(call, View(regions * channels, rows * cols))
+    x = node.view("X", View(batch * channels, height * width))
+    call = node.call("roi_align", x, *_regions(node), f'"{mode}"')
+    return node.result(call, View(node.dims("rois")[0] * channels, rows * cols))
+
+
+def _regions(node: NodeView) -> list[object]:
+    """The arguments of a library function that say where the samples of a RoiAlign are."""
+    batch, _, height, width = _images(node)
+    regions = node.dims(1)[0]
+    centred = node.attribute("coordinate_transformation_mode") == "half_pixel"  # opset 10 has no such attribute
+    return [node.view(1, View(regions, 4)), node.view(2, View(regions, 1)), *map(node.dim, (batch, height, width)),
+            literal(float(node.attribute("spatial_scale"))), "0.5" if centred else "0.0", *_aligned_size(node),
+            int(node.attribute("sampling_ratio")), _rounds_to_single(node)]
+
+
+@gradient("RoiAlign")
+def _roi_align_gradient(n: Backward) -> Sequence[str]:
+    """To the pixels around each sample; the regions have none here."""
+    if n.attribute("mode") != "avg" or n.needs(1):
+        raise UnsupportedCase("the derivative of a RoiAlign by its regions, or of maxima")
+    names = ("output_height", "output_width", "sampling_ratio", "spatial_scale")
+    attributes: dict[str, Any] = {name: n.attribute(name) for name in names}
+    attributes["coordinate_transformation_mode"] = n.attribute("coordinate_transformation_mode") or ""
+    return [n.emit("RoiAlignGradient", *n.node.inputs, n.grad, domain=DERIVATIVES, **attributes), "", ""]
+
+
+@generator("RoiAlignGradient", since=1, domain=DERIVATIVES)
+def roi_align_gradient(node: NodeView) -> Fragment:
+    """The derivative by the images: inputs are those of RoiAlign and the derivative of its result."""
+    batch, channels, height, width = _images(node)
+    rows, cols = _aligned_size(node)
+    given = node.view(3, View(node.dims(1)[0] * channels, rows * cols))
+    call = node.call("roi_align_gradient", given, *_regions(node), node.dim(channels))
+    return node.result(call, View(batch * channels, height * width))
 
 
 # --- MaxRoiPool ------------------------------------------------------------------------------------------------
