@@ -159,16 +159,20 @@ def test_refusals(node: onnx.NodeProto, reason: str) -> None:
     assert "Gradient" in str(caught.value)
 
 
-def test_captured_values_are_not_taken_for_constants() -> None:
-    """A branch reads x from the graph around it: refused, as there is no rule for If."""
+@pytest.mark.parametrize("taken", [True, False])
+def test_captured_values_are_not_taken_for_constants(taken: bool) -> None:
+    """A branch reads x from the graph around it."""
     branches = {
         name: helper.make_graph([helper.make_node(op, ["x"], [name])], name, [], [info(name, near(3))])
         for name, op in (("then_branch", "Exp"), ("else_branch", "Neg"))
     }
-    nodes = [helper.make_node("If", ["c"], ["h"], **branches), helper.make_node("Mul", ["h", "x"], ["y"]),
-             gradient(["x"], ["d"], "y", ["x"])]
-    with pytest.raises(TranspileError, match="derivative of If"):
-        import_model(model_of(nodes, {"x": near(3), "c": np.array(True)}, ["d"], 18))
+    nodes = [helper.make_node("If", ["c"], ["h"], **branches), helper.make_node("Mul", ["h", "x"], ["p"]),
+             helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0)]
+    feeds = {"x": near(3), "c": np.array(taken)}
+    forward, both = (model_of([*nodes, *more], feeds, outputs, 18) for more, outputs in (
+        ([], ["y"]), ([gradient(["x", "c"], ["d"], "y", ["x"], ["c"])], ["d"])))
+    with ScoringFunction(import_model(both)) as function:
+        np.testing.assert_allclose(function(feeds)["d"], differences(forward, feeds, "x"), rtol=1e-4, atol=1e-7)
 
 
 def test_further_outputs_are_not_forgotten() -> None:
