@@ -26,6 +26,8 @@ BY_ENGINE = "(instruction "
 """What the engine adds to errors of its own, other than those that a script stops with."""
 ENDS_ONNXRUNTIME = {"Einsum", "QAttention", "GroupQueryAttention", "FeatureVectorizer", "SparseAttention", "Unique", "GRU", "LSTM"}
 """Operators with which onnxruntime ends the process where there are no elements."""
+DEEPEST = 5
+"""Dims of the largest images whose Conv does not end it, as soon as one is empty."""
 Places = Sequence[tuple[str, int]]
 
 
@@ -93,7 +95,8 @@ def judged(case: Case, inputs: Mapping[str, Array | None]) -> list[Any] | None:
         computed = case.expected(*inputs.values(), **case.attributes)
         return list(computed) if isinstance(computed, (tuple, list)) else [computed]
 
-    judges: list[Callable[[], list[Any]]] = [] if case.op_type in ENDS_ONNXRUNTIME else [lambda: run_reference(model, feeds)]
+    ends = case.op_type in ENDS_ONNXRUNTIME or (case.op_type == "Conv" and next(iter(feeds.values())).ndim > DEEPEST)
+    judges: list[Callable[[], list[Any]]] = [] if ends else [lambda: run_reference(model, feeds)]
     judges += [] if case.expected is None else [expected]
     for judge in (*judges, lambda: list(ReferenceEvaluator(model).run(None, feeds))):
         try:

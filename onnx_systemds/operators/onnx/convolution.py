@@ -49,7 +49,12 @@ def conv_windows(node: NodeFacts, weight: int = 1) -> Windows:
     written = tuple(node.attribute("kernel_shape") or kernel)
     if written != kernel:
         raise InvalidModel(f"kernel_shape is {list(written)}, the weight has {list(kernel)}")
-    return windows(node, node.dims(0)[2:], kernel)
+    found = windows(node, node.dims(0)[2:], kernel)
+    for axis, (before, after) in enumerate(zip(found.before, found.after)):
+        extent = (kernel[axis] - 1) * found.dilations[axis] + 1
+        if isinstance(before, int) and isinstance(after, int) and before + after >= extent:
+            node.assume_elements(0, axis + 2)  # the engine has no windows of padding alone
+    return found
 
 
 @shape_rule("Conv")

@@ -111,6 +111,7 @@ def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
             raise InvalidModel(f"the pads take all of axis {axis} of the output: its size is {spread.output}")
         if not isinstance(spread.output, int) and not is_non_negative(spread.output - 1):
             node.assume(spread.output, Relation.AT_LEAST, 1, axis_words(node.node.outputs[0], axis))
+        node.assume_elements("X", axis)  # the engine spreads no images without pixels
     return (node.tensor((node.dims("X")[0], filters, *(spread.output for spread in spreads(node)))),)
 
 
