@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from onnx_systemds.importing.passes.attention_heads import join_of, split_of_col
 from onnx_systemds.importing.passes.matrix_sizes import statements_with_symbols
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.attention import Heads, Mask, Sizes, attention_function
-from tests.plain_engine import calls_plainly
+from tests.plain_engine import calls_plainly, scored_together
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MASKS = {"none": None, "all": ["s", "k"], "sample": ["b", 1, "s", "k"], "head": ["b", "H", "s", "k"], "keys": ["b", 1, 1, "k"]}
@@ -230,21 +230,39 @@ CASES = {
 }
 
 
+def some(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """The names, some at a time: those of a program."""
+    every = [*names]
+    return [tuple(every[first : first + 8]) for first in range(0, len(every), 8)]
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
-@pytest.mark.parametrize("case", CASES)
-def test_numbers(case: str, open_sizes: bool) -> None:
+@pytest.mark.parametrize("cases", some(CASES), ids=lambda cases: cases[0])
+def test_numbers(cases: tuple[str, ...], open_sizes: bool) -> None:
     """Of samples and tokens of any number, and the same script for all of them."""
-    found = model(**CASES[case])  # type: ignore[arg-type]
-    script = import_model(found)
-    assert calls_attention(script)
-    assert not any(function.name.startswith("batch_matmul") for function in script.library)
-    least = 2 if CASES[case].get("place") == 1 else 1
-    sizes = [{"b": 3, "s": 5, "k": 4}, {"b": 1, "s": least, "k": 2}, {"b": 8, "s": 2, "k": 1}]
-    feeds = [feeds_of(found, each) for each in (sizes[:2] if open_sizes else sizes)]
+    calls, expected = {}, {}
+    for case in cases:
+        found = model(**CASES[case])  # type: ignore[arg-type]
+        script = import_model(found)
+        assert calls_attention(script), case
+        assert not any(function.name.startswith("batch_matmul") for function in script.library), case
+        least = 2 if CASES[case].get("place") == 1 else 1
+        sizes = [{"b": 3, "s": 5, "k": 4}, {"b": 1, "s": least, "k": 2}, {"b": 8, "s": 2, "k": 1}]
+        feeds = [feeds_of(found, each) for each in (sizes[:2] if open_sizes else sizes)]
+        calls[case], expected[case] = (script, feeds), by_onnxruntime(found, feeds)
+    compare(scored_together(calls, open_sizes=open_sizes), expected)
+
+
+def by_onnxruntime(found: ModelProto, feeds: Sequence[dict[str, Array]]) -> list[Array]:
     oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
-    for given, results in zip(feeds, calls_plainly(script, feeds, open_sizes=open_sizes), strict=True):
-        np.testing.assert_allclose(results["y"], oracle.run(["y"], given)[0], rtol=1e-4, atol=1e-5)
+    return [oracle.run(["y"], given)[0] for given in feeds]
+
+
+def compare(found: Mapping[str, Sequence[Mapping[str, Any]]], expected: Mapping[str, Sequence[Array]]) -> None:
+    for case, results in found.items():
+        for result, right in zip(results, expected[case], strict=True):
+            np.testing.assert_allclose(result["y"], right, rtol=1e-4, atol=1e-5, err_msg=case)
 
 
 def by_definition(found: ModelProto, feeds: dict[str, Array], *, causal: bool) -> Array:
@@ -365,20 +383,20 @@ KNOWN = ("one product", "a mask for each sample", "a mask for each head", "maske
 
 @pytest.mark.engine
 @pytest.mark.parametrize("samples", [3, 11])
-@pytest.mark.parametrize("case", KNOWN)
-def test_numbers_of_known_sizes(case: str, samples: int) -> None:
+@pytest.mark.parametrize("cases", some(KNOWN), ids=lambda cases: cases[0])
+def test_numbers_of_known_sizes(cases: tuple[str, ...], samples: int) -> None:
     """The function holds all sizes as numbers, and has one loop."""
-    found = model(**CASES[case])  # type: ignore[arg-type]
-    sizes = {"b": samples, "s": 5, "k": 4}
-    script = import_model(found, dims={name: sizes[name] for name in open_sizes_of(found)})
-    (function,) = [it for it in script.library if it.name == "attention"]
-    assert not any(parameter.type.kind == "scalar" for parameter in function.parameters)
-    assert [type(it) for it in function.body].count(tree.For) == 1
-    assert not any(name.startswith("matrix_products") for name in script.callable_functions)
-    feeds = feeds_of(found, sizes)
-    (results,) = calls_plainly(script, [feeds])
-    oracle = onnxruntime.InferenceSession(found.SerializeToString(), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(results["y"], oracle.run(["y"], feeds)[0], rtol=1e-4, atol=1e-5)
+    sizes, calls, expected = {"b": samples, "s": 5, "k": 4}, {}, {}
+    for case in cases:
+        found = model(**CASES[case])  # type: ignore[arg-type]
+        script = import_model(found, dims={name: sizes[name] for name in open_sizes_of(found)})
+        (function,) = [it for it in script.library if it.name == "attention"]
+        assert not any(parameter.type.kind == "scalar" for parameter in function.parameters), case
+        assert [type(it) for it in function.body].count(tree.For) == 1, case
+        assert not any(name.startswith("matrix_products") for name in script.callable_functions), case
+        feeds = [feeds_of(found, sizes)]
+        calls[case], expected[case] = (script, feeds), by_onnxruntime(found, feeds)
+    compare(scored_together(calls), expected)
 
 
 def open_sizes_of(found: ModelProto) -> set[str]:
