@@ -68,7 +68,7 @@ def test_shapley_values(column: int, groups: list[int] | None) -> None:
 def test_rows_are_seen_against_each_other() -> None:
     """Many permutations are near the mean over all rows; others with another seed."""
     found, other = (explain_model(quadratic(), {"X": X}, column=1, permutations=count, seed=seed)
-                    for count, seed in ((400, 1), (2, 2)))
+                    for count, seed in ((300, 1), (2, 2)))
     expected = np.mean([shapley(lambda mixed: answers(mixed)[:, 0], X[0], z, [1, 2, 3, 4]) for z in X], axis=0)
     np.testing.assert_allclose(found.contributions[0], expected, atol=0.2)
     np.testing.assert_allclose(found.base.mean(), answers(X)[:, 0].mean(), atol=0.1)
@@ -79,9 +79,9 @@ def test_rows_are_seen_against_each_other() -> None:
 
 @pytest.mark.engine
 def test_rows_in_blocks() -> None:
-    rows = RNG.normal(size=(60_001, 4)).astype(np.float32)
+    rows = RNG.normal(size=(25_001, 4)).astype(np.float32)
     found = explain_model(quadratic(), {"X": rows}, column=1, background={"X": Z}, permutations=1)
-    for row in (0, 24_999, 25_000, 60_000):
+    for row in (0, 24_999, 25_000):
         expected = shapley(lambda mixed: answers(mixed)[:, 0], rows[row], Z[0], [1, 2, 3, 4])
         np.testing.assert_allclose(found.contributions[row], expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.contributions.sum(1) + found.base, answers(rows)[:, 0], rtol=1e-4, atol=1e-4)
@@ -150,6 +150,7 @@ def test_a_single_feature() -> None:
     ({"column": 3}, "column is 0, or one of the 2 of the result, from 1 on, not 3"),
     ({"groups": [1, 2]}, "groups is a row of whole numbers from 1 on, one for each of 4 columns"),
     ({"groups": [0, 1, 2, 3]}, "groups is a row of whole numbers from 1 on"),
+    ({"inputs": {"X": X[:1]}, "background": None}, "a single row is seen against others, its background: give background"),
     ({"inputs": {"X": np.full((1, 4), np.inf, np.float32)}}, "the answer for some rows is no number"),
 ])
 def test_what_the_program_refuses(wrong: dict[str, Any], words: str) -> None:
