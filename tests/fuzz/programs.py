@@ -1,4 +1,4 @@
-"""Models of rows whose programs are run as people run them: of --score in blocks of one and of two rows, and of --explain.
+"""Models of rows whose programs are run as people run them: of --score in blocks of one or two rows, and of --explain.
 
 What is scored is judged as other results; the numbers that explain it have to add up to it.
 """
@@ -55,10 +55,10 @@ def check(case: ModelCase, session: Session) -> Finding | None:
         return None
     arrays = {port.name: np.asarray(case.calls[0][port.name]) for port in script.inputs}
     try:
-        for rows in (1, 2):
-            results = _scored(script, arrays, rows)
-            if problem := wrong_output(case, results, verdict):
-                return finding(case, "wrong", f"blocks of {rows} rows: {problem}")
+        rows = 1 + case.seed % 2
+        results = _scored(script, arrays, rows)
+        if problem := wrong_output(case, results, verdict):
+            return finding(case, "wrong", f"blocks of {rows} rows: {problem}")
         if problem := _explained(script, arrays, results):
             return finding(case, "wrong", problem)
     except AssertionError as error:

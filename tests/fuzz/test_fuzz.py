@@ -11,7 +11,7 @@ from tests.fuzz.judge_faults import is_untrusted
 from tests.fuzz.sources import SOURCES
 
 _PARTS = 4  # of each kind, so that both processors have something to do
-_COUNTS = {"operators": 200, "graphs": 24, "derivatives": 24, "onnx_files": 24, "large_operators": 32, "wide_matrices": 12,
+_COUNTS = {"operators": 200, "graphs": 24, "derivatives": 24, "onnx_files": 24, "large_operators": 16, "wide_matrices": 12,
            "sizes": 16, "lists": 12, "texts": 8, "functions": 16, "programs": 4, "narrow_types": 40, "varied_layers": 12,
            "wide_integers": 16}
 _PLAIN = {"operators": 20, "graphs": 8, "varied_layers": 8, "wide_matrices": 3}

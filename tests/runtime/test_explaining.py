@@ -68,10 +68,10 @@ def test_shapley_values(column: int, groups: list[int] | None) -> None:
 def test_rows_are_seen_against_each_other() -> None:
     """Many permutations are near the mean over all rows; others with another seed."""
     found, other = (explain_model(quadratic(), {"X": X}, column=1, permutations=count, seed=seed)
-                    for count, seed in ((300, 1), (2, 2)))
+                    for count, seed in ((100, 1), (2, 2)))
     expected = np.mean([shapley(lambda mixed: answers(mixed)[:, 0], X[0], z, [1, 2, 3, 4]) for z in X], axis=0)
-    np.testing.assert_allclose(found.contributions[0], expected, atol=0.2)
-    np.testing.assert_allclose(found.base.mean(), answers(X)[:, 0].mean(), atol=0.1)
+    np.testing.assert_allclose(found.contributions[0], expected, atol=0.4)
+    np.testing.assert_allclose(found.base.mean(), answers(X)[:, 0].mean(), atol=0.2)
     for each in (found, other):
         np.testing.assert_allclose(each.contributions.sum(1) + each.base, answers(X)[:, 0], rtol=1e-5, atol=1e-5)
     assert abs(found.contributions - other.contributions).max() > 1e-3
