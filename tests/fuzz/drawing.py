@@ -22,7 +22,6 @@ UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = (*SIGNED, *UNSIGNED)
 PLAIN = (*FLOATS, *INTEGERS, "bool", "string")
 
-_LARGEST = 2000  # elements of a tensor
 _WORDS = ("", "a", "b", "abc", "Ab", "x y", "été", "1", "-2.5", "nan", "a\tb", "日本")
 
 
@@ -49,6 +48,9 @@ class Draw:
     types: the element types that each type variable of the operator may have. is_sparse: whether most elements of most
     tensors are zeros; those tensors are ``scattered``.
     """
+
+    largest = 2000
+    """Elements of a tensor."""
 
     def __init__(
         self, seed: int, op_type: str = "", opset: int = 0, types: Mapping[str, Sequence[str]] | None = None
@@ -98,7 +100,7 @@ class Draw:
     def shape(self, low: int = 0, high: int = 5, smallest: int = 0) -> tuple[int, ...]:
         """Dims of a tensor of rank ``low`` to ``high``."""
         dims = [self.size(smallest) for _ in range(self.int(low, high))]
-        while math.prod(dims) > _LARGEST:
+        while math.prod(dims) > self.largest:
             place = int(np.argmax(dims))
             dims[place] //= 2
         return tuple(dims)

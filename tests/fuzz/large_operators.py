@@ -32,6 +32,7 @@ _STEPS = 1e9
 class LargeDraw(Draw):
     """Draws some sizes large, together not above `_CELLS`."""
 
+    largest = _CELLS
     left = float(_CELLS)
 
     def size(self, smallest: int = 0) -> int:
@@ -45,14 +46,6 @@ class LargeDraw(Draw):
     def other_size(self, smallest: int = 0) -> int:
         """Up to some thousands, all magnitudes alike."""
         return max(int(10 ** self.rng.uniform(0.5, 3.7)), smallest)
-
-    def shape(self, low: int = 0, high: int = 5, smallest: int = 0) -> tuple[int, ...]:
-        """Dims of a tensor of rank ``low`` to ``high``."""
-        dims = [self.size(smallest) for _ in range(self.int(low, high))]
-        while math.prod(dims) > _CELLS:
-            place = int(np.argmax(dims))
-            dims[place] //= 2
-        return tuple(dims)
 
 
 def case(seed: int) -> ModelCase:
