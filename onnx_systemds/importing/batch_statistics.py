@@ -116,10 +116,10 @@ def with_moved_statistics(model: Model, statistics: Collection[str]) -> tuple[Mo
             dtype = dtype_of(graph.initializers[name])
             kept, share = (writer.known(factor, dtype) for factor in (momentum, 1 - momentum))
             parts = writer.emit("Mul", now[name], kept), writer.emit("Mul", own, share)
-            now[name] = writer.emit("Add", *parts, to=_fresh(f"new_{name}", taken))
+            now[name] = writer.emit("Add", *parts, to=fresh(f"new_{name}", taken))
         return writer.nodes
 
-    changed, result = _with_nodes(model, statistics, moving), _fresh("new_statistics", taken)
+    changed, result = _with_nodes(model, statistics, moving), fresh("new_statistics", taken)
     writer = NodeWriter(graph.nodes[-1], result, _OPSET)
     of_one_type = [now[name] if dtype_of(graph.initializers[name]) == "float" else writer.cast(now[name], "float")
                    for name in statistics]
@@ -128,7 +128,8 @@ def with_moved_statistics(model: Model, statistics: Collection[str]) -> tuple[Mo
     return replace(changed, graph=replace(changed.graph, nodes=nodes, outputs=outputs)), result
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def fresh(name: str, taken: set[str]) -> str:
+    """A name that is none of those that are taken, and is now one of them."""
     while name in taken:
         name += "_"
     taken.add(name)

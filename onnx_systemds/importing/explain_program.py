@@ -5,7 +5,7 @@ It estimates Shapley values by permutations of the columns, each followed by its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import templates
@@ -15,10 +15,19 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted,
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import assigned_call
-from onnx_systemds.importing.program_files import FORMAT, UNQUOTED, described, in_literal, start_lines, unquoting
+from onnx_systemds.importing.program_files import (
+    FORMAT,
+    UNQUOTED,
+    described,
+    in_literal,
+    paths_read,
+    readings,
+    start_lines,
+)
 from onnx_systemds.importing.score_sites import (
     FEATURES,
     columns_of,
+    columns_side_by_side,
     matrices,
     numbers_of,
     obstacle_to_columns,
@@ -38,14 +47,10 @@ _VARIABLES = ("column", "seed", "groups", "m", BACKGROUND, "permutations", "coun
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A program's variables, the result that it explains, and the matrix of its features.
-
-    columns: how many features there are, None where the file says it.
-    """
+    """A program's variables, and the result that it explains."""
 
     program: Program
     output: Variable
-    columns: int | None
 
     @property
     def backgrounds(self) -> dict[str, str]:
@@ -68,8 +73,7 @@ def explained(script: Script, result: str = "") -> Explained:
     output = _output(program, result)
     if obstacle := _obstacle(program, output):
         raise UnsupportedCase(f"a program that explains takes rows: {obstacle}")
-    columns = sum(variable.columns for variable in program.inputs)
-    return Explained(program, output, columns if isinstance(columns, int) else None)
+    return Explained(program, output)
 
 
 def explain_text(script: Script, name: str, result: str = "", folder: str = "") -> str:
@@ -83,15 +87,16 @@ def explain_text(script: Script, name: str, result: str = "", folder: str = "") 
     rows, divisor = block_rows(program)
     function = script.function if coded == program else coded_names(script).scored
     arguments = [variable.name for variable in coded.inputs] + ([coded.weights] if coded.weights else [])
-    backgrounds = [*found.backgrounds.values()]
+    others, backgrounds = _of_background(program), [*found.backgrounds.values()]
     results = [*(variable.name for variable in coded.outputs), *program.returned]
     return templates.template("explain.dml.jinja").render(
         header=[*_header(found, name)],
         named="" if folder else in_literal(f"{program_name(name)}: "),
         file=string_literal(f"{folder}{name}.dml"),
-        readings=[*_readings(program, [f"${file}" for file in program.files_read], TABLE, FEATURES)],
-        background_readings=[*_readings(
-            _of_background(program), [f"{each}_file" for each in backgrounds], f"{BACKGROUND}_{TABLE}", BACKGROUND)],
+        readings=[*readings(program, paths_read(program)), _features(program, FEATURES)],
+        background_readings=[
+            *readings(others, [f"{each}_file" for each in backgrounds], f"{BACKGROUND}_{TABLE}"),
+            _features(others, BACKGROUND)],
         unquotes=UNQUOTED if program.has_texts else "",
         inputs=[*columns_of(FEATURES, coded, sizes_at_sites(program))],
         call=assigned_call(f"model::{function}", arguments, results),
@@ -100,7 +105,7 @@ def explain_text(script: Script, name: str, result: str = "", folder: str = "") 
         init=f"{script.function}_init",
         matrices=[*matrices(program)],
         backgrounds=backgrounds,
-        block_cells=rows,
+        block_rows=rows,
         per_column=divisor is not None,
     )
 
@@ -141,18 +146,10 @@ def _of_background(program: Program) -> Program:
     return replace(program, inputs=tuple(inputs))
 
 
-def _readings(program: Program, paths: Iterable[str], table: str, target: str) -> Iterator[str]:
-    """The statements that read files, and put the columns of all inputs side by side, texts by their numbers."""
-    kind = 'data_type="frame", '
-    if program.is_table:
-        (path,) = paths
-        yield f"{table} = read({path}, {kind if program.has_texts else ''}format=format, header=header)"
-        yield from columns_of(table, program, {})
-    for variable, path in () if program.is_table else zip(program.inputs, paths):
-        yield f"{variable.name} = read({path}, {kind if variable.is_text else ''}format=format, header=header)"
-    yield from unquoting(program)
+def _features(program: Program, target: str) -> str:
+    """The statement that puts the columns of all inputs side by side, texts by their numbers."""
     columns = ", ".join(numbers_of(program, variable) for variable in program.inputs)
-    yield f"{target} = cbind({columns})" if len(program.inputs) > 1 else f"{target} = {columns}"
+    return f"{target} = cbind({columns})" if len(program.inputs) > 1 else f"{target} = {columns}"
 
 
 def _header(found: Explained, name: str) -> Iterator[str]:
@@ -161,7 +158,8 @@ def _header(found: Explained, name: str) -> Iterator[str]:
     yield f"{EXPLAINS[2:]} {program.script.function} of {escaped(name)}.dml. Start it in this folder:"
     yield from start_lines(program_name(name), files, program)
     yield from comment_lines(f"explains {output.name}{described(output)}")
-    features = "each column of the inputs" if found.columns is None else f"{found.columns} columns of the inputs"
+    columns = columns_side_by_side(program)
+    features = f"{columns} columns of the inputs" if isinstance(columns, int) else "each column of the inputs"
     yield f"writes contributions: for each row the Shapley values of {features}, and after them"
     yield "  the mean answer for rows of the background: together they are the answer for the row"
     yield from FORMAT

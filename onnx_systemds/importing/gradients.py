@@ -21,7 +21,7 @@ from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.rewrite import calling
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
-from onnx_systemds.importing.batch_statistics import statistics_of
+from onnx_systemds.importing.batch_statistics import fresh, statistics_of
 from onnx_systemds.importing.interface import KEPT, PARAMETERS, STATISTICS, Derivatives, Interface, Port
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
@@ -162,8 +162,8 @@ def with_gradients(model: Model, typed: TypedGraph, derived: Derived, moved: str
     outputs = [name for name in derived.outputs if typed.values[name].dtype in FLOAT_DTYPES]
     if not outputs:
         raise UnsupportedCase(f"no output of floating-point numbers depends on {quoted_list(derived.sources)}")
-    seeds = {name: _fresh(f"d_{name}", taken) for name in outputs}
-    results = [_fresh(f"d_{name}", taken) for name in derived.sources]
+    seeds = {name: fresh(f"d_{name}", taken) for name in outputs}
+    results = [fresh(f"d_{name}", taken) for name in derived.sources]
     seeded = (*seeds, *([moved] if derived.moved else []))
     of_inputs = {symbol for name in typed.inputs for symbol in dim.symbols(typed.values[name].dims or ())}
     types = {name: _declared(typed.values[name], of_inputs) for name in seeds}
@@ -178,13 +178,6 @@ def with_gradients(model: Model, typed: TypedGraph, derived: Derived, moved: str
         graph, inputs=(*graph.inputs, *given), outputs=tuple(ValueInfo(name, None) for name in (*seeded, *results)),
         nodes=(*defined, *writer.nodes, node),
     ))
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
 
 
 def _as_output(writer: NodeWriter, seed: str, declared: TensorType, name: str, dims: Dims) -> str:

@@ -142,9 +142,8 @@ def derivative_lines(derivatives: Derivatives, main: Interface, name: str) -> li
     if names != keys:
         lines += broken(f"in the model these weights are {', '.join(map(escaped, names))}", 2)
     if derivatives.statistics:
-        names = [derivatives.statistics[key] for key in derivatives.statistics]
         lines += broken(f"{derivatives.moved[0]} is a column of those that batches move: "
-                        f"{', '.join(map(escaped, names))}", 2)
+                        f"{', '.join(map(escaped, derivatives.statistics.values()))}", 2)
     return [*derivative_calls(derivatives, main, name), *lines]
 
 

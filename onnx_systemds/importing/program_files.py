@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from onnx_systemds.dml.literals import string_literal
@@ -46,23 +46,25 @@ def described(variable: Variable) -> str:
     return f"{name}: {port.dtype} {dims_words(port.dims)}{key_words(port)}"
 
 
-def readings(program: Program, *, by_variables: bool) -> Iterator[str]:
-    """The statements that read the inputs. by_variables: these name their files."""
+def readings(program: Program, paths: Iterable[str], table: str = TABLE) -> Iterator[str]:
+    """The statements that read the inputs from paths, one for each or for all of them, the columns of ``table``."""
     if program.is_table:
+        (path,) = paths
         kind = 'data_type="frame", ' if program.has_texts else ""
-        yield f"{TABLE} = read(${TABLE}, {kind}format=format, header=header)"
-        yield from columns_of(TABLE, program, {})
-        yield from unquoting(program)
-        return
-    for variable, file in zip(program.inputs, program.files):
-        name, port = variable.name, variable.port
-        kind = 'data_type="frame", ' if variable.is_text else ""
-        path = file if by_variables else f"${name}"
-        yield f"{name} = read({path}, {kind}format=format, header=header)" if port.dims else f"{name} = ${name}"
-    yield from unquoting(program)
+        yield f"{table} = read({path}, {kind}format=format, header=header)"
+        yield from columns_of(table, program, {})
+    for variable, path in () if program.is_table else zip(program.inputs, paths):
+        name, kind = variable.name, 'data_type="frame", ' if variable.is_text else ""
+        yield f"{name} = read({path}, {kind}format=format, header=header)" if variable.port.dims else f"{name} = {path}"
+    yield from _unquoting(program)
 
 
-def unquoting(program: Program) -> Iterator[str]:
+def paths_read(program: Program, *, by_variables: bool = False) -> list[str]:
+    """The paths of the inputs: the arguments, or variables that have them."""
+    return [*program.files] if by_variables else [f"${file}" for file in program.files_read]
+
+
+def _unquoting(program: Program) -> Iterator[str]:
     """The statements that take quotes from the texts of csv files, which the engine leaves on them."""
     texts = [variable.name for variable in program.inputs if variable.is_text and variable.port.dims]
     if texts:

@@ -16,7 +16,14 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Derivatives, assigned_call, call_of, weights_argument
 from onnx_systemds.importing.losses import LOSSES, Loss
 from onnx_systemds.importing.optimizers import OPTIMIZERS, Optimizer
-from onnx_systemds.importing.program_files import FORMAT, in_literal, readings, site_table_lines, start_lines
+from onnx_systemds.importing.program_files import (
+    FORMAT,
+    in_literal,
+    paths_read,
+    readings,
+    site_table_lines,
+    start_lines,
+)
 from onnx_systemds.importing.score_sites import (
     FEATURES,
     columns_of,
@@ -141,7 +148,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         moved=moved,
         first=inputs[0],
         targets=own,
-        readings=[*readings(program, by_variables=by_variables)],
+        readings=[*readings(program, paths_read(program, by_variables=by_variables))],
         by_variables=by_variables,
         files={variable.name: file for variable, file in zip(program.inputs, program.files)},
         widths=[*_widths(program)],

@@ -20,7 +20,7 @@ from onnx_systemds.importing.interface import weights_argument
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.program_inputs import tensors_of, write_inputs
+from onnx_systemds.runtime.program_inputs import check_whole, tensors_of, write_inputs
 from onnx_systemds.runtime.row_blocks import common_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -52,12 +52,9 @@ class Sampling:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        least = {"column": 0, "permutations": 1, "seed": 0}
-        for name, number in (("column", self.column), ("permutations", self.permutations), ("seed", self.seed)):
-            if number is None and name == "permutations":
-                continue
-            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least[name]:
-                raise ValueError(f"{name} is a whole number from {least[name]} on, not {number!r}")
+        check_whole("column", self.column, 0)
+        check_whole("permutations", 1 if self.permutations is None else self.permutations, 1)
+        check_whole("seed", self.seed, 0)
 
     def arguments(self) -> dict[str, str]:
         """Those of the program."""

@@ -51,6 +51,12 @@ def write_inputs(
     return found
 
 
+def check_whole(name: str, number: Any, least: int) -> None:
+    """Raise ValueError where an argument of a program is no whole number from ``least`` on."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+        raise ValueError(f"{name} is a whole number from {least} on, not {number!r}")
+
+
 def java_number(number: float) -> str:
     """A number as Java reads it."""
     text = repr(float(number))

@@ -26,7 +26,7 @@ from onnx_systemds.importing.train_program import Training, file_arguments, prog
 from onnx_systemds.importing.trained_results import check_trainable
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.program_inputs import tensors_of, write_inputs
+from onnx_systemds.runtime.program_inputs import check_whole, tensors_of, write_inputs
 from onnx_systemds.runtime.row_blocks import common_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -50,8 +50,7 @@ class Steps:
 
     def __post_init__(self) -> None:
         for name, number, least in (("epochs", self.epochs, 1), ("batch", self.batch, 1), ("seed", self.seed, 0)):
-            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
-                raise ValueError(f"{name} is a whole number from {least} on, not {number!r}")
+            check_whole(name, number, least)
         if self.rate is not None and not 0 < self.rate < math.inf:
             raise ValueError(f"rate is a number above 0, not {self.rate!r}")
         if not 0 <= self.holdout < 1:
