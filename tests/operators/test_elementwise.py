@@ -251,7 +251,7 @@ DERIVATIVES = [
     *[Derivative(op, {"x": POSITIVE}) for op in ("Log", "Sqrt", "Reciprocal")],
     *[Derivative(op, {"x": NARROW}) for op in ("Asin", "Acos")],
     Derivative("Exp", {"x": near()}),
-    Derivative("Clip", {"x": NEAR, "low": np.array(-0.5), "high": np.array(1.0)}, fixed=["low", "high"]),
+    *[Derivative("Clip", {"x": NEAR, "low": np.array(low), "high": np.array(high)}) for low, high in ((-0.5, 1.0), (1.5, -1.0))],
     *[Derivative(op, {"a": near(*left), "b": near(*right, seed=1)}) for op, forms in (("Sub", PAIRS), ("Div", PAIRS), ("Mul", PAIRS[2:4]), ("Add", PAIRS[:2]),
                         ("Max", PAIRS[3:5]), ("Min", PAIRS[1:3]), ("Sum", PAIRS[2:4]))
       for left, right in forms],

@@ -225,4 +225,11 @@ def _neg_gradient(n: Backward) -> Sequence[str]:
 
 @gradient("Clip")
 def _clip_gradient(n: Backward) -> Sequence[str]:
-    return [n.where(n.emit("Equal", n.x, n.out), n.grad)]
+    """By a bound the sum of what it holds back."""
+    is_kept = n.emit("Equal", n.x, n.out)
+
+    def by_bound(position: int) -> str:
+        is_held = n.emit("And", n.emit("Not", is_kept), n.emit("Equal", n.out, n.node.inputs[position]))
+        return n.fit(n.where(is_held, n.grad), position)
+
+    return n.needed([lambda: n.where(is_kept, n.grad), lambda: by_bound(1), lambda: by_bound(2)])
