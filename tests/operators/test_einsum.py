@@ -94,7 +94,8 @@ CASES = [
 
 DERIVATIVES = [
     *[Derivative("Einsum", {"a": near(2, 3, 4), "b": near(*right, seed=1)}, {"equation": equation})
-      for right, equation in [((4, 2), "abc,cd->abd"), ((2, 4), "abc,ac->ab"), ((3, 4), "abc,bc->a")]],
+      for right, equation in [((4, 2), "abc,cd->abd"), ((2, 4), "abc,ac->ab"), ((3, 4), "abc,bc->a"),
+                              ((4, 2), "...c,cd->...d"), ((3, 4), "...bc,bc"), ((1, 4), "abc,bc->a"), ((5,), "abc,d->a")]],
 ]
 
 

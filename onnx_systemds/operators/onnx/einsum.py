@@ -123,20 +123,28 @@ def einsum(node: NodeView) -> Fragment:
 
 @gradient("Einsum")
 def _einsum_gradient(n: Backward) -> Sequence[str]:
-    """For each operand the einsum of the other ones and the derivative."""
-    terms, _, result = str(n.attribute("equation")).replace(" ", "").partition("->")
-    letters = terms.split(",")
-    if "." in terms or not result.isalpha() or any(len(set(term)) < len(term) for term in letters):
-        raise UnsupportedCase("the derivative of an Einsum with an ellipsis, a diagonal or without named results")
-    results = []
-    for position, own in enumerate(letters):
-        others = [term for other, term in enumerate(letters) if other != position]
-        if not set(own) <= set("".join([result, *others])):
-            raise UnsupportedCase("the derivative of an Einsum that sums an axis of a single operand")
-        names = [name for other, name in enumerate(n.node.inputs) if other != position]
-        equation = f"{','.join([result, *others])}->{own}"
-        results.append(n.emit("Einsum", n.grad, *names, equation=equation) if n.needs(position) else "")
-    return results
+    """For each operand the einsum of the other ones and the derivative, repeated along what it alone has."""
+    equation = equation_of(n)
+    if any(len(set(term)) < len(term) for term in equation.operands):
+        raise UnsupportedCase("the derivative of an Einsum that takes a diagonal")
+    letters = dict(zip(equation.sizes, string.ascii_letters))
+
+    def by_operand(position: int) -> str:
+        others = [place for place in range(n.input_count) if place != position]
+        own, terms = equation.operands[position], [equation.result, *(equation.operands[place] for place in others)]
+        # what an axis of size 1 says of others is a sum, what these have of size 1 is repeated
+        wide = {label for place in others for label, size in zip(equation.operands[place], n.dims(place)) if size != 1}
+        left = [label for label, size in zip(own, n.dims(position))
+                if (label in wide or label in equation.result) and (size != 1 or equation.sizes[label] == 1)]
+        texts = ["".join(letters[label] for label in term) for term in (*terms, left)]
+        found = n.emit("Einsum", n.grad, *(n.node.inputs[place] for place in others),
+                       equation=f"{','.join(texts[:-1])}->{texts[-1]}")
+        if len(left) == len(own):
+            return found
+        found = n.unsqueeze(found, *(axis for axis, label in enumerate(own) if label not in left))
+        return n.emit("Expand", found, n.emit("Shape", n.node.inputs[position]))
+
+    return n.needed([partial(by_operand, position) for position in range(n.input_count)])
 
 
 @dataclass(frozen=True)
