@@ -53,6 +53,11 @@ def relu_gradient(node: NodeView) -> Fragment:
     return node.result(f"({node.view(0, form)} > 0) * {node.view(1, form)}", form)
 
 
+@gradient("ReluGradient", domain=DERIVATIVES)
+def _relu_gradient_gradient(n: Backward) -> Sequence[str]:
+    return ["", n.emit("ReluGradient", n.x, n.grad, domain=DERIVATIVES)]
+
+
 @generator("GeluGradient", since=1, domain=DERIVATIVES)
 def gelu_gradient(node: NodeView) -> Fragment:
     """The derivative of Gelu, by the normal distribution, at X."""
