@@ -82,8 +82,13 @@ class Backward(NodeFacts, NodeWriter):
         constant = self.emit("Constant", to=to, value=held)
         return constant if protos.dtype_of(held) == dtype else self.retyped(constant, dtype)
 
-    def retyped(self, name: str, dtype: str) -> str:
-        """Emit the same numbers as those of a type, which are not rounded to it: the script computes in FP64."""
+    def retyped(self, name: str, dtype: str, given: str = "") -> str:
+        """Emit the same numbers as those of a type, which are not rounded to it: the script computes in FP64.
+
+        given: the type that they have, if it is known; where it is that type, nothing is emitted.
+        """
+        if dtype == given:
+            return name
         return self.emit("Retyped", name, domain=DERIVATIVES, dtype=protos.element_type(dtype))
 
     @property
@@ -117,7 +122,7 @@ class Backward(NodeFacts, NodeWriter):
         assert whole is not None
         lead = len(whole) - len(own)
         if lead:
-            derivative = self.emit("ReduceSum", derivative, self.known(range(lead)), keepdims=0)
+            derivative = self.total(derivative, range(lead), keepdims=0)
         derivative, is_told = self.summed(derivative, own, whole[lead:])
         return derivative if is_told else self.shaped(derivative, position)
 
@@ -126,7 +131,15 @@ class Backward(NodeFacts, NodeWriter):
         pairs = [*zip(own, whole)]
         axes = [axis for axis, (size, goal) in enumerate(pairs) if size == 1 and goal != 1]
         is_told = all(size in (1, goal) for size, goal in pairs)
-        return self.emit("ReduceSum", derivative, self.known(axes)) if axes else derivative, is_told
+        return self.total(derivative, axes), is_told
+
+    def total(self, name: str, axes: Sequence[int], *, keepdims: int = 1) -> str:
+        """Emit the sum along some axes; of none, which ONNX takes for all, it is the value itself."""
+        return self.emit("ReduceSum", name, self.known(axes), keepdims=keepdims) if axes else name
+
+    def mean(self, name: str, axes: Sequence[int]) -> str:
+        """Emit the mean along some axes, of which none are left out as by `total`."""
+        return self.emit("ReduceMean", name, self.known(axes)) if axes else name
 
     def shaped(self, derivative: str, position: int = 0) -> str:
         """Emit a derivative reshaped to the dims of an input."""
@@ -183,25 +196,25 @@ class Backward(NodeFacts, NodeWriter):
         last, first, back = ([number] * len(axes) for number in (-1, -(2**31), -1))
         return self.emit("Slice", name, *map(self.known, (last, first, axes, back)))
 
-    def by_norm(self, x: str, axis: str, *, is_first: bool) -> tuple[str, str]:
-        """Emit the derivative by x, times the norm, of the output, which is x by its norm along an axis; and the norm.
+    def by_norm(self, x: str, axis: int, *, is_first: bool) -> str:
+        """Emit the derivative by x of the output, which is x by its norm along an axis, or x where all of them are 0.
 
         The norm, the L1 norm if it is the first, has the derivative x / norm(x), or the sign of x.
         """
-        norm = self.emit("ReduceL1" if is_first else "ReduceL2", x, axis)
+        norm = self.emit("ReduceL1" if is_first else "ReduceL2", x, self.known([axis]))
         slope = self.emit("Sign", x) if is_first else self.out
-        along = self.times(slope, self.emit("ReduceSum", self.times(self.grad, self.out), axis))
-        return self.emit("Sub", self.grad, along), norm
+        along = self.times(slope, self.total(self.times(self.grad, self.out), [axis]))
+        divisor = self.emit("Where", self.emit("Equal", norm, self.number(0.0)), self.number(1.0), norm)
+        return self.emit("Div", self.emit("Sub", self.grad, along), divisor)
 
     def centred_mean(self, grad: str, normal: str, axes: Sequence[int]) -> str:
         """Emit the derivative by x, times the deviation, of ``normal``, which is x less its mean, by its deviation."""
-        means = self.known(axes)
-        along = self.mean_along(grad, normal, means)
-        return self.emit("Sub", self.emit("Sub", grad, self.emit("ReduceMean", grad, means)), along)
+        along = self.mean_along(grad, normal, axes)
+        return self.emit("Sub", self.emit("Sub", grad, self.mean(grad, axes)), along)
 
-    def mean_along(self, grad: str, normal: str, axes: str) -> str:
+    def mean_along(self, grad: str, normal: str, axes: Sequence[int]) -> str:
         """Emit the part of a derivative that has the direction of ``normal``, whose mean square along the axes is 1."""
-        return self.times(normal, self.emit("ReduceMean", self.times(grad, normal), axes))
+        return self.times(normal, self.mean(self.times(grad, normal), axes))
 
 
 def by_factor(factor: Callable[[Backward], str]) -> Callable[[Backward], Sequence[str]]:

@@ -83,6 +83,16 @@ NARROW: Mapping[str, tuple[onnx.ModelProto, int]] = {
     "an exponent of a wider type": (
         model([node("Abs", "x", "a"), node("Pow", "a,e", "y")], {"x": (TensorProto.FLOAT16, ["n", 4])},
               {"e": np.array(0.3, np.float32)}, ["y"]), 1),
+    "by an exponent of a wider type": (
+        model([node("Exp", "x", "a"), node("Pow", "a,w", "y"), node("MatMul", "z,w", "u")],
+              {"x": (TensorProto.FLOAT16, ["n", 4]), "z": ["n", 4]}, {"w": near(4).astype(np.float32)}, ["y", "u"]), 2),
+    "a scale of a wider type": (
+        model([node("RMSNormalization", "x,w", "y")], {"x": (TensorProto.FLOAT16, ["n", 4])},
+              {"w": near(4).astype(np.float32)}, ["y"], opset=24), 2),
+    "statistics of a wider type": (
+        model([node("BatchNormalization", "x,s,b,m,v", "y")], {"x": (TensorProto.FLOAT16, ["n", 4])},
+              {"s": near(4).astype(np.float16), "b": near(4).astype(np.float16), "m": near(4).astype(np.float32),
+               "v": np.full(4, 1e5, np.float32)}, ["y"]), 1),
     "an interpolation": (
         model([node("Resize", "x,,s", "y", mode="linear")], {"x": (TensorProto.FLOAT16, ["n", 1, 5])},
               {"s": np.array([1, 1, 1.7], np.float32)}, ["y"]), 1),

@@ -90,14 +90,26 @@ def test_a_model_is_not_simplified(
 def test_derivative_of_a_derivative() -> None:
     nodes = [
         helper.make_node("Mul", ["x", "x"], ["square"]), helper.make_node("Sin", ["square"], ["sine"]),
-        helper.make_node("ReduceSum", ["sine"], ["y"], keepdims=0), gradient(["x"], ["first"], "y", ["x"]),
-        gradient(["x"], ["second"], "first", ["x"]),
+        helper.make_node("Relu", ["sine"], ["above"]), helper.make_node("ReduceSum", ["above"], ["y"], keepdims=0),
+        gradient(["x"], ["first"], "y", ["x"]), gradient(["x"], ["second"], "first", ["x"]),
     ]
     x = near(4)
     with ScoringFunction(import_model(model_of(nodes, {"x": x}, ["first", "second"], 18))) as function:
         found = function({"x": x})
-    np.testing.assert_allclose(found["first"], np.cos(x * x) * 2 * x)
-    np.testing.assert_allclose(found["second"], 2 * np.cos(x * x) - 4 * x * x * np.sin(x * x))
+    is_above = np.sin(x * x) > 0
+    np.testing.assert_allclose(found["first"], is_above * np.cos(x * x) * 2 * x)
+    np.testing.assert_allclose(found["second"], is_above * (2 * np.cos(x * x) - 4 * x * x * np.sin(x * x)))
+
+
+def test_a_derivative_of_zeros_by_their_norm_is_finite() -> None:
+    """They stay zeros, and have none; an infinite one would be the end of a training."""
+    feeds = {"x": np.array([[0.0, 0], [3, 4]]), "w": near(2, 2)}
+    nodes = [helper.make_node("LpNormalization", ["x"], ["n"]), helper.make_node("Mul", ["n", "w"], ["p"]),
+             helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0), gradient(["x"], ["d"], "y", ["x"])]
+    with ScoringFunction(import_model(model_of(nodes, feeds, ["d"], 18))) as function:
+        found = function(feeds)["d"]
+    normal = np.array([0.6, 0.8])
+    np.testing.assert_allclose(found, [feeds["w"][0], (feeds["w"][1] - normal * (normal @ feeds["w"][1])) / 5])
 
 
 def test_derivative_of_a_derivative_by_filters() -> None:

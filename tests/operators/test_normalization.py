@@ -160,6 +160,7 @@ DERIVATIVES = [
     Derivative("GroupNormalization", {"x": near(2, 4, 3), "s": near(2), "b": near(2, seed=1)}, {"num_groups": 2}),
     Derivative("InstanceNormalization", {"x": near(2, 3, 4, 2), "s": near(3), "b": near(3, seed=1)}),
     Derivative("InstanceNormalization", {"x": near(2, 2, 5), "s": near(2), "b": near(2, seed=1)}, {"epsilon": 0.1}),
+    Derivative("InstanceNormalization", {"x": near(2, 3), "s": near(3), "b": near(3, seed=1)}),
 ]
 
 

@@ -7,6 +7,7 @@ Reason: the script computes nothing of it, and operators after it may need the c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,7 +31,9 @@ def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> Finding
         is_large = any(output.dims is not None and not is_small(output) for output in outputs)
         return (f"its result has more than {MOST_ELEMENTS} elements" if is_large
                 else "its rule leaves these inputs to the engine")
-    known = tuple(output if array is None else constant_value(array) for array, output in zip(contents, outputs))
+    known = tuple(  # the type is that of the result: some derivatives have numbers that it does not hold
+        output if array is None else replace(constant_value(array), dtype=output.dtype)
+        for array, output in zip(contents, outputs))
     return known, "its inputs are known"
 
 

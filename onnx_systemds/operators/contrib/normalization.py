@@ -9,6 +9,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api import Expansion, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.normalization import (
     layer_normalization_rule,
+    rms_normalization_rule,
     root_mean_square,
     root_mean_square_gradient,
     trailing_operand,
@@ -21,8 +22,8 @@ gradient("SimplifiedLayerNormalization")(root_mean_square_gradient)
 
 @shape_rule("SimplifiedLayerNormalization")
 def simplified_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """The output is like the input; the statistic keeps the axes before ``axis``."""
-    return layer_normalization_rule(node)[:2]
+    """As RMSNormalization; the statistic keeps the axes before ``axis``."""
+    return (*rms_normalization_rule(node), layer_normalization_rule(node)[1])
 
 
 @generator("SimplifiedLayerNormalization", since=1)

@@ -151,6 +151,4 @@ def _normalizer_gradient(n: Backward) -> Sequence[str]:
     norm = n.attribute("norm")
     if norm not in ("L1", "L2") or n.rank(0) != 2:
         raise UnsupportedCase(f"the derivative of a Normalizer with norm {norm} of rank {n.rank(0)}")
-    change, length = n.by_norm(n.emit("CastLike", n.x, n.out), n.known([1]), is_first=norm == "L1")
-    some = n.emit("Where", n.emit("Equal", length, n.number(0.0)), n.number(1.0), length)  # zeros stay zeros
-    return [n.emit("CastLike", n.emit("Div", change, some), n.x)]
+    return [n.emit("CastLike", n.by_norm(n.emit("CastLike", n.x, n.out), 1, is_first=norm == "L1"), n.x)]

@@ -138,7 +138,7 @@ def _linear_classifier_gradient(n: Backward) -> Sequence[str]:
     if kind == "LOGISTIC":
         grad = n.emit("Mul", grad, n.emit("Sub", scores, n.emit("Mul", scores, scores)))
     elif kind == "SOFTMAX":
-        weighted = n.emit("ReduceSum", n.emit("Mul", grad, scores), last)
+        weighted = n.total(n.emit("Mul", grad, scores), [1])
         grad = n.emit("Mul", n.emit("Sub", grad, weighted), scores)
     return [_by_samples(n, grad, columns)]
 

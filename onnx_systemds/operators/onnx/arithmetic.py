@@ -272,9 +272,7 @@ def _mod_gradient(n: Backward) -> Sequence[str]:
 @gradient("Pow", untrained=(1,))
 def _pow_gradient(n: Backward) -> Sequence[str]:
     def by_base() -> str:
-        exponent = n.node.inputs[1]
-        if n.dtype(1) != n.dtype(0):
-            exponent = n.retyped(exponent, n.dtype(0))
+        exponent = n.retyped(n.node.inputs[1], n.dtype(0), n.dtype(1))
         power = n.emit("Pow", n.x, n.emit("Sub", exponent, n.number(1.0)))
         # x^0 is 1 everywhere, though 0 * 0^-1 is none
         factor = n.emit("Where", n.emit("Equal", exponent, n.number(0.0)), n.number(0.0), n.times(exponent, power))
@@ -283,7 +281,7 @@ def _pow_gradient(n: Backward) -> Sequence[str]:
     def by_exponent() -> str:
         # 0^y is 0 for all y around a positive one
         log = n.emit("Where", n.emit("Equal", n.x, n.number(0.0)), n.number(0.0), n.emit("Log", n.x))
-        return n.times(n.grad, n.times(n.out, log))
+        return n.retyped(n.times(n.grad, n.times(n.out, log)), n.dtype(1), n.dtype(0))
 
     return n.fitted([by_base, by_exponent])
 

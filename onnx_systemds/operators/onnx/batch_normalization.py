@@ -177,23 +177,21 @@ def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
 
     def cast(name: str, own: int, other: int) -> str:
         """From the type of an input to that of another one: statistics and factors may have types of their own."""
-        return name if n.dtype(own) == n.dtype(other) else n.cast(name, n.dtype(other))
+        return n.retyped(name, n.dtype(other), n.dtype(own))
 
     centred_by, spread = (by_channel(n, cast(name, 3, 0), rank) for name in (mean, variance))
-    others = n.known([0, *range(2, rank)])
+    others = [0, *range(2, rank)]
     if trains and len(of_batch) < 2:
-        centred_by = n.emit("ReduceMean", n.x, others)
+        centred_by = n.mean(n.x, others)
         deviation = n.emit("Sub", n.x, centred_by)
-        spread = n.emit("ReduceMean", n.times(deviation, deviation), others)
+        spread = n.mean(n.squared(deviation), others)
     root = n.emit("Sqrt", n.emit("Add", spread, n.number(float(n.attribute("epsilon")))))
     normal = n.emit("Div", n.emit("Sub", n.x, centred_by), root)
     weighted = n.times(n.grad, normal)
     factor = n.emit("Div", by_channel(n, cast(scale, 1, 0), rank), root)
     inner = n.grad
     if trains:
-        common = n.emit("ReduceMean", n.grad, others)
-        common = n.emit("Add", common, n.times(normal, n.emit("ReduceMean", weighted, others)))
-        inner = n.emit("Sub", n.grad, common)
+        inner = n.centred_mean(n.grad, normal, others)
     of_statistics = [
         lambda: cast(n.emit("Neg", channel_sum(n, n.times(n.grad, factor), rank)), 0, 3),
         lambda: cast(channel_sum(n, n.emit("Div", n.times(n.times(weighted, factor), -0.5), root), rank), 0, 3),

@@ -80,5 +80,4 @@ def _global_average_pool_gradient(n: Backward) -> Sequence[str]:
 def _global_max_pool_gradient(n: Backward) -> Sequence[str]:
     """Equal maxima share the derivative."""
     hits = n.emit("CastLike", n.emit("Equal", n.x, n.out), n.x)
-    total = n.emit("ReduceSum", hits, n.known(range(2, n.rank(0))))
-    return [n.times(n.emit("Div", hits, total), n.grad)]
+    return [n.times(n.emit("Div", hits, n.total(hits, range(2, n.rank(0)))), n.grad)]

@@ -344,11 +344,11 @@ def _tile_gradient(n: Backward) -> Sequence[str]:
         if count == 1:
             continue
         if n.dims(0)[axis] == 1:
-            found = n.emit("ReduceSum", found, n.known([axis]))
+            found = n.total(found, [axis])
             continue
         times = n.known([count]) if isinstance(count, int) else n.emit("Gather", n.node.inputs[1], n.known([axis]))
         before = [n.known([0] * axis)] if axis else []
         after = [n.emit("Shape", n.x, start=axis + 1)] if axis + 1 < len(repeats) else []
         split = n.emit("Concat", *before, times, n.known([-1]), *after, axis=0)
-        found = n.emit("ReduceSum", n.emit("Reshape", found, split), n.known([axis]), keepdims=0)
+        found = n.total(n.emit("Reshape", found, split), [axis], keepdims=0)
     return [found]

@@ -32,9 +32,9 @@ shape_rule("LRN", "MeanVarianceNormalization", "LpNormalization")(same_dims)
 
 @shape_rule("RMSNormalization")
 def rms_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """Dims of the input, to which the scale fits."""
+    """Dims of the input, to which the scale fits; the type is that of the scale."""
     check_trailing(node, 1, node.dims(0)[node.axis() :])
-    return same_dims(node)
+    return (node.tensor(node.dims(0), node.dtype(1)),)
 
 
 @shape_rule("InstanceNormalization")
@@ -335,12 +335,12 @@ def _layer_normalization_gradient(n: Backward) -> Sequence[str]:
 @gradient("RMSNormalization")
 def root_mean_square_gradient(n: Backward) -> Sequence[str]:
     """That of an input over the root of its mean square over the axes from ``axis`` on, times scale."""
-    axes = n.known(range(n.axis(), n.rank(0)))
-    mean = n.emit("Add", n.emit("ReduceMean", n.squared(n.x), axes), n.number(float(n.attribute("epsilon"))))
-    inverse = n.inverse_root(mean)
-    normal, scaled = n.times(n.x, inverse), n.times(n.grad, n.node.inputs[1])
+    axes, own, result = range(n.axis(), n.rank(0)), n.dtype(0), n.dtype(1)
+    x = n.retyped(n.x, result, own)
+    inverse = n.inverse_root(n.emit("Add", n.mean(n.squared(x), axes), n.number(float(n.attribute("epsilon")))))
+    normal, scaled = n.times(x, inverse), n.times(n.grad, n.node.inputs[1])
     return n.needed([
-        lambda: n.times(n.emit("Sub", scaled, n.mean_along(scaled, normal, axes)), inverse),
+        lambda: n.retyped(n.times(n.emit("Sub", scaled, n.mean_along(scaled, normal, axes)), inverse), own, result),
         lambda: n.fit(n.times(n.grad, normal), 1),
     ])
 
@@ -378,13 +378,12 @@ def _group_normalization_gradient(n: Backward) -> Sequence[str]:
 
 @gradient("LpNormalization")
 def _lp_normalization_gradient(n: Backward) -> Sequence[str]:
-    return [n.emit("Div", *n.by_norm(n.x, n.known([n.axis(default=-1)]), is_first=n.attribute("p") == 1))]
+    return [n.by_norm(n.x, n.axis(default=-1), is_first=n.attribute("p") == 1)]
 
 
 def _normal(n: Backward, x: str, axes: Sequence[int]) -> tuple[str, str]:
     """A value less its mean along some axes, by its deviation, and this."""
-    along = n.known(axes)
-    centred = n.emit("Sub", x, n.emit("ReduceMean", x, along))
-    variance = n.emit("ReduceMean", n.squared(centred), along)
+    centred = n.emit("Sub", x, n.mean(x, axes))
+    variance = n.mean(n.squared(centred), axes)
     deviation = n.emit("Sqrt", n.emit("Add", variance, n.number(float(n.attribute("epsilon")))))
     return n.emit("Div", centred, deviation), deviation

@@ -225,8 +225,7 @@ def _dequantize_gradient(n: Backward) -> Sequence[str]:
         zero = n.retyped(n.node.inputs[2], dtype)
         aligned = [1 if axis in axes else -1 for axis in range(n.rank(0))]
         scaled = n.emit("Sub", scaled, n.emit("Reshape", zero, n.known(aligned)))
-    total = n.emit("ReduceSum", n.times(n.grad, scaled), n.known(axes)) if axes else n.times(n.grad, scaled)
-    return ["", n.shaped(n.retyped(total, n.dtype(1)), 1), ""][: n.input_count]
+    return ["", n.shaped(n.retyped(n.total(n.times(n.grad, scaled), axes), n.dtype(1)), 1), ""]
 
 
 @fold("DequantizeLinear", since=10)

@@ -32,7 +32,7 @@ def _kept(n: Backward, name: str, axes: Sequence[int]) -> str:
 def _extreme_shares(n: Backward, axes: list[int]) -> str:
     """Equal maxima share the derivative."""
     hits = n.emit("CastLike", n.emit("Equal", n.x, _kept(n, n.out, axes)), n.x)
-    return n.emit("Div", hits, n.emit("ReduceSum", hits, n.known(axes))) if axes else hits
+    return n.emit("Div", hits, n.total(hits, axes))
 
 
 def _direction(n: Backward, axes: list[int]) -> str:
@@ -45,9 +45,9 @@ def _other_factors(n: Backward, axes: list[int]) -> str:
     """The product of all others: of a 0 that of what is not 0, unless there is another 0."""
     if not axes:
         return n.number(1.0)
-    zero, ones, along = n.emit("Equal", n.x, n.number(0.0)), n.number(1.0), n.known(axes)
-    count = n.emit("ReduceSum", n.emit("CastLike", zero, n.x), along)
-    others = n.emit("ReduceProd", n.emit("Where", zero, ones, n.x), along)
+    zero, ones = n.emit("Equal", n.x, n.number(0.0)), n.number(1.0)
+    count = n.total(n.emit("CastLike", zero, n.x), axes)
+    others = n.emit("ReduceProd", n.emit("Where", zero, ones, n.x), n.known(axes))
     quotient = n.emit("Div", _kept(n, n.out, axes), n.emit("Where", zero, ones, n.x))
     of_zero = n.where(n.emit("Equal", count, ones), others)
     return n.emit("Where", zero, of_zero, quotient)

@@ -83,17 +83,17 @@ def softmax_layer(node: NodeView) -> Fragment | None:
 
 @gradient("Softmax")
 def _softmax_gradient(n: Backward) -> Sequence[str]:
-    weighted = n.emit("ReduceSum", n.times(n.grad, n.out), _softmax_axes(n))
+    weighted = n.total(n.times(n.grad, n.out), _softmax_axes(n))
     return [n.times(n.emit("Sub", n.grad, weighted), n.out)]
 
 
 @gradient("LogSoftmax")
 def _log_softmax_gradient(n: Backward) -> Sequence[str]:
-    total = n.emit("ReduceSum", n.grad, _softmax_axes(n))
+    total = n.total(n.grad, _softmax_axes(n))
     return [n.emit("Sub", n.grad, n.times(n.emit("Exp", n.out), total))]
 
 
-def _softmax_axes(n: Backward) -> str:
+def _softmax_axes(n: Backward) -> Sequence[int]:
     """The axes of one distribution: before opset 13 all from the axis on."""
     axis = n.axis()
-    return n.known([axis] if n.version >= 13 else range(axis, n.rank(0)))
+    return [axis] if n.version >= 13 else range(axis, n.rank(0))

@@ -54,7 +54,7 @@ def known_integers(n: Backward, sizes: Sequence[Dim]) -> tuple[int, ...]:
 
 def channel_sum(n: Backward, name: str, rank: int) -> str:
     """Summed over all axes but the channels'."""
-    return n.emit("ReduceSum", name, n.known([0, *range(2, rank)]), keepdims=0)
+    return n.total(name, [0, *range(2, rank)], keepdims=0)
 
 
 def by_channel(n: Backward, name: str, rank: int) -> str:
