@@ -1,4 +1,4 @@
-"""The plain SystemDS command line, as a user starts it: one JVM a script, on Java's default stack."""
+"""The plain SystemDS command line, as a user starts it, on Java's default stack."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from types import MappingProxyType
 
 from onnx_systemds.engine.launcher import find_class_path, find_java
 from tests.quick_java import archive_of_classes
+from tests.running_engine import running_engine
+
+MAIN_CLASS = "org.apache.sysds.api.DMLScript"
 
 FEW_OPTIMISED = ["-XX:TieredStopAtLevel=4", "-XX:+UnlockDiagnosticVMOptions", "-XX:CompileCommand=quiet",
                  "-XX:+DisplayVMOutputToStderr",
@@ -32,14 +35,22 @@ def run_dml(
 ) -> str:
     """Run the text of a script in ``folder`` and return its standard output. Raises EngineUnavailable, AssertionError.
 
+    Scripts with options of their own, of the engine or of Java, have a JVM of their own, others one after the other.
+
     mode: hybrid (the engine's default) writes matrices in the blocks that their metadata names, singlenode does not.
     arguments: those that the script names $NAME. options: further ones of the command line.
     virtual_machine: those of Java.
     """
     (folder / "script.dml").write_text(script, encoding="utf-8")
-    command = [*engine_command([*virtual_machine, f"-Xmx{heap}"]), "-f", "script.dml", "-exec", mode, *options]
+    command = engine_command([*virtual_machine, f"-Xmx{heap}"])
+    engine_options = ["-f", "script.dml", "-exec", mode, *options]
     if arguments:
-        command += ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
+        engine_options += ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
+    if not options and virtual_machine is SHORT_RUN and heap == "2g":
+        succeeded, output = running_engine(command).run(folder, engine_options)
+        assert succeeded, output
+        return output
+    command += [MAIN_CLASS, *engine_options]
     done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
     output, errors = done.stdout.decode(), done.stderr.decode()
     assert done.returncode == 0 and "An Error Occurred" not in output + errors, output + errors
@@ -47,10 +58,9 @@ def run_dml(
 
 
 def engine_command(virtual_machine: Sequence[str]) -> list[str]:
-    """The command line of the engine up to its own options, with classes that are loaded already."""
+    """The command line of Java up to the main class, with classes that are loaded already."""
     java, class_path = find_java(), ":".join(find_class_path())
-    return [*_command(java, class_path), f"-XX:SharedArchiveFile={_loaded_classes(java, class_path)}", *virtual_machine,
-            "org.apache.sysds.api.DMLScript"]
+    return [*_command(java, class_path), f"-XX:SharedArchiveFile={_loaded_classes(java, class_path)}", *virtual_machine]
 
 
 def _command(java: str, class_path: str) -> list[str]:
@@ -83,7 +93,7 @@ def _loaded_classes(java: str, class_path: str) -> Path:
         folder = archive.parent
         (folder / "script.dml").write_text(_WARMING_UP, encoding="utf-8")
         command = [*_command(java, class_path), *SHORT_RUN, f"-XX:ArchiveClassesAtExit={archive}",
-                   "org.apache.sysds.api.DMLScript", "-f", "script.dml", "-exec", "singlenode"]
+                   MAIN_CLASS, "-f", "script.dml", "-exec", "singlenode"]
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
         assert done.returncode == 0, (done.stdout + done.stderr).decode()
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.engine.matrix_files import write_matrix
-from tests.command_line import SHORT_RUN, engine_command
+from tests.command_line import MAIN_CLASS, SHORT_RUN, engine_command
 
 HEAP = "512m"
 SECONDS = 60
@@ -69,7 +69,7 @@ def times_fetched(statistics: str) -> int:
 
 @contextlib.contextmanager
 def _worker(port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [*engine_command([*SHORT_RUN, f"-Xmx{HEAP}"]), "-w", str(port)]
+    command = [*engine_command([*SHORT_RUN, f"-Xmx{HEAP}"]), MAIN_CLASS, "-w", str(port)]
     with (folder / f"worker{port}.log").open("wb") as log:
         worker = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:
