@@ -24,7 +24,8 @@ from benchmarks.open_batches import with_open_batch
 from benchmarks.report import write_section
 from onnx_systemds import import_model
 from onnx_systemds.engine.session import Session
-from onnx_systemds.runtime.scoring import InvalidInput, ScoringFunction
+from onnx_systemds.model.given_inputs import InvalidInput
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.model_zoo import model_paths
 
 HEADER = """## Whole models against onnxruntime

@@ -226,7 +226,7 @@ def bert_layer(batch: int) -> Iterator[Parts]:
         return graph.node("LayerNormalization", value, scale, shift, epsilon=1e-12)
 
     query, key, values = (linear("X", name, width, width) for name in "QKV")
-    graph.constants["scale"] = np.float32(np.sqrt(width / heads))
+    graph.constants["scale"] = np.array(np.sqrt(width / heads), np.float32)
     scores = graph.node("MatMul", of_heads(query, 0, 2, 1, 3), of_heads(key, 0, 2, 3, 1))
     weights = graph.node("Softmax", graph.node("Div", scores, "scale"))
     context = graph.node("MatMul", weights, of_heads(values, 0, 2, 1, 3))

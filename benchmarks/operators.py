@@ -143,7 +143,8 @@ def agree(bench: Bench, side: str, actual: list[np.ndarray], expected: list[np.n
 
 def numpy_side(bench: Bench, model: onnx.ModelProto) -> Callable[[], list[np.ndarray]]:
     """The computation in numpy."""
-    if bench.numpy is None:
+    computed = bench.numpy
+    if computed is None:
         evaluator = ReferenceEvaluator(model)
         feeds = {name: array for name, array in bench.inputs.items() if name not in bench.constants}
         return lambda: list(evaluator.run(None, feeds))
@@ -152,7 +153,7 @@ def numpy_side(bench: Bench, model: onnx.ModelProto) -> Callable[[], list[np.nda
     }
 
     def run() -> list[np.ndarray]:
-        result = bench.numpy(**arrays)
+        result = computed(**arrays)
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
     return run

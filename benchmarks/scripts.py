@@ -191,7 +191,7 @@ def measured(
         times.append(turn)
     in_session = measured_alike(opened, known, feeds, seconds) if session else None
     counted = program_times(known, feeds, seconds, native_blas or "none", counted=True) if products else None
-    best = [min((turn[i] for turn in times), key=lambda t: t.call) if times[0][i] else None for i in range(3)]
+    best = [min((found for turn in times if (found := turn[i])), key=lambda t: t.call, default=None) for i in range(3)]
     assert best[0] is not None and best[1] is not None
     return Row(statistics.median(theirs), best[0], best[1], best[2], in_session, counted)
 

@@ -101,7 +101,8 @@ def suppressed(boxes: Array, scores: Array, **_: Array) -> Array:
     """Greedy suppression at 0.5, one class."""
     B, s = boxes[0], scores[0, 0]
     area = (B[:, 2] - B[:, 0]) * (B[:, 3] - B[:, 1])
-    order, kept = np.argsort(-s, kind="stable"), []
+    order = np.argsort(-s, kind="stable")
+    kept: list[tuple[int, int, int]] = []
     while order.size and len(kept) < 100:
         first, order = order[0], order[1:]
         kept.append((0, 0, first))

@@ -42,7 +42,7 @@ class Engine:
         timer = threading.Timer(SECONDS, stop)
         timer.start()
         try:
-            done = execute(self._gateway, Path(script), arguments)
+            done = execute(self._gateway, Path(script), arguments, jvm.directory)
         except Exception as error:
             if late.is_set():
                 self.close()
