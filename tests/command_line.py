@@ -23,19 +23,21 @@ LONG_RUN = ["-XX:+UseSerialGC", *FEW_OPTIMISED]
 SHORT_RUN = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=5"]
 """A run of seconds ends before much compiling and threads that collect pay; numbers and stacks stay."""
 
+_HEAP = "2g"
+
 
 def run_dml(
     script: str,
     folder: Path,
     mode: str = "singlenode",
-    heap: str = "2g",
+    heap: str = _HEAP,
     arguments: Mapping[str, str] = MappingProxyType({}),
     options: Sequence[str] = (),
     virtual_machine: Sequence[str] = SHORT_RUN,
 ) -> str:
     """Run the text of a script in ``folder`` and return its standard output. Raises EngineUnavailable, AssertionError.
 
-    Scripts with options of their own, of the engine or of Java, have a JVM of their own, others one after the other.
+    Scripts with a heap or options of their own have a JVM of their own, others run one after the other in one.
 
     mode: hybrid (the engine's default) writes matrices in the blocks that their metadata names, singlenode does not.
     arguments: those that the script names $NAME. options: further ones of the command line.
@@ -46,7 +48,7 @@ def run_dml(
     engine_options = ["-f", "script.dml", "-exec", mode, *options]
     if arguments:
         engine_options += ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
-    if not options and virtual_machine is SHORT_RUN and heap == "2g":
+    if not options and heap == _HEAP:
         succeeded, output = running_engine(command).run(folder, engine_options)
         assert succeeded, output
         return output

@@ -10,13 +10,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
 from onnx_systemds.engine.launcher import Jvm, connect
+from onnx_systemds.engine.prepared_script import failure_chain
+from onnx_systemds.engine.programs import run_main
 
 _GATEWAY = ("-XX:+ExitOnOutOfMemoryError", "py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0", "0")
 _STARTUP_SECONDS = 60.0
@@ -38,25 +41,17 @@ class RunningEngine:
 
         options: those of the command line, which name files relative to the folder.
         """
-        java = self._gateway.jvm
-        printed = java.java.io.ByteArrayOutputStream()
-        java.java.lang.System.setOut(java.java.io.PrintStream(printed, True, "UTF-8"))
+        printed = printed_by(self._gateway)
         with self._at(folder):
             try:
-                succeeded = java.org.apache.sysds.api.DMLScript.executeScript(self._array(options))
-            except _java_error() as error:
-                return False, printed.toString("UTF-8") + "\n".join(_causes(error.java_exception))
+                return run_main(self._gateway, options), printed()
+            except Py4JJavaError as error:
+                said = [f"{failure.kind} -- {failure.message}" for failure in failure_chain(error)]
+                return False, printed() + "\n".join(said)
             except Exception:
                 if self.jvm.wait_for_end(1.0) is None:
                     raise
                 return False, f"the JVM has ended: {self.jvm.tail()}"
-        return succeeded, printed.toString("UTF-8")
-
-    def _array(self, texts: Sequence[str]) -> Any:
-        array = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(texts))
-        for place, text in enumerate(texts):
-            array[place] = text
-        return array
 
     @contextmanager
     def _at(self, folder: Path) -> Iterator[None]:
@@ -74,11 +69,12 @@ class RunningEngine:
                     shutil.move(entry.path, folder / entry.name)
 
 
-def _causes(error: Any) -> Iterator[str]:
-    """An exception and those behind it, as the command line prints them."""
-    while error is not None:
-        yield f"{error.getClass().getName()} -- {error.getMessage()}"
-        error = error.getCause()
+def printed_by(gateway: Any) -> Callable[[], str]:
+    """What a JVM prints from now on, to be asked for later."""
+    java = gateway.jvm.java
+    printed = java.io.ByteArrayOutputStream()
+    java.lang.System.setOut(java.io.PrintStream(printed, True, "UTF-8"))
+    return lambda: str(printed.toString("UTF-8"))
 
 
 def _remove(path: Path) -> None:
@@ -86,13 +82,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-@cache
-def _java_error() -> type[Any]:
-    from py4j.protocol import Py4JJavaError
-
-    return Py4JJavaError  # type: ignore[no-any-return]
 
 
 _ENGINES: dict[tuple[str, ...], RunningEngine] = {}

@@ -78,6 +78,14 @@ def execute(gateway: Any, program: Path, arguments: Mapping[str, Any], folder: P
     settings = folder / SETTINGS
     settings.write_text(scratch_settings(folder / "scratch"), encoding="utf-8")
     words = ["-f", str(program), "-exec", "singlenode", "-config", str(settings), *_argument_options(arguments)]
+    return run_main(gateway, words)
+
+
+def run_main(gateway: Any, words: Sequence[str]) -> bool:
+    """Run the engine's entry point, with words of a command line, in a gateway's JVM; whether it came to its end.
+
+    Raises Py4JJavaError, or whatever py4j says of a JVM that has ended.
+    """
     given = gateway.new_array(gateway.jvm.java.lang.String, len(words))
     for place, word in enumerate(words):
         given[place] = word

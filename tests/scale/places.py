@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from onnx_systemds.engine.launcher import connect, disconnect, find_class_path, start_jvm
+from onnx_systemds.engine.programs import run_main
 from onnx_systemds.engine.spark_submit import JAVA_OPTIONS, find_spark_submit
+from tests.running_engine import printed_by
 
 ALONE = ("one machine", "federated")
 MASTERS = {"hybrid": "local[2]", "local[2]": "local[2]", "local-cluster": "local-cluster[2,1,1024]"}
@@ -38,18 +40,13 @@ class Place:
 
     def run(self, program: str, arguments: dict[str, str], *options: str) -> str:
         """Run the program of a file as the command line of SystemDS does; what it prints. Raises Py4JJavaError."""
-        java = self.gateway.jvm.java
-        printed = java.io.ByteArrayOutputStream()
-        java.lang.System.setOut(java.io.PrintStream(printed, True))
+        printed = printed_by(self.gateway)
         mode = [] if "-exec" in options else ["-exec", "singlenode" if self.name in ALONE else "hybrid"]
         config = [] if self.name in ALONE else ["-config", "scratch.xml"]
         given = [f"{name}={value}" for name, value in arguments.items()]
         words = ["-f", program, *mode, *config, *options, *(["-nvargs", *given] if given else [])]
-        passed = self.gateway.new_array(java.lang.String, len(words))
-        for position, word in enumerate(words):
-            passed[position] = word
-        self.gateway.jvm.org.apache.sysds.api.DMLScript.executeScript(passed)
-        return str(printed.toString())
+        run_main(self.gateway, words)
+        return printed()
 
 
 @contextmanager
