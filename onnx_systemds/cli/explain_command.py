@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import click
+import numpy as np
 
 from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, print_stages
 from onnx_systemds.cli.programs import Programs
-from onnx_systemds.errors import TranspileError, counted, shown_path
+from onnx_systemds.errors import TranspileError, counted, escaped, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.stages import Stages
+from onnx_systemds.tables.reading import Array
 from onnx_systemds.tables.writing import TABLES, WRITERS
 
 _BASE = "base"
 _MOST = 2**31 - 1
+_SHOWN = 5
 
 
 @click.command(cls=OnceCommand, short_help="Explain the answers of MODEL.onnx for the rows of a file.")
@@ -31,7 +35,7 @@ _MOST = 2**31 - 1
 @click.option("--column", type=click.IntRange(min=0, max=_MOST), default=0, show_default=True,
               help="The column of the result, from 1 on; 0 for the one with the largest number, in each row.")
 @click.option("--permutations", type=click.IntRange(min=1, max=_MOST),
-              help="Permutations of the columns; more are more exact  [default: 10, and more for fewer than 20 rows].")
+              help="Permutations of the columns; more are more exact  [default: 200 for few rows, 10 for many].")
 @click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
               help="Seed of the permutations and of the background.")
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
@@ -79,4 +83,13 @@ def explain(  # noqa: PLR0913 - an argument for each option
             writer.finish()
         print_stages(stages, verbose=options.verbose)
     shown = f"{shown_path(target)}: contributions of {counted(len(names), 'column')} to the answers for "
-    say(f"{shown}{counted(len(found.base), 'row')} of {shown_path(source)}", err=is_stream(target))
+    about = "" if permutations == 1 else f", with errors of about {np.sqrt(np.mean(found.errors ** 2)):.2g}"
+    say(f"{shown}{counted(len(found.base), 'row')} of {shown_path(source)}{about}", err=is_stream(target))
+    say(f"largest on average: {_largest(names, found.contributions)}", err=is_stream(target))
+
+
+def _largest(names: Sequence[str], contributions: Array) -> str:
+    """The columns that contribute most, with the mean of the contributions without their signs."""
+    means = abs(contributions).mean(axis=0)
+    order = means.argsort(kind="stable")[::-1][:_SHOWN]
+    return ", ".join(f"{escaped(names[place])} ({means[place]:.2g})" for place in order)

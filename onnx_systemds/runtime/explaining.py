@@ -33,11 +33,14 @@ class Explanation:
     """Shapley values. contributions: [samples, features], where features are the columns of all inputs, or groups.
 
     base: [samples], the mean answer for the rows of the background that a sample was seen against; with the sum of its
-    contributions it is the answer for it.
+    contributions it is the answer for it. errors: [samples], by about what the contributions of a sample differ from
+    exact ones: the standard error, in the quadratic mean over features. It is too large where there are as many
+    permutations as rows of the background, but not twice as many, and NaN for a single permutation.
     """
 
     contributions: Array
     base: Array
+    errors: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,9 @@ def explain_model(  # noqa: PLR0913 - a public entry point: all but the first tw
     inputs: arrays by ONNX name, a sample in each row. result: the ONNX name of what is explained, if there are several
     results of floating-point numbers. column: of it, from 1 on; 0 for the one with the largest number, for each sample.
     background: other samples that these are seen against; by default the samples themselves. groups: a number from 1 on
-    for each feature; features of one number count as one. permutations: of the features: more are more exact.
-    options: those of `import_model`. Raises TranspileError, EngineError, ValueError for numbers that there are not.
+    for each feature; features of one number count as one. permutations: of the features: more are more exact; by
+    default 200 for few samples, 10 for many. options: those of `import_model`. Raises TranspileError, EngineError,
+    ValueError for numbers that there are not.
     """
     sampling = Sampling(column, permutations, seed)
     model, sizes = load_model(source), options.get("dims") or {}
@@ -89,7 +93,7 @@ def explained_rows(
     """As `explain_model`, for the script that was made of the model."""
     script = with_coded_texts(script)
     files = explained(script, result).backgrounds
-    tensors, samples = tensors_of(script.inputs, inputs)
+    tensors, _ = tensors_of(script.inputs, inputs)
     others = None if background is None else tensors_of(script.inputs, background)[0]
     with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name:
         folder = Path(name).absolute()
@@ -102,12 +106,15 @@ def explained_rows(
         if groups is not None:
             write_matrix(folder / "groups", _row(groups))
             arguments["groups"] = str(folder / "groups")
-        written = folder / "contributions"
+        written, errors = folder / "contributions", folder / "errors"
         arguments |= {"format": "binary", "to": "binary", "contributions": str(written),
                       weights_argument(_NAME): str(folder / f"{_NAME}.weights"), **sampling.arguments()}
+        tells_errors = sampling.permutations != 1
+        arguments |= {"errors": str(errors)} if tells_errors else {}
         run_program(folder / program_name(_NAME), arguments)
         found = read_matrix(written)
-    return Explanation(found[:samples, :-1], found[:, -1])
+        about = read_matrix(errors)[:, 0] if tells_errors else np.full(len(found), np.nan)
+    return Explanation(found[:, :-1], found[:, -1], about)
 
 
 def _row(groups: Sequence[int]) -> Array:

@@ -62,6 +62,7 @@ def test_shapley_values(column: int, groups: list[int] | None) -> None:
         expected = shapley(lambda mixed, place=place: answers(mixed)[:, place], x, Z[0], groups or [1, 2, 3, 4])
         np.testing.assert_allclose(found.contributions[row], expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(found.base[row], answers(Z)[0, place], rtol=1e-5, atol=1e-6)
+    assert np.isnan(found.errors).all(), "a single permutation does not tell them"
 
 
 @pytest.mark.engine
@@ -73,7 +74,8 @@ def test_rows_are_seen_against_each_other() -> None:
     np.testing.assert_allclose(found.contributions, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.base, np.full(12, answers(X)[:, 0].mean()), rtol=1e-5)
     np.testing.assert_allclose(other.contributions.sum(1) + other.base, answers(X)[:, 0], rtol=1e-5, atol=1e-5)
-    assert abs(found.contributions - other.contributions).max() > 1e-3
+    away = other.contributions - expected
+    assert found.errors.max() < 1e-6 and 0.3 < np.sqrt((other.errors ** 2).mean() / (away ** 2).mean()) < 3
 
 
 @pytest.mark.engine
@@ -121,16 +123,19 @@ def test_tables_of_texts_and_missing_numbers(kind: str, tmp_path: Path, monkeypa
         found = explain_model(model, {"age": AGES, "town": TOWNS}, background=background, permutations=2)
         contributions = np.hstack([found.contributions, found.base[:, None]])
     elif kind == "command":
-        words = ("--input", "rows.csv", "--background", "other.csv", "--output", "out.csv", "--permutations", 1)
+        words = ("--input", "rows.csv", "--background", "other.csv", "--output", "out.csv", "--permutations", 2)
         done = invoke("explain", "m.onnx", *words)
         assert done.exit_code == 0 and "contributions of 2 columns to the answers for 3 rows of rows.csv" in done.output
+        assert "rows.csv, with errors of about 0\nlargest on average: age (2.7), town (1.7)\n" in done.output
         assert Path("out.csv").read_text(encoding="utf-8").startswith("age,town,base\n")
         contributions = np.loadtxt("out.csv", delimiter=",", skiprows=1)
     else:
         assert invoke("m.onnx", "--explain").exit_code == 0
-        arguments = {"table": "rows.csv", "background": "other.csv", "contributions": "out.csv", "header": "TRUE"}
+        arguments = {"table": "rows.csv", "background": "other.csv", "contributions": "out.csv", "header": "TRUE",
+                     "errors": "errors.csv"}
         output = run_dml(Path("m_explain.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
-        assert "explained 3 rows in" in output
+        assert "explained 3 rows in" in output and "with errors of about 0" in output
+        np.testing.assert_allclose(np.loadtxt("errors.csv"), [0, 0, 0], atol=1e-12)
         contributions = np.loadtxt("out.csv", delimiter=",")
     # (2 - 1) (1 + 3) / 2, (3 - 1) (1 + 2) / 2, and so on
     np.testing.assert_allclose(contributions, [[2, 3, 1], [-3, 2, 1], [3, 0, 1]], rtol=1e-6)
