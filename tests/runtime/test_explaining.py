@@ -142,7 +142,7 @@ def test_tables_of_texts_and_missing_numbers(kind: str, tmp_path: Path, monkeypa
 
 
 @pytest.mark.engine
-def test_several_inputs_of_several_columns() -> None:
+def test_several_inputs_of_several_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
         two (float[n,2] A, float[n,2,2] B) => (float[n] Y) <int64[2] flat = {0, -1}> {
             C = Reshape (B, flat) D = Concat <axis = 1> (A, C) Y = ReduceSum <keepdims = 0> (D, last) }""")
@@ -152,6 +152,14 @@ def test_several_inputs_of_several_columns() -> None:
     found = explain_model(model, x, background=background)
     expected = np.hstack([x["A"] - Z[:, :2], x["B"].reshape(12, 4) - 1])
     np.testing.assert_allclose(found.contributions, expected, rtol=1e-5, atol=1e-6)
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model, "two.onnx")
+    assert invoke("two.onnx", "--explain").exit_code == 0
+    np.savetxt("A.csv", x["A"], delimiter=",")
+    np.savetxt("B.csv", x["B"].reshape(12, 4), delimiter=",")
+    arguments = {"A": "A.csv", "B": "B.csv", "background_A": "A.csv", "contributions": "out.csv"}
+    with pytest.raises(AssertionError, match="background is of all inputs: give background_A, background_B"):
+        run_dml(Path("two_explain.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
 
 
 @pytest.mark.engine
@@ -165,8 +173,10 @@ def test_a_single_feature() -> None:
 @pytest.mark.engine
 @pytest.mark.parametrize(("wrong", "words"), [
     ({"column": 3}, "column is 0, or one of the 2 of the result, from 1 on, not 3"),
-    ({"groups": [1, 2]}, "groups is a row of whole numbers from 1 on, one for each of 4 columns"),
-    ({"groups": [0, 1, 2, 3]}, "groups is a row of whole numbers from 1 on"),
+    ({"groups": [1, 2]}, "groups is a row of whole numbers from 1 to 4, one for each of so many columns"),
+    ({"groups": [0, 1, 2, 3]}, "groups is a row of whole numbers from 1 to 4"),
+    ({"groups": [1, 2, 3, 10**9]}, "groups is a row of whole numbers from 1 to 4"),
+    ({"permutations": 2**31}, "permutations is a whole number from 1 to 2500000, not 2147483648"),
     ({"inputs": {"X": X[:1]}, "background": None}, "a single row is seen against others, its background: give background"),
     ({"inputs": {"X": np.full((1, 4), np.inf, np.float32)}}, "the answer for some rows is no number"),
 ])
