@@ -14,7 +14,7 @@ from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, print_stages
 from onnx_systemds.cli.programs import Programs
-from onnx_systemds.errors import TranspileError, counted, escaped, shown_path
+from onnx_systemds.errors import TranspileError, counted, quoted, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.stages import Stages
 from onnx_systemds.tables.reading import Array
@@ -92,4 +92,4 @@ def _largest(names: Sequence[str], contributions: Array) -> str:
     """The columns that contribute most, with the mean of the contributions without their signs."""
     means = abs(contributions).mean(axis=0)
     order = means.argsort(kind="stable")[::-1][:_SHOWN]
-    return ", ".join(f"{escaped(names[place])} ({means[place]:.2g})" for place in order)
+    return ", ".join(f"{quoted(names[place])} ({means[place]:.2g})" for place in order)

@@ -126,7 +126,7 @@ def test_tables_of_texts_and_missing_numbers(kind: str, tmp_path: Path, monkeypa
         words = ("--input", "rows.csv", "--background", "other.csv", "--output", "out.csv", "--permutations", 2)
         done = invoke("explain", "m.onnx", *words)
         assert done.exit_code == 0 and "contributions of 2 columns to the answers for 3 rows of rows.csv" in done.output
-        assert "rows.csv, with errors of about 0\nlargest on average: age (2.7), town (1.7)\n" in done.output
+        assert "rows.csv, with errors of about 0\nlargest on average: \"age\" (2.7), \"town\" (1.7)\n" in done.output
         assert Path("out.csv").read_text(encoding="utf-8").startswith("age,town,base\n")
         contributions = np.loadtxt("out.csv", delimiter=",", skiprows=1)
     else:
