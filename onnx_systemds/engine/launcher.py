@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ _JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 _GIBIBYTE = 1 << 30
 _LARGEST_DEFAULT_HEAP = 8 * _GIBIBYTE
 _STARTUP_SECONDS = 60.0
+_SECONDS_TO_READ = 5.0
 _KEPT_LINES = 400
 _LONGEST_LINE = 4096  # bytes
 # For a native BLAS, whose calls take their work space from malloc and give it back: kept, its pages are cleared once
@@ -325,10 +327,12 @@ class Jvm:
         fresh = min(self._count - mark, len(self._lines))
         return list(self._lines)[-fresh:] if fresh else []
 
-    def expect(self, line: str) -> threading.Event:
-        """Return an event that is set when the JVM prints exactly `line`, which is not kept."""
+    def read_to_the_end(self, stream: Any) -> None:
+        """Wait until all that the JVM has printed is read, some seconds at most. stream: its System.out or err."""
+        line = uuid.uuid4().hex
         event = self._events[line] = threading.Event()
-        return event
+        stream.println(line)
+        event.wait(_SECONDS_TO_READ)
 
     def wait_for_end(self, seconds: float) -> int | None:
         """Wait for the process and its last words; return its exit code, None if it still runs."""

@@ -108,10 +108,13 @@ def _run(jvm: Jvm, gateway: Any, program: Path, arguments: Mapping[str, Any]) ->
     try:
         finished = execute(gateway, program, arguments, jvm.directory)
     except java_error as error:
-        raise _failure(failure_chain(error), text) from None
+        failure = _failure(failure_chain(error), text)
+        jvm.read_to_the_end(gateway.jvm.java.lang.System.out)
+        raise failure from None
     except Exception as error:
         code = jvm.wait_for_end(5.0)
         raise EngineError(f"the JVM ended (exit code {code}); it printed:\n{jvm.tail()}") from error
+    jvm.read_to_the_end(gateway.jvm.java.lang.System.out)
     dropped = token_error(jvm.lines_since(0), text)
     if dropped is not None:
         raise dropped

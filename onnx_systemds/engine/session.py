@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import os
 import threading
-import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -139,7 +138,7 @@ class Session:
                 )
             except self._java_error as error:
                 raise compile_error(failure_chain(error), script, sources) from None
-            self._flush_output()
+            self._jvm.read_to_the_end(self._standard_error)
             dropped = token_error(self._jvm.lines_since(mark), script)
         if dropped is not None:
             raise dropped
@@ -287,13 +286,6 @@ class Session:
         with contextlib.suppress(EngineError):
             warm = self.prepare(_WARM_UP, ["X"], ["Y"])
             warm({"X": np.ones((1, 1))})
-
-    def _flush_output(self) -> None:
-        """Wait until all that the JVM has printed so far is read."""
-        line = uuid.uuid4().hex
-        event = self._jvm.expect(line)
-        self._standard_error.println(line)
-        event.wait(5.0)
 
     def _java_map(self, values: Mapping[str, str]) -> Any:
         result = self._hash_map()

@@ -1,0 +1,52 @@
+"""Whole programs in a JVM of their own: what they print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from onnx_systemds.engine.errors import EngineError
+from onnx_systemds.engine.launcher import Jvm
+from onnx_systemds.engine.programs import run_program
+
+
+class _Slow:
+    """A stream whose lines come late, as to a thread of a busy machine."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def readline(self, limit: int) -> bytes:
+        line = self._stream.readline(limit)
+        if line.startswith(b"line "):
+            time.sleep(0.1)
+        return line
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    drain = Jvm._drain
+    monkeypatch.setattr(Jvm, "_drain", lambda jvm, stream: drain(jvm, _Slow(stream)))  # type: ignore[arg-type]
+    yield
+
+
+@pytest.mark.usefixtures("late")
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_printed_last_is_told_where_it_is_read_late(fails: bool, tmp_path: Path) -> None:
+    program, printed = tmp_path / "program.dml", list[str]()
+    end = 'if (sum(rand(rows=2, cols=2)) > -1) { stop("enough") }' if fails else ""
+    program.write_text(f'for (i in 1:10) {{ print("line " + i) }}\n{end}')
+    with pytest.raises(EngineError, match="enough") if fails else nullcontext():
+        run_program(program, {}, printed.append)
+    assert [line for line in printed if line.startswith("line")] == [f"line {number}" for number in range(1, 11)]
