@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from onnx_systemds.engine import launcher
+from onnx_systemds.engine import launcher, programs
 from tests import quick_java
 from tests.command_line import FEW_OPTIMISED
+from tests.running_engine import lend_jvm
 from tests.tiers import ADVICE, mark_engine_tests, without_java
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else is running
@@ -30,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return [java, *FEW_OPTIMISED, *build(java, *others)[1:]]
 
     launcher.build_command = with_few_optimised
+    programs.start_jvm = lend_jvm
 
 
 @pytest.hookimpl(tryfirst=True)

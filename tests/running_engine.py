@@ -17,7 +17,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from onnx_systemds.engine.launcher import Jvm, connect
+from onnx_systemds.engine.launcher import Jvm, connect, start_jvm
 from onnx_systemds.engine.prepared_script import failure_chain
 from onnx_systemds.engine.programs import run_main
 
@@ -67,6 +67,33 @@ class RunningEngine:
                 else:
                     _remove(folder / entry.name)
                     shutil.move(entry.path, folder / entry.name)
+
+
+class LentJvm:
+    """A JVM that stays, in the place of one that a program is to have of its own."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm, self._told = jvm, jvm.line_count()
+        self.directory = Path(tempfile.mkdtemp(prefix="lent-jvm-"))
+
+    def lines_since(self, mark: int) -> list[str]:
+        return self._jvm.lines_since(self._told + mark)
+
+    def kill(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jvm, name)
+
+
+_JVMS: list[Jvm] = []
+
+
+def lend_jvm() -> LentJvm:
+    """One for a program of `run_program`: all that this process runs have the same, as long as it lives."""
+    if not _JVMS or not _JVMS[-1].alive:
+        _JVMS.append(start_jvm())
+    return LentJvm(_JVMS[-1])
 
 
 def printed_by(gateway: Any) -> Callable[[], str]:
