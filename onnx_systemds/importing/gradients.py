@@ -22,10 +22,11 @@ from onnx_systemds.dml.rewrite import calling
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
 from onnx_systemds.importing.batch_statistics import fresh, statistics_of
-from onnx_systemds.importing.interface import KEPT, PARAMETERS, STATISTICS, Derivatives, Interface, Port
+from onnx_systemds.importing.interface import KEPT, PARAMETERS, SEED, STATISTICS, Derivatives, Interface, Port
 from onnx_systemds.importing.passes.kept_values import in_two
 from onnx_systemds.importing.passes.lone_cuts import with_lone_cuts
 from onnx_systemds.importing.passes.own_copies import with_own_copies
+from onnx_systemds.importing.passes.seeded_draws import with_seed
 from onnx_systemds.importing.passes.trained_column import (
     Column,
     check_main_alone,
@@ -298,7 +299,9 @@ def _in_two(
     for column in columns.values():
         check_main_alone((*others, *both.library), column)
         passes = [with_column(function, column) for function in passes]
-    forward, backward = passes
+    forward, seed = with_seed(passes[0], passes)
+    backward = passes[1]
+    ports += [Port(seed, "int64", (), SEED)] if seed else []
     values = tuple(Port(parameter.name, "float", (), KEPT) for parameter in kept)
     own = {result.name for result in both.main.results[:given]}
     returned = tuple(port for port in values if port.name not in own)
@@ -308,7 +311,7 @@ def _in_two(
         _signature(both, forward, both.inputs[:count], (*results, *returned), ports),
         _signature(both, backward, (*seeds, *values, *both.inputs[:count]), both.outputs[given:], ports),
         columns[PARAMETERS].name if trained else "", trained, {}, moved,
-        (columns[STATISTICS].name, forward.results[len(seeds)].name) if moved else ("", ""),
+        (columns[STATISTICS].name, forward.results[len(seeds)].name) if moved else ("", ""), seed,
     )
     changed = replace(both, functions=(*others, forward, backward))
     return with_lone_cuts(changed), derivatives, tuple(column for column in columns.values() if column.weights)

@@ -17,10 +17,11 @@ from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
-KEPT, PARAMETERS, STATISTICS = "kept", "parameters", "statistics"
+KEPT, PARAMETERS, STATISTICS, SEED = "kept", "parameters", "statistics", "seed"
 """The kinds of ports that the backward pass gets from the forward pass, and that are a column of trained weights, or of
-statistics that the forward pass moves."""
-COLUMNS = (PARAMETERS, STATISTICS)
+statistics that the forward pass moves, and the seed of what this draws."""
+COLUMNS = (PARAMETERS, STATISTICS, SEED)
+"""The kinds of those that stand after sizes."""
 _WIDTH = 116  # of a line without the sign of a comment
 _LONGEST_SIZE = 40  # characters of a size that is still readable
 
@@ -32,7 +33,7 @@ class Port:
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
     dims: () where the items of a list differ in rank. item_dims: of each item of a list, where they are known.
     "kept" is a value of the forward pass, "parameters" a column of the weights whose ``keys`` in their list are given,
-    "statistics" one of statistics.
+    "statistics" one of statistics, "seed" a whole number.
     "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
     "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
     either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
@@ -80,7 +81,7 @@ class Derivatives:
 
     weights: the ONNX names of these, by their keys in the list of weights. behind: those that each result depends on.
     statistics: the ONNX names of statistics that the forward pass moves. moved: what it calls those that it takes, and
-    those that it gives.
+    those that it gives. seed: what it calls the seed of what it draws, "" where it draws nothing.
     """
 
     forward: Interface
@@ -90,6 +91,7 @@ class Derivatives:
     behind: Mapping[str, frozenset[str]]
     statistics: Mapping[str, str] = field(default_factory=dict)
     moved: tuple[str, str] = ("", "")
+    seed: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,6 +146,7 @@ def derivative_lines(derivatives: Derivatives, main: Interface, name: str) -> li
     if derivatives.statistics:
         lines += broken(f"{derivatives.moved[0]} is a column of those that batches move: "
                         f"{', '.join(map(escaped, derivatives.statistics.values()))}", 2)
+    lines += [f"{derivatives.seed} is {described(port)}" for port in forward.inputs if port.kind == SEED]
     return [*derivative_calls(derivatives, main, name), *lines]
 
 
@@ -219,6 +222,8 @@ def success_lines(main: Interface, model: Path, target: Path, derivatives: Deriv
 
 def described(port: Port) -> str:
     """The type of a port and its form in DML."""
+    if port.kind == SEED:
+        return "a whole number, another one for each step: what is drawn follows from it"
     if port.kind in COLUMNS:
         return f"a column of {'weights' if port.kind == PARAMETERS else port.kind}: {', '.join(map(str, port.keys))}"
     if port.kind == "map":

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.engine.matrix_files import write_list
 from onnx_systemds.exporting.trained_model import trained_model
+from onnx_systemds.importing.train_program import train_text, training_of
 from onnx_systemds.importing.weights_mark import with_mark
 from tests.command_line import run_dml
 
@@ -54,6 +55,7 @@ before = matrix(0, rows=1000, cols=3)
 y = net::{main}
 print("scored " + min(y) + " " + max(y))
 for (step in 1:2) {{
+  {seed} = step
   {forward}
   print("zeros " + sum(y == 0) + " of " + step)
   print("others than before " + sum(y != before))
@@ -64,6 +66,8 @@ for (step in 1:2) {{
   # every number of y is x by w by both masks by v: so is w times its derivative, summed over samples
   print("apart " + max(abs(colSums(y) - t(diag(matrix(gradient[{w}:{w} + 8, ], rows=3, cols=3))) * 1)))
 }}
+{forward}
+print("others by the same seed " + sum(y != before))
 """
 ROWS = {
     "both known": {},
@@ -85,7 +89,9 @@ def test_both_passes_take_the_mask_that_is_drawn(options: dict[str, Any], tmp_pa
         (script.derivatives.forward, f"[{', '.join(script.derivatives.forward.results)}]"),
         (script.derivatives.backward, "gradient")))
     output = run_dml(PROGRAM.format(main="gen_net(x, weights)", forward=forward, backward=backward,
-                                    w=1 + 9 * keys.index("w")), tmp_path)
+                                    w=1 + 9 * keys.index("w"), seed=script.derivatives.seed or "seed"), tmp_path)
+    assert bool(script.derivatives.seed) is (options.get("seed") is None)
+    assert "others by the same seed 0" in output
     scored = 4 if options.get("activation") is None else 4 * np.tanh(np.log1p(np.exp(4.0)))
     assert [float(number) for number in re.findall(r"scored (\S+) (\S+)", output)[0]] == pytest.approx([scored] * 2)
     zeros = [int(float(number)) for number in re.findall(r"zeros (\S+) of", output)]
@@ -97,6 +103,20 @@ def test_both_passes_take_the_mask_that_is_drawn(options: dict[str, Any], tmp_pa
         for least, most in re.findall(r"least and most (\S+) (\S+)", output):
             assert float(least) == float(most) == pytest.approx(4 / (1 - SHARE) ** 2)
         assert [float(number) for number in re.findall(r"apart (\S+)", output)] == pytest.approx([0, 0], abs=1e-6)
+
+
+def test_the_program_gives_each_step_a_seed() -> None:
+    """Sites draw by others; a model in which all has a seed of its own takes none."""
+    script = import_model(network(), gradients=["weights"])
+    assert script.derivatives is not None and script.derivatives.seed == "seed"
+    assert script.derivatives.forward.parameters[-1] == "seed" and script.derivatives.forward.inputs[-1].kind == "seed"
+    assert "# seed is a whole number, another one for each step: what is drawn follows from it\n" in script.text
+    program = train_text(script, "model", training_of(["l2_loss"], "sgd"))
+    assert "derivative(x_batch, target_batch, parameters, first_draw + t)" in program
+    assert "derivative(x, labels, parameters, draw)" in program and "of the order, and of what Dropouts drop" in program
+    seeded = import_model(network(seed=5), gradients=["weights"])
+    assert seeded.derivatives is not None and not seeded.derivatives.seed
+    assert "first_draw" not in train_text(seeded, "model", training_of(["l2_loss"], "sgd"))
 
 
 def test_a_mode_that_is_given_stays() -> None:
