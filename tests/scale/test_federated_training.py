@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.exporting.trained_model import trained_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import train_text, training_of
 from tests.command_line import run_dml
+from tests.importing import test_batch_statistics as norms
 from tests.scale.sites import at_sites, two_workers
 from tests.trained_files import Array, after_steps, trained_weights
 
@@ -97,16 +99,82 @@ def test_sites_that_fail_are_told(ports: Ports, tmp_path: Path) -> None:
     assert not (tmp_path / "model_trained.weights").exists()
 
 
-def test_samples_that_cannot_stay_at_their_sites(ports: Ports, tmp_path: Path) -> None:
+def two_results(sizes: str = "3") -> onnx.ModelProto:
+    """scores = X A + C, other = -scores; or results of open sizes."""
     model = one_input()
     model.graph.node.append(helper.make_node("Neg", ["scores"], ["other"]))
     model.graph.output.append(helper.make_tensor_value_info("other", 1, None))
-    script = import_model(model, gradients=["weights"])
+    if sizes == "open":
+        del model.graph.node[0], model.graph.initializer[0], model.graph.output[0], model.graph.input[0]
+        model.graph.node.insert(0, helper.make_node("Add", ["X", "C"], ["scores"]))
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.ones((1, 1), np.float32), "C"))
+        model.graph.input.append(helper.make_tensor_value_info("X", 1, ["n", "s"]))
+        model.graph.output.append(helper.make_tensor_value_info("scores", 1, None))
+    return model
+
+
+def test_targets_are_side_by_side(ports: Ports, tmp_path: Path) -> None:
+    """Class numbers are one column of them."""
+    script, others = import_model(two_results(), gradients=["weights"]), RNG.normal(size=(ROWS, 3))
+    text = train_text(script, "model", training_of(["other=l2_loss", "scores=softmax_cross_entropy_loss"], "adam"))
+    first, last = text.split("\n  targets = read(")
+    targets = np.hstack([others, TARGET])
+    text = at_sites(first, X, FIRST, ports, tmp_path, start="X_of_two") + at_sites(
+        f"\n  targets = read({last}", targets, FIRST, ports, tmp_path, start="targets")
+    script.save(tmp_path / "model.dml")
+    arguments = {"format": "federated", "targets": "yes", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE)}
+    run_dml(text, tmp_path, arguments=arguments)
+    a = np.vstack([WEIGHTS["A"], WEIGHTS["B"]]).astype(np.float32).astype(float)
+    start = {"A": a, "C": WEIGHTS["C"].astype(np.float32).astype(float)}
+
+    def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
+        scores = X @ weights["A"] + weights["C"]
+        both = softmax_gradient(scores) + (scores + others) / ROWS
+        return {"A": X.T @ both, "C": both.sum(0, keepdims=True)}
+
+    expected = after_steps("adam", start, gradients, RATE, EPOCHS)
+    found = trained_weights(tmp_path / "model_trained.weights", ["A", "C"])
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_sites_move_statistics_by_their_own_samples(ports: Ports, tmp_path: Path) -> None:
+    """Each normalizes by these; what they move is put together in the share of their samples."""
+    script = import_model(norms.network(), gradients=["weights"])
+    start = {name: array.astype(float) for name, array in norms.WEIGHTS.items()}
+    statistics = {name: start.pop(name) for name in norms.STATISTICS}
+    rows = [slice(FIRST), slice(FIRST, None)]
+    shares = [len(norms.X[at]) / norms.ROWS for at in rows]
+
+    def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
+        own = {**weights, **statistics}
+        found = [norms.gradients(own, norms.X[at], norms.TARGET[at]) for at in rows]
+        moved = [norms.results(own, norms.X[at], trains=True)[1] for at in rows]
+        statistics.update(_mean(moved, shares))
+        return _mean(found, shares)
+
+    expected = {**after_steps("adam", start, gradients, RATE, EPOCHS), **statistics}
+    text = train_text(script, "model", training_of(["l2_loss"], "adam"))
+    _run(script, text, ports, tmp_path, norms.X.reshape(norms.ROWS, -1), norms.TARGET, "")
+    model = trained_model(norms.network(), script, tmp_path / "model_trained.weights")
+    found = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+def _mean(parts: Sequence[Mapping[str, Array]], shares: Sequence[float]) -> dict[str, Array]:
+    """Of arrays by name, some of which count more."""
+    return {name: np.asarray(sum(part[name] * share for part, share in zip(parts, shares))) for name in parts[0]}
+
+
+def test_samples_that_cannot_stay_at_their_sites(ports: Ports, tmp_path: Path) -> None:
+    script = import_model(two_results("open"), gradients=["weights", "C"])
     text = train_text(script, "model", training_of(["scores=l2_loss", "other=l2_loss"], "adam"))
     script.save(tmp_path / "model.dml")
     for name in ("X", "scores_target", "other_target"):
         text = at_sites(text, X, FIRST, ports, tmp_path, start=name)
-    with pytest.raises(AssertionError, match="samples would leave their sites: there are several targets"):
+    told = "samples would leave their sites: the columns of all targets side by side do not tell those of"
+    with pytest.raises(AssertionError, match=f'{told} "scores_target", "other_target"'):
         run_dml(text, tmp_path, arguments={"format": "federated"})
 
 
