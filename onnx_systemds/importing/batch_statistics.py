@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import quoted
+from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.node_writer import NodeWriter
+from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import Graph, Model, Node, ValueInfo
 from onnx_systemds.model.protos import dtype_of
 from onnx_systemds.model.walk import all_nodes, names_read, names_used, nodes_of_model
@@ -126,6 +128,11 @@ def with_moved_statistics(model: Model, statistics: Collection[str]) -> tuple[Mo
     writer.emit("Concat", *of_one_type, to=result, axis=0)
     nodes, outputs = (*changed.graph.nodes, *writer.nodes), (*graph.outputs, ValueInfo(result, None))
     return replace(changed, graph=replace(changed.graph, nodes=nodes, outputs=outputs)), result
+
+
+def compare_rows(graph: TypedGraph) -> bool:
+    """Whether a node that trains has one number of each sample for a statistic, as those after a Gemm do."""
+    return any(trains(node) and dim.product((graph.values[node.inputs[0]].dims or ())[2:]) == 1 for node in graph.nodes)
 
 
 def fresh(name: str, taken: set[str]) -> str:

@@ -17,7 +17,7 @@ from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.dml.templates import is_library_function
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
-from onnx_systemds.importing.batch_statistics import with_given_statistics, with_moved_statistics
+from onnx_systemds.importing.batch_statistics import compare_rows, with_given_statistics, with_moved_statistics
 from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.comments import comment_lines
@@ -239,7 +239,8 @@ def script_with_derivatives(
     )
     behind = weights_behind(model.graph, derived)
     by_key, statistics = ({key: name for name, key in found.items()} for found in (keys, moved_keys))
-    return with_derivatives(script, both, by_key, statistics, behind)
+    return with_derivatives(
+        script, both, by_key, statistics, behind, compares_rows=bool(moved) and compare_rows(forward.graph))
 
 
 def _typed(source: TypedModel) -> TypedGraph:

@@ -241,17 +241,17 @@ def weights_behind(graph: Graph, derived: Derived) -> dict[str, frozenset[str]]:
 
 def with_derivatives(
     script: Script, both: Script, trained: Mapping[str, str], moved: Mapping[str, str],
-    behind: Mapping[str, frozenset[str]],
+    behind: Mapping[str, frozenset[str]], *, compares_rows: bool = False,
 ) -> Script:
     """The script of a model with the functions of its derivatives.
 
     both: the script of `with_gradients`, of forward and backward pass. trained: ONNX names of weights, by key; moved:
-    of statistics, in their order. behind: `weights_behind`.
+    of statistics, in their order. behind: `weights_behind`. compares_rows: `Derivatives.compares_rows`.
     """
     weights = {weight.name: weight for weight in (*script.weights, *both.weights)}
     names = {key: trained[key] for key in sorted(trained)}
     passes, derivatives, columns = _in_two(both, script, weights, names, moved)
-    derivatives = replace(derivatives, behind=behind)
+    derivatives = replace(derivatives, behind=behind, compares_rows=compares_rows)
     functions = {function.name: function for function in (*script.library, *script.functions)}
     renamed = _renamed(functions, (*passes.library, *passes.functions))
     library, own = _apart(

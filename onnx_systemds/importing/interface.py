@@ -82,6 +82,7 @@ class Derivatives:
     weights: the ONNX names of these, by their keys in the list of weights. behind: those that each result depends on.
     statistics: the ONNX names of statistics that the forward pass moves. moved: what it calls those that it takes, and
     those that it gives. seed: what it calls the seed of what it draws, "" where it draws nothing.
+    compares_rows: whether a normalization has a number of each sample alone, so that a batch of one sample is nothing.
     """
 
     forward: Interface
@@ -92,6 +93,7 @@ class Derivatives:
     statistics: Mapping[str, str] = field(default_factory=dict)
     moved: tuple[str, str] = ("", "")
     seed: str = ""
+    compares_rows: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -132,6 +132,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         of_places=any(each.of_places for each in trained),
         arguments=_typed([*given, *own, *derivatives.columns], last, derivatives.seed),
         draws=bool(derivatives.seed),
+        compares_rows=derivatives.compares_rows,
         gradient=backward.results[-1],
         new_statistics=derivatives.moved[1],
         losing=losing,

@@ -144,4 +144,6 @@ def _target_matrices(
         if not found[each].ndim or len(found[each]) != samples:
             raise InvalidInput(f"the target of {quoted_list([name])} has the dims {list(found[each].shape)}, "
                                f"there are {samples} samples")
+        if found[each].dtype.kind == "f" and np.isnan(found[each]).any():
+            raise InvalidInput(f"in the target of {quoted_list([name])} numbers are missing (NaN)")
     return {each: array.reshape(samples, -1) for each, array in found.items()}

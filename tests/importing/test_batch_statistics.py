@@ -148,6 +148,18 @@ def test_samples_that_are_held_out_are_normalized_by_the_statistics(tmp_path: Pa
 
 
 @pytest.mark.engine
+def test_batches_of_one_row(tmp_path: Path) -> None:
+    """Of one image a normalization has several numbers, of one row a single one."""
+    with pytest.raises(AssertionError, match="model_train.dml: a batch normalization makes 0 of the numbers of a single sample"):
+        trained(network(), "sgd", tmp_path, batch="1")
+    model = one()
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 3]))
+    for each, compares in ((model, False), (one(), True)):
+        script = import_model(each, gradients=["weights"])
+        assert script.derivatives is not None and script.derivatives.compares_rows is compares
+
+
+@pytest.mark.engine
 def test_the_commands_tell_what_batches_move(tmp_path: Path) -> None:
     onnx.save(network(), tmp_path / "net.onnx")
     np.savez(tmp_path / "rows.npz", X=X.astype(np.float32), target=TARGET)

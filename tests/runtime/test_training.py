@@ -81,6 +81,7 @@ def test_arrays(tmp_path: Path) -> None:
     ({"fixed": ["W", "B"]}, TranspileError, "the model has no weights of floating-point numbers"),
     ({"inputs": X}, TranspileError, "the inputs are arrays by the names"),
     ({"targets": Y.astype(str)}, TranspileError, "is of <U32, no numbers"),
+    ({"targets": Y * np.nan}, TranspileError, 'in the target of "Y" numbers are missing'),
 ])
 def test_what_cannot_be_trained_with(wrong: dict[str, Any], error: type[Exception], words: str) -> None:
     given: dict[str, Any] = {"inputs": {"X": X}, "targets": Y, "loss": "l2_loss", **wrong}
