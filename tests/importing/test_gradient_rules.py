@@ -242,6 +242,18 @@ def test_recurrent_layers(network: onnx.ModelProto, count: int, tmp_path: Path) 
     check(network, {"n": 3, "t": 4}, tmp_path, count)
 
 
+@pytest.mark.engine
+def test_images_that_a_network_turns(tmp_path: Path) -> None:
+    """Of open sizes: what they are turned by follows from them."""
+    network = parsed("""g (float[n,2,h,w] x) => (float[n,2,3,4] y) {
+        m = GlobalAveragePool (x) f = Flatten (m) t = MatMul (f, v) theta = Reshape (t, dims)
+        ends = Constant <value_ints = [0, 1]> () own = Shape (x) both = Gather (own, ends) size = Concat <axis = 0> (both, places)
+        grid = AffineGrid (theta, size)
+        y = GridSample <padding_mode = "border"> (x, grid) }""", {
+            "v": near(2, 6), "dims": np.array([-1, 2, 3]), "places": np.array([3, 4])})
+    check(network, {"n": 2, "h": 3, "w": 5}, tmp_path, 2)
+
+
 REFUSED: Mapping[str, tuple[onnx.ModelProto, str]] = {
     "regions": (
         model([node("RoiAlign", "x,regions,images", "y", output_height=2, output_width=3)],

@@ -58,7 +58,7 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             com.microsoft.QLinearSigmoid com.microsoft.QLinearSoftmax com.microsoft.QLinearWhere
             com.microsoft.Tokenizer com.microsoft.TransposeMatMul""",
         "it is refused in words: ONNX gives no definition to be differentiated, and no rule is written yet":
-            """BitCast DeformConv Det GlobalLpPool GridSample Hardmax
+            """BitCast DeformConv Det GlobalLpPool Hardmax
             LpPool MaxRoiPool MelWeightMatrix
             STFT Scatter TensorScatter Unique com.microsoft.CDist""",
     },

@@ -105,6 +105,11 @@ DERIVATIVES = [
     Derivative("Resize", {"x": near(1, 2, 3, 4), "roi": np.zeros(0, np.float32), "s": scales(), "n": np.array([1, 2, 5, 2])},
                {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, fixed=["roi", "s", "n"]),
     Derivative("Upsample", {"x": near(1, 2, 3, 4), "s": scales(1, 1, 2, 2)}, {"mode": "nearest"}, 9, fixed=["s"]),
+    *[Derivative("GridSample", {"x": near(2, 2, 3, 4), "g": near(2, 2, 3, 2, low=-1.7, high=1.7)},
+                 {"mode": mode, "padding_mode": padding, "align_corners": align}, opset=16)
+      for mode, padding, align in [("bilinear", "zeros", 0), ("bilinear", "border", 1), ("bilinear", "reflection", 0), ("bicubic", "zeros", 1),
+                                   ("bicubic", "reflection", 0), ("nearest", "zeros", 1)]],
+    Derivative("GridSample", {"x": near(1, 2, 2, 3, 3), "g": near(1, 1, 2, 2, 3, low=-1.7, high=1.7)}, {"mode": "linear"}, opset=20),
 ]
 
 

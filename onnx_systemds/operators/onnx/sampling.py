@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel
-from onnx_systemds.inference.dims import Dim, Dims, maximum, product
+from onnx_systemds.inference.dims import Dims, maximum, product
 from onnx_systemds.inference.known_dims import as_ints
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.limits import check_table
-from onnx_systemds.model.ir import Array
-from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, unknown_size
+from onnx_systemds.model.ir import DERIVATIVES, Array
+from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView, Value, View, unknown_size
+from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.indexing import along_axes, size_row
 from onnx_systemds.operators.support.empty_outputs import unless_empty
 from onnx_systemds.operators.support.selection_products import gather_rows_text
@@ -94,16 +97,66 @@ def grid_mode(node: NodeFacts) -> str:
 @generator("GridSample", since=(16, 20))
 def grid_sample(node: NodeView) -> Fragment:
     """Per batch entry a sparse matrix of weights; opset 20 renamed the modes and allowed any number of axes."""
-    dims, grid = node.dims("X"), node.dims("grid")
-    spatial = dims[2:]
-    places: Dim = product(grid[1:-1])
-    x = node.view("X", View(dims[0] * dims[1], product(spatial)))
-    g = node.view("grid", View(dims[0] * places, len(spatial)))
-    call = node.call(
-        "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{grid_mode(node)}"',
-        f'"{node.attribute("padding_mode")}"', bool(node.attribute("align_corners")),
-    )
-    return node.result(call, View(dims[0] * dims[1], places))
+    return node.result(node.call("grid_sample", _images(node), *_sampling(node)), _samples(node))
+
+
+def _images(node: NodeView) -> str:
+    dims = node.dims(0)
+    return node.view(0, View(dims[0] * dims[1], product(dims[2:])))
+
+
+def _samples(node: NodeFacts) -> View:
+    """The rows and columns of the result."""
+    dims = node.dims(0)
+    return View(dims[0] * dims[1], product(node.dims(1)[1:-1]))
+
+
+def _sampling(node: NodeView) -> list[object]:
+    """The arguments of a library function that say where images are sampled."""
+    dims, places = node.dims(0), product(node.dims(1)[1:-1])
+    grid = node.view(1, View(dims[0] * places, len(dims) - 2))
+    return [grid, size_row(node, dims[2:], "sizes"), node.dim(dims[0]), f'"{grid_mode(node)}"',
+            f'"{node.attribute("padding_mode")}"', bool(node.attribute("align_corners"))]
+
+
+@gradient("GridSample")
+def _grid_sample_gradient(n: Backward) -> Sequence[str]:
+    """To the pixels around each place, and to its coordinates; those that padding moves to the border have none."""
+    attributes: dict[str, Any] = {"mode": grid_mode(n), "padding_mode": str(n.attribute("padding_mode")),
+                                  "align_corners": int(n.attribute("align_corners"))}
+    given = (*n.node.inputs, n.grad)
+    return n.needed([
+        lambda: n.emit("GridSampleGradient", *given, domain=DERIVATIVES, **attributes),
+        lambda: n.emit("GridSampleSlopes", *given, domain=DERIVATIVES, **attributes),
+    ])
+
+
+shape_rule("GridSampleGradient", domain=DERIVATIVES)(same_dims)
+
+
+@shape_rule("GridSampleSlopes", domain=DERIVATIVES)
+def grid_sample_slopes_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Type and dims of the grid."""
+    return (node.tensor(node.dims(1), node.dtype(1)),)
+
+
+@generator("GridSampleGradient", since=1, domain=DERIVATIVES)
+def grid_sample_gradient(node: NodeView) -> Fragment:
+    """The derivative by the images: inputs are those of GridSample and the derivative of its result."""
+    dims = node.dims(0)
+    call = node.call("grid_sample_gradient", node.view(2, _samples(node)), *_sampling(node))
+    return node.result(call, View(dims[0] * dims[1], product(dims[2:])))
+
+
+@generator("GridSampleSlopes", since=1, domain=DERIVATIVES)
+def grid_sample_slopes(node: NodeView) -> Fragment:
+    """The derivative by the grid."""
+    dims, places = node.dims(0), product(node.dims(1)[1:-1])
+    call = node.call("grid_sample_slopes", node.view(2, _samples(node)), _images(node), *_sampling(node))
+    return node.result(call, View(dims[0] * places, len(dims) - 2))
+
+
+batch_rule("GridSampleGradient", "GridSampleSlopes", domain=DERIVATIVES)(lambda node, position, axis: True)
 
 
 # --- NonMaxSuppression -----------------------------------------------------------------------------------------
