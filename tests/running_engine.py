@@ -17,7 +17,8 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from onnx_systemds.engine.launcher import Jvm, connect, start_jvm
+from onnx_systemds.engine.jvm import Jvm
+from onnx_systemds.engine.launcher import connect, start_jvm
 from onnx_systemds.engine.prepared_script import failure_chain
 from onnx_systemds.engine.programs import run_main
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.whole_scripts.java import Value
-from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
+from onnx_systemds.engine.jvm import Jvm
+from onnx_systemds.engine.launcher import connect, disconnect, start_jvm
 from onnx_systemds.engine.programs import execute
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.weight_files import read_value

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 from onnx_systemds.engine.errors import EngineError, JavaFailure, compile_error, runtime_error, token_error
-from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
+from onnx_systemds.engine.jvm import Jvm
+from onnx_systemds.engine.launcher import connect, disconnect, start_jvm
 from onnx_systemds.engine.prepared_script import failure_chain
 
 SETTINGS = "systemds.xml"
 """The name of a file with settings of the engine."""
-_SECONDS_BETWEEN = 0.2  # of looking for what a program has printed
 _REFUSALS = ("ParseException", "LanguageException", "HopsException")
 
 
@@ -31,38 +29,12 @@ def run_program(
     try:
         gateway = connect(jvm)
         try:
-            with _telling(jvm, printed):
+            with jvm.telling(printed):
                 _run(jvm, gateway, program, arguments)
         finally:
             disconnect(gateway)
     finally:
         jvm.kill()
-
-
-@contextmanager
-def _telling(jvm: Jvm, printed: Callable[[str], None] | None) -> Iterator[None]:
-    """Hand on what a JVM prints, soon after it does."""
-    if printed is None:
-        yield
-        return
-    ended = threading.Event()
-
-    def hand_on() -> None:
-        told, last = 0, False
-        while not last:
-            last = ended.wait(_SECONDS_BETWEEN)
-            lines = jvm.lines_since(told)
-            told += len(lines)
-            for line in lines:
-                printed(line)
-
-    thread = threading.Thread(target=hand_on, name="onnx-systemds-printed", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def scratch_settings(folder: Path) -> str:

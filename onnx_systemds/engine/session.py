@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.engine.errors import EngineClosed, EngineError, EngineTimeout, compile_error, token_error
-from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, Jvm, connect, disconnect, start_jvm
+from onnx_systemds.engine.jvm import Jvm
+from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, connect, disconnect, start_jvm
 from onnx_systemds.engine.prepared_script import PreparedScript, ResultMatrix, failure_chain
 from onnx_systemds.engine.transfer import Channel, Matrix
 from onnx_systemds.engine.watchdog import Watchdog

@@ -10,8 +10,10 @@ from typing import IO, Any
 
 import pytest
 
+from onnx_systemds.engine import programs
 from onnx_systemds.engine.errors import EngineError
-from onnx_systemds.engine.launcher import Jvm
+from onnx_systemds.engine.jvm import Jvm
+from onnx_systemds.engine.launcher import start_jvm
 from onnx_systemds.engine.programs import run_program
 
 
@@ -34,6 +36,11 @@ class _Slow:
         self._stream.close()
 
 
+@pytest.fixture(autouse=True)
+def _own_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "start_jvm", start_jvm)
+
+
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     drain = Jvm._drain
@@ -50,3 +57,18 @@ def test_what_is_printed_last_is_told_where_it_is_read_late(fails: bool, tmp_pat
     with pytest.raises(EngineError, match="enough") if fails else nullcontext():
         run_program(program, {}, printed.append)
     assert [line for line in printed if line.startswith("line")] == [f"line {number}" for number in range(1, 11)]
+
+
+def test_all_lines_are_told(tmp_path: Path) -> None:
+    """More than are kept for messages, faster than anybody looks."""
+    program, printed = tmp_path / "program.dml", list[str]()
+    program.write_text('for (i in 1:3000) { print("line " + i) }')
+    run_program(program, {}, printed.append)
+    assert [line for line in printed if line.startswith("line")] == [f"line {number}" for number in range(1, 3001)]
+
+
+def test_a_program_goes_on_where_nobody_listens_any_more(tmp_path: Path) -> None:
+    program = tmp_path / "program.dml"
+    program.write_text('for (i in 1:3) { print("line " + i) }\nX = matrix(1, rows=1, cols=1)\nwrite(X, $X, format="csv")')
+    run_program(program, {"X": tmp_path / "X"}, {}.__getitem__)
+    assert (tmp_path / "X").read_text() == "1.0\n"
