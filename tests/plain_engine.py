@@ -1,4 +1,4 @@
-"""Scores a script as people run it: saved, sourced by a program, on the plain command line, one JVM a call.
+"""Scores a script as people run it: saved, sourced by a program, on the plain command line.
 
 Inputs are files of the engine's binary format, weights lie in the folder that `Script.save` makes, and outputs are the
 files that the program writes.
