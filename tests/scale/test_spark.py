@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from onnx_systemds import import_model
+from onnx_systemds import explain_model, import_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.verifying.comparing import compare_tensors
 from tests.invoking import invoke
@@ -88,3 +88,19 @@ def test_depthwise_convolutions_need_no_spark(place: Place) -> None:
     results = without_spark(script, feeds, place, "depthwise")
     runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(results["y"], runtime.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
+
+
+@needs_models
+def test_explaining_needs_no_spark(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MODELS is not None
+    path = MODELS / "generated" / "xgb_wine.onnx"
+    (rows,) = stored_rows(path, 6).items()
+    monkeypatch.chdir(place.folder)
+    assert invoke(path, "-o", "wine.dml", "--explain").exit_code == 0
+    np.savetxt("rows.csv", rows[1], delimiter=",", fmt="%.9g")
+    arguments = {rows[0]: "rows.csv", "contributions": "contributions.csv", "permutations": "6"}
+    printed = place.run("wine_explain.dml", arguments, "-stats")
+    assert re.findall(r"^Number of executed Spark inst:\s+(\d+)", printed, re.MULTILINE) == ["0"]
+    found = explain_model(path, dict([rows]), permutations=6)
+    written = np.loadtxt("contributions.csv", delimiter=",")
+    np.testing.assert_allclose(written, np.column_stack([found.contributions, found.base]), rtol=1e-12, atol=1e-12)
