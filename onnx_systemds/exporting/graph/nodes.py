@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Union
 
@@ -23,6 +23,14 @@ _CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, WIDE: np.float64, INT: np
 
 
 Operand = Union["Tensor", float]
+
+
+def _unary(op: str) -> Callable[[Tensor], Tensor]:
+    return lambda x: x.apply(op)
+
+
+def _binary(op: str) -> Callable[[Tensor, Operand], Tensor]:
+    return lambda x, other: x.binary(op, other)
 
 
 class Tensor:
@@ -93,70 +101,42 @@ class Tensor:
         found: Tensor = self.graph.unary(op, self)
         return found
 
-    def _with(self, op: str, other: Operand) -> Tensor:
+    def binary(self, op: str, other: Operand) -> Tensor:
+        """Return what an elementwise operator of two inputs gives."""
         found: Tensor = self.graph.binary(op, self, self.of(other))
         return found
 
-    def __add__(self, other: Operand) -> Tensor:
-        return self._with("Add", other)
+    __add__ = _binary("Add")
+    __sub__ = _binary("Sub")
+    __mul__ = _binary("Mul")
+    __truediv__ = _binary("Div")
+    __mod__ = _binary("Mod")
+    __pow__ = _binary("Pow")
+    __and__ = _binary("And")
+    __or__ = _binary("Or")
+    __lt__ = _binary("Less")
+    __le__ = _binary("LessOrEqual")
+    __gt__ = _binary("Greater")
+    __ge__ = _binary("GreaterOrEqual")
+    __neg__ = _unary("Neg")
+    __abs__ = _unary("Abs")
+    __invert__ = _unary("Not")
 
     def __radd__(self, other: float) -> Tensor:
         return self.of(other) + self
 
-    def __sub__(self, other: Operand) -> Tensor:
-        return self._with("Sub", other)
-
     def __rsub__(self, other: float) -> Tensor:
         return self.of(other) - self
-
-    def __mul__(self, other: Operand) -> Tensor:
-        return self._with("Mul", other)
 
     def __rmul__(self, other: float) -> Tensor:
         return self.of(other) * self
 
-    def __truediv__(self, other: Operand) -> Tensor:
-        return self._with("Div", other)
-
     def __rtruediv__(self, other: float) -> Tensor:
         return self.of(other) / self
 
-    def __mod__(self, other: Operand) -> Tensor:
-        return self._with("Mod", other)
-
-    def __pow__(self, other: Operand) -> Tensor:
-        return self._with("Pow", other)
-
-    def __and__(self, other: Tensor) -> Tensor:
-        return self._with("And", other)
-
-    def __or__(self, other: Tensor) -> Tensor:
-        return self._with("Or", other)
-
-    def __lt__(self, other: Operand) -> Tensor:
-        return self._with("Less", other)
-
-    def __le__(self, other: Operand) -> Tensor:
-        return self._with("LessOrEqual", other)
-
-    def __gt__(self, other: Operand) -> Tensor:
-        return self._with("Greater", other)
-
-    def __ge__(self, other: Operand) -> Tensor:
-        return self._with("GreaterOrEqual", other)
-
-    def __neg__(self) -> Tensor:
-        return self.apply("Neg")
-
-    def __abs__(self) -> Tensor:
-        return self.apply("Abs")
-
-    def __invert__(self) -> Tensor:
-        return self.apply("Not")
-
     def equals(self, other: Operand) -> Tensor:
         """Return whether elements are equal to others; `==` says whether it is the same tensor."""
-        return self._with("Equal", other)
+        return self.binary("Equal", other)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float)):
@@ -170,11 +150,11 @@ class Tensor:
 
     def at_least(self, other: Operand) -> Tensor:
         """Return the larger of both."""
-        return self._with("Max", other)
+        return self.binary("Max", other)
 
     def at_most(self, other: Operand) -> Tensor:
         """Return the smaller of both."""
-        return self._with("Min", other)
+        return self.binary("Min", other)
 
     def exp(self) -> Tensor:
         """Return the power of e."""
