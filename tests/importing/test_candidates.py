@@ -33,6 +33,7 @@ ROWS = {
                                               ("Squeeze", "r,axis", "q"), ("MatMul", "q,w", "y")],
                                              {"axis": np.array([1]), "p": np.ones((4, 4), np.float32) * ROW, "w": W}, ["p", "w"]),
     "a bias that is subtracted later": ([("MatMul", "x,w", "a"), ("Sub", "a,m", "y")], {"w": W, "m": ROW}, ["m", "w"]),
+    "a bound": ([("MatMul", "x,w", "a"), ("Clip", "a,low", "y")], {"w": W, "low": ROW[:1]}, ["w"]),
     "a mask of infinities": ([("MatMul", "x,w", "a"), ("MatMul", "a,v", "b"), ("Add", "b,h", "y")], {"w": W, "v": W, "h": HIDING[:1]}, ["v", "w"]),
     "a mask of large numbers": ([("MatMul", "x,w", "a"), ("Add", "a,h", "y")], {"w": W, "h": np.where(np.isinf(HIDING), np.float32(-1e4), 0)[:1]}, ["w"]),
     "a large bias": ([("MatMul", "x,w", "a"), ("Add", "a,b", "y")], {"w": W, "b": ROW - 20_000}, ["b", "w"]),

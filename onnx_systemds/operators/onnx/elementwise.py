@@ -223,7 +223,7 @@ def _neg_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("Neg", n.grad)]
 
 
-@gradient("Clip")
+@gradient("Clip", untrained=(1, 2))
 def _clip_gradient(n: Backward) -> Sequence[str]:
     """By a bound the sum of what it holds back."""
     is_kept = n.emit("Equal", n.x, n.out)
