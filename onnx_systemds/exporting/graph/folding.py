@@ -76,12 +76,6 @@ def _pad(data: Array, widths: Array, number: Array | None = None) -> Array:
     return np.pad(data, list(zip(before, after)), constant_values=0 if number is None else number.item())
 
 
-def _gemm(a: Array, b: Array, c: Array | None = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,  # noqa: N803
-          transB: int = 0) -> Any:  # noqa: N803
-    product = alpha * ((a.T if transA else a) @ (b.T if transB else b))
-    return product if c is None else product + beta * c
-
-
 def _cast(x: Array, to: int) -> Array:
     return x.astype(str).astype(object) if to == _TEXTS else x.astype(_NUMPY_KINDS[to])
 
@@ -153,7 +147,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "Unsqueeze": lambda x, axes: np.expand_dims(x, tuple(axes.tolist())),
     "Range": lambda a, b, c: np.arange(a, b, c),
     "MatMul": np.matmul,
-    "Gemm": _gemm,
     "ReduceSum": _reduced(np.sum),
     "ReduceMean": _reduced(_mean),
     "ReduceMax": _reduced(np.max, -np.inf),
