@@ -15,7 +15,7 @@ import onnx_systemds
 from onnx_systemds.array_files import named_arrays, read_array_file, write_npz
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
-from onnx_systemds.cli.converting import converted, progress, read_model
+from onnx_systemds.cli.converting import converted, opened, progress, read_model
 from onnx_systemds.cli.explain_command import explain
 from onnx_systemds.cli.explaining import explained, say
 from onnx_systemds.cli.export_command import export, verify_script
@@ -142,11 +142,8 @@ def convert(  # noqa: PLR0913 - one parameter an option
     options: ConversionOptions,
 ) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
-    sizes, given = options.sizes(), options.given()
-    with explained(options.traceback):
-        options.load_plugins()
-        stages = Stages()
-        loaded = read_model(model, given, stages)
+    sizes = options.sizes()
+    with opened(model, options) as (loaded, stages, sources):
         target = output or model.with_suffix(".dml")
         if optimizer is not None and not losses:
             raise TranspileError("--optimizer is of the program that --train writes")
@@ -158,7 +155,7 @@ def convert(  # noqa: PLR0913 - one parameter an option
         programs = Programs(scored, training, (result or "") if explains else None)
         files = programs.paths(target)
         targets = [path for path in (target, *files.values(), map_file) if path is not None]
-        check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
+        check_targets(targets, sources)
         derived = programs.gradients(gradients, loaded)
         script = programs.script(
             partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed), loaded, sizes)
@@ -170,13 +167,10 @@ def convert(  # noqa: PLR0913 - one parameter an option
         with progress("writing weights", total) as advance_to, stages.stage("save") as words, adding(beside):
             script.save(target, advance_to)
             words.append(f"{total} bytes of weights beside it" if total else "no weights beside it")
-        print_stages(stages, verbose=options.verbose)
-        if not quiet:
-            derivatives = None if programs.training is not None else script.derivatives  # the program calls them
-            for line in success_lines(script.interface, model, target, derivatives):
-                say(line, err=True)
-            for line in program_lines(files):
-                say(line, err=True)
+    if not quiet:
+        derivatives = None if programs.training is not None else script.derivatives  # the program calls them
+        for line in (*success_lines(script.interface, model, target, derivatives), *program_lines(files)):
+            say(line, err=True)
 
 
 @main.command(short_help="Run MODEL.onnx on the embedded SystemDS.")
@@ -193,13 +187,9 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
     from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
     from onnx_systemds.runtime.scoring import ScoringFunction
 
-    sizes, given = options.sizes(), options.given()
-    with explained(options.traceback):
-        options.load_plugins()
+    sizes = options.sizes()
+    with opened(model, options) as (loaded, stages, sources):
         content = read_array_file(inputs) if inputs else {}
-        stages = Stages()
-        loaded = read_model(model, given, stages)
-        sources = [model, *loaded.data_files, *options.plugins, *given.files]
         check_target(outputs, [*sources, *([inputs] if inputs else [])])
         if outputs.suffix.lower() != ".npz" and not is_stream(outputs):
             raise TranspileError("results are an .npz file", outputs, "score writes .csv and .parquet files")
@@ -210,7 +200,6 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
         with function, stages.stage("run"):
             results = flat_results(function(nested_inputs(script.inputs, tensors)))
         _write_tensors(outputs, results)
-        print_stages(stages, verbose=options.verbose)
     for name, tensor in results.items():
         say(f"{name}: {dtype_text(tensor)} {list(tensor.shape)}", err=is_stream(outputs))
 

@@ -9,14 +9,30 @@ from pathlib import Path
 
 import click
 
+from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.given import GivenInputs
-from onnx_systemds.cli.options import ConversionOptions
+from onnx_systemds.cli.options import ConversionOptions, print_stages
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
 from onnx_systemds.model.load import load_model
 from onnx_systemds.stages import Stages
+
+
+@contextmanager
+def opened(path: Path, options: ConversionOptions) -> Iterator[tuple[Model, Stages, list[Path]]]:
+    """The model of a file, the stages of the command, and all files that it reads for the model; errors become words.
+
+    The times of the stages are printed at the end.
+    """
+    given = options.given()
+    with explained(options.traceback):
+        options.load_plugins()
+        stages = Stages()
+        loaded = read_model(path, given, stages)
+        yield loaded, stages, [path, *loaded.data_files, *options.plugins, *given.files]
+        print_stages(stages, verbose=options.verbose)
 
 
 def read_model(path: Path, given: GivenInputs | None, stages: Stages) -> Model:

@@ -9,14 +9,13 @@ from pathlib import Path
 import click
 import numpy as np
 
-from onnx_systemds.cli.converting import converted, read_model
-from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.converting import converted, opened
+from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
-from onnx_systemds.stages import Stages
 from onnx_systemds.tables.reading import Array
 from onnx_systemds.tables.writing import TABLES, WRITERS
 
@@ -55,13 +54,10 @@ def explain(  # noqa: PLR0913 - an argument for each option
     from onnx_systemds.runtime.explaining import Sampling, explained_rows
     from onnx_systemds.runtime.sample_rows import rows_of_table
 
-    sizes, given = options.sizes(), options.given()
-    with explained(options.traceback):
-        options.load_plugins()
-        stages = Stages()
-        loaded = read_model(model, given, stages)
+    sizes = options.sizes()
+    with opened(model, options) as (loaded, stages, sources):
         files = [source, *([background] if background else [])]
-        check_target(target, [model, *files, *loaded.data_files, *options.plugins, *given.files])
+        check_target(target, [*files, *sources])
         if wrong := next((path for path in (*files, target) if path.suffix.lower() not in TABLES), None):
             raise TranspileError("the file must be named *.csv or *.parquet", wrong)
         convert = partial(converted, loaded, sizes, options, stages=stages)
@@ -81,7 +77,6 @@ def explain(  # noqa: PLR0913 - an argument for each option
                 names = [f"{name}_" if name == _BASE else name for name in names]
             writer.write({**dict(zip(names, found.contributions.T)), _BASE: found.base})
             writer.finish()
-        print_stages(stages, verbose=options.verbose)
     shown = f"{shown_path(target)}: contributions of {counted(len(names), 'column')} to the answers for "
     about = "" if permutations == 1 else f", with errors of about {np.sqrt(np.mean(found.errors ** 2)):.2g}"
     say(f"{shown}{counted(len(found.base), 'row')} of {shown_path(source)}{about}", err=is_stream(target))

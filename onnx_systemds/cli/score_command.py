@@ -15,17 +15,16 @@ import click
 import numpy as np
 
 from onnx_systemds.array_files import named_arrays, read_array_file
-from onnx_systemds.cli.converting import converted, on_terminal, read_model
-from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.converting import converted, on_terminal, opened
+from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
 from onnx_systemds.errors import TranspileError, counted, quoted
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
-from onnx_systemds.stages import Stages
 from onnx_systemds.tables.opening import open_table
 from onnx_systemds.tables.writing import TABLES, WRITERS
 
@@ -64,12 +63,9 @@ def score(  # noqa: PLR0913 - an argument for each option
     The columns of the results are named after the outputs: NAME_0, NAME_1 ... for several, NAME_KEY for maps. Arrays of
     .npz files are named as for run.
     """
-    sizes, given = options.sizes(), options.given()
-    with explained(options.traceback):
-        options.load_plugins()
-        stages = Stages()
-        loaded = read_model(model, given, stages)
-        check_target(target, [model, source, *loaded.data_files, *options.plugins, *given.files])
+    sizes = options.sizes()
+    with opened(model, options) as (loaded, stages, sources):
+        check_target(target, [source, *sources])
         if target.suffix.lower() not in WRITERS:
             raise TranspileError(f"the file must be named {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
         spark = _spark_options(engine, master, settings)
@@ -86,7 +82,6 @@ def score(  # noqa: PLR0913 - an argument for each option
                 count = score_on_spark(script, rows, target, chunk_rows, spark)
                 seconds = time.perf_counter() - start
             words.append(f"{count} rows")
-        print_stages(stages, verbose=options.verbose)
     say(f"{target}: {counted(count, 'row')}, {count / seconds:,.0f} rows/s", err=is_stream(target))
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import onnx
 
-from onnx_systemds.cli.converting import converted, read_model
-from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.converting import converted, opened
+from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import (
     FILE,
@@ -18,7 +18,6 @@ from onnx_systemds.cli.options import (
     conversion_options,
     listed_names,
     or_standard_output,
-    print_stages,
 )
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted_list, shown_path
@@ -27,7 +26,6 @@ from onnx_systemds.importing.losses import LOSSES
 from onnx_systemds.importing.optimizers import DEFAULT, OPTIMIZERS
 from onnx_systemds.importing.train_program import training_of
 from onnx_systemds.importing.trained_results import weights_with_loss
-from onnx_systemds.stages import Stages
 from onnx_systemds.tables.writing import TABLES
 
 _MOST = 2**31 - 1
@@ -85,13 +83,10 @@ def train(  # noqa: PLR0913 - an argument for each option
     from onnx_systemds.runtime.sample_rows import ARRAYS, samples_of_arrays, samples_of_table
     from onnx_systemds.runtime.training import Steps, trained_on
 
-    sizes, given = options.sizes(), options.given()
-    with explained(options.traceback):
-        options.load_plugins()
-        stages, suffix = Stages(), source.suffix.lower()
-        loaded = read_model(model, given, stages)
+    sizes, suffix = options.sizes(), source.suffix.lower()
+    with opened(model, options) as (loaded, stages, sources):
         written = files_of(output, is_external=bool(loaded.data_files))
-        check_targets(written, [model, source, *loaded.data_files, *options.plugins, *given.files])
+        check_targets(written, [source, *sources])
         if suffix not in (*TABLES, ARRAYS):
             raise TranspileError("the file must be named *.csv, *.parquet or *.npz", source)
         if suffix == ARRAYS and (columns is not None or no_header):
@@ -119,6 +114,5 @@ def train(  # noqa: PLR0913 - an argument for each option
                 None if quiet else partial(say, err=True),
             )
         save_trained(changed, output, is_external=bool(loaded.data_files))
-        print_stages(stages, verbose=options.verbose)
     count = len(target) - int(holdout * len(target))
     say(f"{shown_path(model)} -> {shown_path(output)}: trained on {count} rows of {shown_path(source)}", err=True)

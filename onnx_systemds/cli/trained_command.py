@@ -7,13 +7,12 @@ from pathlib import Path
 
 import click
 
-from onnx_systemds.cli.converting import converted, read_model
-from onnx_systemds.cli.explaining import explained, say
+from onnx_systemds.cli.converting import converted, opened
+from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, or_standard_output, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, or_standard_output
 from onnx_systemds.errors import counted, shown_path
 from onnx_systemds.files import check_targets
-from onnx_systemds.stages import Stages
 
 
 @click.command(cls=OnceCommand, short_help="Put trained weights into MODEL.onnx.")
@@ -38,13 +37,10 @@ def trained(
     from onnx_systemds.exporting.trained_model import files_of, is_of_script, save_trained, trained_model
     from onnx_systemds.runtime.row_blocks import common_rows
 
-    sizes, given = options.sizes(), options.given()
-    with explained(options.traceback):
-        options.load_plugins()
-        stages = Stages()
-        loaded = read_model(model, given, stages)
+    sizes = options.sizes()
+    with opened(model, options) as (loaded, stages, sources):
         targets = files_of(output, is_external=bool(loaded.data_files))
-        check_targets(targets, [model, *loaded.data_files, *options.plugins, *given.files])
+        check_targets(targets, sources)
         conversion = partial(
             converted, loaded, sizes, options, stages=stages, gradients=gradients or ("weights",), fixed=fixed)
         script = conversion({})
@@ -52,7 +48,6 @@ def trained(
             script = conversion(common_rows(loaded, sizes, is_table=True))
         changed = trained_model(model, script, folder)
         save_trained(changed, output, is_external=bool(loaded.data_files))
-        print_stages(stages, verbose=options.verbose)
     assert script.derivatives is not None
     count, moved = len(script.derivatives.weights), len(script.derivatives.statistics)
     words = counted(count, "weight") + (f" and {counted(moved, 'statistic')}" if moved else "")
