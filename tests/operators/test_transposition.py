@@ -60,6 +60,7 @@ CASES = [
 DERIVATIVES = [
     *[Derivative("DepthToSpace", {"x": near(2, 8, 2, 3)}, {"blocksize": 2, "mode": mode}) for mode in ("DCR", "CRD")],
     Derivative("SpaceToDepth", {"x": near(2, 2, 4, 6)}, {"blocksize": 2}),
+    Derivative("SpaceToDepth", {"x": near(2, 2, 4, 6)}, {"blocksize": 2, "mode": "CRD"}, 28),
     *[Derivative("Transpose", {"x": near(2, 3, 4)}, attributes) for attributes in ({}, {"perm": [1, 2, 0]})],
 ]
 

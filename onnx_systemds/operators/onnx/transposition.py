@@ -141,18 +141,9 @@ def _image(node: NodeFacts) -> Dims:
     return dims
 
 
-@gradient("SpaceToDepth")
-def _space_to_depth_gradient(n: Backward) -> Sequence[str]:
-    return [n.emit("DepthToSpace", n.grad, blocksize=n.positive("blocksize"))]
-
-
-@gradient("DepthToSpace")
-def _depth_to_space_gradient(n: Backward) -> Sequence[str]:
-    block = n.positive("blocksize")
-    depths = n.emit("SpaceToDepth", n.grad, blocksize=block)
-    if n.attribute("mode") != "CRD":
-        return [depths]
-    # blocks come before the channels, where they came after them
-    sizes = n.emit("Concat", n.known([0, block * block, -1]), n.emit("Shape", n.x, start=2), axis=0)
-    parts = n.emit("Reshape", depths, sizes)
-    return [n.shaped(n.emit("Transpose", parts, perm=(0, 2, 1, 3, 4)))]
+@gradient("DepthToSpace", "SpaceToDepth")
+def _blocks_gradient(n: Backward) -> Sequence[str]:
+    """The other way, in the same mode."""
+    n.opset = 28  # since when both have modes
+    back = "SpaceToDepth" if n.node.op_type == "DepthToSpace" else "DepthToSpace"
+    return [n.emit(back, n.grad, blocksize=n.positive("blocksize"), mode=n.attribute("mode") or "DCR")]
