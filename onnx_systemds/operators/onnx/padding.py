@@ -103,16 +103,18 @@ def pad(node: NodeView) -> Fragment:
     return padded(node, pad_amounts(node))
 
 
-@gradient("Pad")
+@gradient("Pad", untrained=(2,))
 def _pad_gradient(n: Backward) -> Sequence[str]:
-    """What was padded is cut off, or added to the elements that it repeats."""
-    if n.needs(2):
-        raise UnsupportedCase("the derivative by the number that a Pad pads with")
+    """What was padded is cut off, or added to the elements that it repeats; by the number that pads it is the rest."""
     if n.attribute("mode") != "constant":
         return [_added_to_repeated(n)]
-    pads = n.attribute("pads") if n.version < 11 else n.require_constant(1, "the padding").ravel().tolist()
-    cut = n.known([-int(pad) for pad in pads])
-    return [n.emit("Pad", n.grad, cut, "", *n.node.inputs[3:4])]
+    pads = n.known(n.attribute("paddings" if n.version < 2 else "pads")) if n.version < 11 else n.node.inputs[1]
+    own = n.emit("Pad", n.grad, n.emit("Neg", pads), "", *n.node.inputs[3:4])
+
+    def by_number() -> str:
+        return n.shaped(n.emit("Sub", *(n.emit("ReduceSum", part, keepdims=0) for part in (n.grad, own))), 2)
+
+    return n.needed([lambda: own, lambda: "", by_number])
 
 
 def _added_to_repeated(n: Backward) -> str:
