@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from tests.derivative_programs import derivatives
 from tests.importing.test_gradients import Array, model, near, node
 
 
-def check(network: onnx.ModelProto, sizes: Mapping[str, int], folder: Path, count: int, **options: Any) -> None:
-    """The derivatives by inputs and weights are differences. count: how many there are."""
-    words = ["inputs", *(["weights"] if network.graph.initializer else [])]
+def check(
+    network: onnx.ModelProto, sizes: Mapping[str, int], folder: Path, count: int, words: Sequence[str] = (), **options: Any
+) -> None:
+    """The derivatives by inputs and weights, or by ``words``, are differences. count: how many there are."""
+    words = words or ["inputs", *(["weights"] if network.graph.initializer else [])]
     found = derivatives(import_model(network, gradients=words, **options), sizes, folder)
     assert len(found) == count
     for name, derivative, difference in found:
@@ -254,6 +256,14 @@ def test_images_that_a_network_turns(tmp_path: Path) -> None:
     check(network, {"n": 2, "h": 3, "w": 5}, tmp_path, 2)
 
 
+@pytest.mark.engine
+def test_pads_that_the_run_computes(tmp_path: Path) -> None:
+    check(parsed("""g (float[n,3] x) => (float[k,3] y) {
+        s = Shape <start = 0, end = 1> (x) zero = Constant <value_ints = [0]> ()
+        p = Concat <axis = 0> (zero, zero, s, zero) y = Pad (x, p, w) }""", {"w": np.array(0.5, np.float32)}),
+          {"n": 2}, tmp_path, 2, words=["x", "w"])
+
+
 REFUSED: Mapping[str, tuple[onnx.ModelProto, str]] = {
     "regions": (
         model([node("RoiAlign", "x,regions,images", "y", output_height=2, output_width=3)],
@@ -263,6 +273,9 @@ REFUSED: Mapping[str, tuple[onnx.ModelProto, str]] = {
         y = Loop ("", c, x) <body = b (int64 i, bool go, float[s,3] xi) => (bool goes, float[t,3] xo) {
             xo = Concat <axis = 0> (xi, k) goes = Identity (go) }> }"""),
         "the derivative of Loop of which states change their sizes"),
+    "a normalization of elements": (
+        model([node("BatchNormalization", "x,s,s,s,s", "y", spatial=0)], {"x": ["n", 1, 4]}, {"s": np.abs(near(1, 4))}, ["y"], opset=7),
+        "the derivative of a BatchNormalization of elements"),
     "scales of blocks": (coded(near(2, 3), axis=0, block_size=2), "the derivative of a DequantizeLinear of blocks"),
 }
 

@@ -170,6 +170,8 @@ def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
     trains = bool(n.attribute("training_mode"))
     if (n.version < 14 and any(n.node.outputs[1:])) or (n.version < 7 and not n.attribute("is_test")):
         raise UnsupportedCase("the derivative of a BatchNormalization that trains, before opset 14")
+    if n.attribute("spatial") == 0:
+        raise UnsupportedCase("the derivative of a BatchNormalization of elements, as spatial = 0 asks for")
     scale, mean, variance = (n.node.inputs[position] for position in (1, 3, 4))
     of_batch = [name for name in n.node.outputs[1:] if name and not n.attribute("momentum")]
     if trains and len(of_batch) == 2:
