@@ -49,23 +49,33 @@ def trained_model(source: str | Path | onnx.ModelProto, script: Script, weights:
 
 
 def _stop_dropping(model: onnx.ModelProto) -> None:
-    """Take the mode from Dropouts that are told to train (since opset 12); one that the run decides stays."""
+    """Take the mode from Dropouts that train: an input (since opset 12; one that the run decides stays), or is_test."""
     weights = {tensor.name for tensor in model.graph.initializer}
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+    for nodes, opset in ((model.graph.node, _opset(model)), *((each.node, _opset(each)) for each in model.functions)):
         known = weights.union(*(node.output for node in nodes if node.op_type == "Constant"))
         for node in nodes:
             if node.op_type == "Dropout" and not node.domain and len(node.input) == 3 and node.input[2] in known:
                 del node.input[2]
+            elif node.op_type == "Dropout" and not node.domain and opset < 7:
+                _infer(node, opset)
 
 
 def _stop_moving(model: onnx.ModelProto, statistics: Collection[str]) -> None:
     """Take the mode from BatchNormalizations that move these statistics: an attribute, or further outputs before."""
-    opset = next(it.version for it in model.opset_import if it.domain in ("", "ai.onnx"))
     for node in model.graph.node:
         if node.op_type == "BatchNormalization" and not node.domain and node.input[_MEAN] in statistics:
-            kept = [each for each in node.attribute if each.name not in ("training_mode", "is_test")]
-            del node.attribute[:], node.output[1:]
-            node.attribute.extend([*kept, *([helper.make_attribute("is_test", 1)] if opset < 7 else [])])
+            del node.output[1:]
+            _infer(node, _opset(model))
+
+
+def _opset(owner: onnx.ModelProto | onnx.FunctionProto) -> int:
+    return max((int(it.version) for it in owner.opset_import if it.domain in ("", "ai.onnx")), default=0)
+
+
+def _infer(node: onnx.NodeProto, opset: int) -> None:
+    kept = [each for each in node.attribute if each.name not in ("training_mode", "is_test")]
+    del node.attribute[:]
+    node.attribute.extend([*kept, *([helper.make_attribute("is_test", 1)] if opset < 7 else [])])
 
 
 def is_of_script(weights: str | Path, script: Script) -> bool:

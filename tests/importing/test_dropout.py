@@ -134,11 +134,14 @@ def test_nothing_is_dropped_where_the_model_infers() -> None:
     assert import_model(network()).text.count("rand(") == 2  # without derivatives the script does what the model says
 
 
-def test_the_trained_model_drops_nothing(tmp_path: Path) -> None:
-    for model in (network(), network(in_function=True)):
-        script = import_model(model, gradients=["weights"])
-        (tmp_path / model.graph.node[1].op_type).mkdir()
-        write_list(tmp_path / model.graph.node[1].op_type, "weights", with_mark(script.weights))
-        found = trained_model(model, script, tmp_path / model.graph.node[1].op_type)
-        nodes = [*found.graph.node, *(node for function in found.functions for node in function.node)]
-        assert [len(node.input) for node in nodes if node.op_type == "Dropout"] == [2, 2]
+@pytest.mark.parametrize("options", [{}, {"in_function": True}, {"opset": 6, "ratio": SHARE}],
+                         ids=["by an input", "in a function", "by an attribute"])
+def test_the_trained_model_drops_nothing(options: dict[str, Any], tmp_path: Path) -> None:
+    model = network(**options)
+    assert "rand(" in import_model(model).text
+    script = import_model(model, gradients=["weights"])
+    write_list(tmp_path, "weights", with_mark(script.weights))
+    found = trained_model(model, script, tmp_path)
+    nodes = [*found.graph.node, *(node for function in found.functions for node in function.node)]
+    assert [len(node.input) for node in nodes if node.op_type == "Dropout"] == [1 if options.get("opset") else 2] * 2
+    assert "rand(" not in import_model(found).text
