@@ -50,13 +50,18 @@ def readings(program: Program, paths: Iterable[str], table: str = TABLE) -> Iter
     """The statements that read the inputs from paths, one for each or for all of them, the columns of ``table``."""
     if program.is_table:
         (path,) = paths
-        kind = 'data_type="frame", ' if program.has_texts else ""
-        yield f"{table} = read({path}, {kind}format=format, header=header)"
+        yield f"{table} = read({path}, {reading(is_frame=program.has_texts)})"
         yield from columns_of(table, program, {})
     for variable, path in () if program.is_table else zip(program.inputs, paths):
-        name, kind = variable.name, 'data_type="frame", ' if variable.is_text else ""
-        yield f"{name} = read({path}, {kind}format=format, header=header)" if variable.port.dims else f"{name} = {path}"
+        text = f"read({path}, {reading(is_frame=variable.is_text)})" if variable.port.dims else path
+        yield f"{variable.name} = {text}"
     yield from _unquoting(program)
+
+
+def reading(*, is_frame: bool = False) -> str:
+    """The arguments of ``read`` after the path: of a csv file, too, in which cells without a number are NaN, not 0."""
+    found = "format=format, header=header"
+    return f'data_type="frame", {found}' if is_frame else f"{found}, default=NaN"
 
 
 def paths_read(program: Program, *, by_variables: bool = False) -> list[str]:
