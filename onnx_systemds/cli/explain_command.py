@@ -14,7 +14,7 @@ from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.once import OnceCommand
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names
 from onnx_systemds.cli.programs import Programs
-from onnx_systemds.errors import TranspileError, counted, quoted, shown_path
+from onnx_systemds.errors import TranspileError, counted, quoted, quoted_list, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.tables.reading import Array
 from onnx_systemds.tables.writing import TABLES, WRITERS
@@ -38,11 +38,14 @@ _SHOWN = 5
 @click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
               help="Seed of the permutations and of the background.")
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
+@click.option("--group", "groups", multiple=True, metavar="NAME=COLUMN,COLUMN,...",
+              help="Columns that count as one, as those of a word in a code; repeatable.")
 @click.option("--no-header", is_flag=True, help="The .csv has no header; its columns are named 1, 2, 3 ...")
 @conversion_options
 def explain(  # noqa: PLR0913 - an argument for each option
     model: Path, source: Path, target: Path, background: Path | None, result: str, column: int,
-    permutations: int | None, seed: int, columns: str | None, no_header: bool, options: ConversionOptions,
+    permutations: int | None, seed: int, columns: str | None, groups: tuple[str, ...], no_header: bool,
+    options: ConversionOptions,
 ) -> None:
     """Say what each column of a file contributes to the answers of MODEL.onnx, in SystemDS.
 
@@ -66,11 +69,12 @@ def explain(  # noqa: PLR0913 - an argument for each option
         chosen = None if columns is None else listed_names(columns, "--columns")
         with stages.stage("read"):
             rows, names = rows_of_table(script, source, chosen, has_header=not no_header)
+            numbers, names = _grouped(names, groups)
             others = None
             if background is not None:
                 others, _ = rows_of_table(script, background, chosen, has_header=not no_header)
         with stages.stage("explain"):
-            found = explained_rows(script, rows, result, Sampling(column, permutations, seed), others)
+            found = explained_rows(script, rows, result, Sampling(column, permutations, seed), others, numbers)
         with replacing(target) as stream:
             writer = WRITERS[target.suffix.lower()](stream, target, {})
             while _BASE in names:
@@ -81,6 +85,28 @@ def explain(  # noqa: PLR0913 - an argument for each option
     about = "" if permutations == 1 else f", with errors of about {np.sqrt(np.mean(found.errors ** 2)):.2g}"
     say(f"{shown}{counted(len(found.base), 'row')} of {shown_path(source)}{about}", err=is_stream(target))
     say(f"largest on average: {_largest(names, found.contributions)}", err=is_stream(target))
+
+
+def _grouped(names: list[str], groups: Sequence[str]) -> tuple[list[int] | None, list[str]]:
+    """The group of each column, from 1 on, and the names of groups: those that are given, or of their only column."""
+    called: dict[str, str] = {}
+    for group in groups:
+        name, equals, listed = group.partition("=")
+        columns = listed_names(listed, "--group")
+        if not name or not equals or columns == [""]:
+            raise TranspileError(f"--group is {quoted(group)}, not NAME=COLUMN,COLUMN")
+        if unknown := [each for each in columns if names.count(each) != 1]:
+            raise TranspileError(f"--group: there is no column {quoted_list(unknown)}; columns: {quoted_list(names)}")
+        if twice := [each for each in columns if columns.count(each) > 1 or each in called]:
+            raise TranspileError(f"--group: {quoted_list([*dict.fromkeys(twice)])} is in two groups, or twice in one")
+        if name in called.values() or name in {*names} - {*columns}:
+            raise TranspileError(f"--group: {quoted(name)} is a name already")
+        called |= dict.fromkeys(columns, name)
+    if not groups:
+        return None, names
+    own = [called.get(name, name) for name in names]
+    found = [*dict.fromkeys(own)]
+    return [found.index(name) + 1 for name in own], found
 
 
 def _largest(names: Sequence[str], contributions: Array) -> str:

@@ -174,7 +174,7 @@ BAD: dict[str, dict[str, list[str]]] = {
               "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "explain": {"source": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "target": [*TARGETS, "out.txt", "rows.csv", ""],
                 "background": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "result": ["nosuch"], "column": ["", "-1", "x", "9" * 30],
-                "permutations": ["", "0", "-1", "x", "1.5"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], **CONVERSION},
+                "permutations": ["", "0", "-1", "x", "1.5"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], "groups": ["", "a", "a=", "a=nosuch"], **CONVERSION},
     "trained": {"folder": ["m.onnx", "folder", "nowhere", "loop", ""], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "m.onnx/y", "loop", ""],
                 "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "operators": {"plugins": CONVERSION["plugins"]},

@@ -142,6 +142,35 @@ def test_tables_of_texts_and_missing_numbers(kind: str, tmp_path: Path, monkeypa
 
 
 @pytest.mark.engine
+def test_groups_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(quadratic(), "m.onnx")
+    np.savetxt("rows.csv", X, delimiter=",", header="p,q,r,s", comments="")
+    np.savetxt("other.csv", Z, delimiter=",", header="p,q,r,s", comments="")
+    files = ("--input", "rows.csv", "--background", "other.csv", "--output", "out.csv")
+    done = invoke("explain", "m.onnx", *files, "--group", "both=s,q", "--group", "r=r", "--column", 1, "--permutations", 1)
+    assert done.exit_code == 0 and "contributions of 3 columns" in done.output
+    assert Path("out.csv").read_text(encoding="utf-8").startswith("p,both,r,base\n")
+    expected = [shapley(lambda mixed: answers(mixed)[:, 0], x, Z[0], [1, 2, 3, 2]) for x in X]
+    np.testing.assert_allclose(np.loadtxt("out.csv", delimiter=",", skiprows=1)[:, :3], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("groups", "told"), [
+    (["both"], '--group is "both", not NAME=COLUMN,COLUMN'), (["=p,q"], "not NAME=COLUMN"), (["both="], "not NAME=COLUMN"),
+    (["both=p,t"], 'there is no column "t"; columns: "p", "q", "r", "s"'), (["both=p,q,p"], '"p" is in two groups, or twice in one'),
+    (["one=p,q", "two=q,r"], '"q" is in two groups'), (["r=p,q"], '"r" is a name already'), (["a=p", "a=q"], '"a" is a name already'),
+])
+def test_groups_that_there_are_not(groups: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(quadratic(), "m.onnx")
+    Path("rows.csv").write_text("p,q,r,s\n1,2,3,4\n", encoding="utf-8")
+    words = (word for group in groups for word in ("--group", group))
+    refused = invoke("explain", "m.onnx", "--input", "rows.csv", "--output", "out.csv", *words)
+    assert refused.exit_code == 1 and told in refused.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "rows.csv"]
+
+
+@pytest.mark.engine
 def test_several_inputs_of_several_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
         two (float[n,2] A, float[n,2,2] B) => (float[n] Y) <int64[2] flat = {0, -1}> {
