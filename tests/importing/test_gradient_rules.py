@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import UnsupportedCase
@@ -254,6 +254,18 @@ def test_images_that_a_network_turns(tmp_path: Path) -> None:
         y = GridSample <padding_mode = "border"> (x, grid) }""", {
             "v": near(2, 6), "dims": np.array([-1, 2, 3]), "places": np.array([3, 4])})
     check(network, {"n": 2, "h": 3, "w": 5}, tmp_path, 2)
+
+
+@pytest.mark.engine
+def test_places_in_images_by_the_modes_of_opset_16(tmp_path: Path) -> None:
+    modes = [("bilinear", "zeros", 0), ("bilinear", "border", 1), ("bilinear", "reflection", 0), ("bicubic", "zeros", 1),
+             ("bicubic", "border", 0), ("bicubic", "reflection", 0), ("bicubic", "reflection", 1)]
+    nodes = [helper.make_node("GridSample", ["x", "g"], [f"y{place}"], mode=mode, padding_mode=padding, align_corners=align)
+             for place, (mode, padding, align) in enumerate(modes)]
+    given = {"x": ["n", 2, 3, 4], "g": ["n", 3, 2, 2]}
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in given.items()],
+                              [helper.make_tensor_value_info(f"y{place}", TensorProto.FLOAT, None) for place in range(len(modes))])
+    check(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=9), {"n": 2}, tmp_path, 2)
 
 
 @pytest.mark.engine
