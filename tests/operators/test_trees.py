@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -14,6 +15,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.importing.score_program import score_text
 from onnx_systemds.operators.support import ensembles, tree_tables
 from tests.command_line import run_dml
 from tests.operators.harness import Case, at_sizes, case_model, check_case, run_reference
@@ -302,7 +304,7 @@ def _two_trees() -> dict[str, Any]:
 
 def test_tests_are_shared_and_those_that_follow_left_out() -> None:
     """Two tests serve both trees; leaves that no row comes to have no way."""
-    tables = tree_tables.node_tables(ensembles.listed_ensemble(_two_trees(), "target", 1), 3, missing=False)
+    tables = tree_tables.node_tables(ensembles.listed_ensemble(_two_trees(), "target", 1), 3, missing=False, single=False)
     ways = tree_tables.all_ways(tables)
     assert ways is not None
     assert sorted(tables.cut[ways.branches].tolist()) == [3.0, 5.0]
@@ -311,3 +313,44 @@ def test_tests_are_shared_and_those_that_follow_left_out() -> None:
     assert sorted(lengths.tolist()) == [1, 1, 1, 1, 2, 2]  # x <= 3, x > 5, and what lies between
     rows = np.repeat(np.array([[2, 3, 4, 5, 6, np.nan, np.inf, -np.inf]], np.float32).T, 3, axis=1)
     check_case(regressor("shared tests", rows=rows, **_two_trees()))
+
+
+def test_cuts_are_those_of_rounded_numbers() -> None:
+    """Beside each threshold, and beside what is rounded to it."""
+    tiny, huge = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
+    limits = np.array([0.3, np.float32(0.3), -np.float32(0.4), 0, tiny, -tiny, huge, -huge, 2.0**24, 1 / 3])
+    near = limits.astype(np.float32)
+    places = np.concatenate([near, *(np.nextafter(near[:-2], np.float32(end)) for end in (-2, 2))]).astype(np.float64)
+    halves = np.concatenate([(place + np.nextafter(np.float32(place), np.float32(9e9))) / 2 for place in places[:-2, None]])
+    for number in np.concatenate([places, halves, *(np.nextafter([*places, *halves], end) for end in (-np.inf, np.inf))]):
+        with np.errstate(over="ignore"):
+            rounded = np.float64(np.float32(number))
+        for strict in (False, True):
+            expected = rounded < limits if strict else rounded <= limits
+            assert np.array_equal(number <= tree_tables._cuts(limits, strict, single=True), expected), (number, strict)
+
+
+@pytest.mark.engine
+def test_data_need_not_be_rounded_to_single_precision(tmp_path: Path) -> None:
+    """As numbers of a file, which are not those that thresholds are: 0.3 is less than its float32, which is 0.30000001."""
+    modes = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+    trees = [(mode, threshold) for mode in modes for threshold in (0.3, -0.4)]
+    count = len(trees)
+    attributes = {
+        "nodes_treeids": np.repeat(range(count), 3), "nodes_nodeids": [0, 1, 2] * count, "nodes_featureids": [0] * 3 * count,
+        "nodes_values": [value for _, threshold in trees for value in (threshold, 0.0, 0.0)],
+        "nodes_modes": [word for mode, _ in trees for word in (mode, "LEAF", "LEAF")],
+        "nodes_truenodeids": [1, 0, 0] * count, "nodes_falsenodeids": [2, 0, 0] * count,
+        "target_treeids": range(count), "target_nodeids": [1] * count, "target_ids": range(count),
+        "target_weights": [1.0] * count, "n_targets": count,
+    }
+    rows = np.array([[-0.5], [-0.4], [-0.3], [0.2], [0.3], [0.4]])
+    model = case_model(Case("TreeEnsembleRegressor", 3, {"X": rows.astype(np.float32)}, attributes, domain="ai.onnx.ml"))
+    script = import_model(model)
+    script.save(tmp_path / "model.dml")
+    name = script.inputs[0].name
+    np.savetxt(tmp_path / "rows.csv", rows, fmt="%.1f")
+    arguments = {name: "rows.csv", script.outputs[0].name: "scores.csv"}
+    run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {name: rows.astype(np.float32)})
+    assert np.array_equal(np.loadtxt(tmp_path / "scores.csv", delimiter=","), expected)

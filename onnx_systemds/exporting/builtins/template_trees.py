@@ -126,10 +126,15 @@ def walked_trees(
 
 
 def _is_finer(cuts: Array) -> bool:
-    """Whether cuts are neither numbers of float32 nor the largest ones below: data at such a cut would change sides."""
+    """Whether data at a cut would change sides.
+
+    They do not where cuts are numbers of float32, or the largest ones below or that are rounded to these.
+    """
     above = np.nextafter(cuts, np.inf)
     with np.errstate(over="ignore"):
-        return bool(((cuts.astype(np.float32) != cuts) & (above.astype(np.float32) != above)).any())
+        single, next_single = cuts.astype(np.float32), above.astype(np.float32)
+    rounds_apart = (single <= cuts) & (next_single > above)
+    return bool(((single != cuts) & (next_single != above) & ~rounds_apart).any())
 
 
 @dataclass(frozen=True)

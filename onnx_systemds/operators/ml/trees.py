@@ -19,7 +19,6 @@ from onnx_systemds.model.ir import ML, Array
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.ml.post_transforms import TRANSFORMS, transformed_scores
-from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import Ensemble, base_values, listed_ensemble, split_ensemble
 from onnx_systemds.operators.support.leaf_scores import leaf_scores
@@ -27,8 +26,6 @@ from onnx_systemds.operators.support.products import may_have_few_rows
 from onnx_systemds.operators.support.tree_tables import LARGEST, Tables, all_ways, leaf_weights, node_tables
 
 batch_rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)(mixes_all_but_first)
-FLOAT = FLOAT_FORMATS["float"].rounding()
-"""Arguments of round_to_float for 32-bit floats."""
 _DENSE = 0.4  # of the elements, from which on the engine stores a matrix dense
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
 """In the order in which TreeEnsemble numbers them."""
@@ -77,12 +74,10 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
     """Prepare the data and the tables of the nodes."""
     view = data_view(node)
     features = view.cols if isinstance(view.cols, int) else None
-    floats = node.dtype(0) not in FINITE_DTYPES
-    tables = node_tables(ensemble, features, missing=floats)
+    dtype = node.dtype(0)
+    # integers are compared as floats, as onnxruntime does
+    tables = node_tables(ensemble, features, missing=dtype not in FINITE_DTYPES, single=dtype != "double")
     text = node.view(0, view)
-    if not floats:
-        # onnxruntime compares integers as floats
-        text = node.call("round_to_float", text, *FLOAT)
     if tables.infinite:
         text = f"max(min({text}, {literal(LARGEST)}), {literal(-LARGEST)})"
     if tables.low or tables.high:

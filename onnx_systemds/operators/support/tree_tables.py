@@ -1,6 +1,7 @@
 """Tree ensembles as tables that are walked, in which every branch is one comparison ``x > cut`` (`node_tables`):
 
-* a comparison with a threshold is a cut, at the threshold or at the largest number below it;
+* a comparison with a threshold is a cut, at the threshold or at the largest number below it; where ONNX compares in
+  single precision, at the largest number that is rounded to that: x takes the branch that x takes once it is rounded;
 * ==, != and membership are several cuts, which become branches of their own (by bisection);
 * the two children of a branch stand one after the other, that of ``x <= cut`` first, so that the next node is
   ``left + (x > cut)``; children that several branches share are written for each of them;
@@ -24,6 +25,7 @@ from onnx_systemds.operators.support.ensembles import EQ, GTE, LEAF, LEQ, LT, ME
 from onnx_systemds.operators.support.selection_products import sparse_padding
 
 LARGEST = float(np.finfo(np.float64).max)
+_BEYOND_FP32 = 2.0**128
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,27 @@ def _below(numbers: Array) -> Array:
         return np.nextafter(numbers, -np.inf)
 
 
-def _branches(ensemble: Ensemble) -> _Branches:
+def _cuts(limits: Array, strict: Array | bool, *, single: bool) -> Array:
+    """The largest numbers that are at most, or where ``strict`` below, limits; single: once rounded to FP32."""
+    finite = np.clip(limits, -LARGEST, LARGEST)
+    plain = np.where(strict, _below(finite), finite)
+    if not single:
+        return plain
+    with np.errstate(over="ignore"):
+        nearest = finite.astype(np.float32)
+        is_beyond = (nearest > finite) | (strict & (nearest == finite))
+        allowed = np.where(is_beyond, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+        ends = allowed, np.nextafter(allowed, np.float32(np.inf))
+    # halfway to the next number the even one of both is taken; beyond the largest one infinity takes its place
+    halfway = sum(np.clip(end.astype(np.float64), -_BEYOND_FP32, _BEYOND_FP32) for end in ends) / 2
+    return np.where(np.isinf(limits), plain, np.where(allowed.view(np.int32) & 1, _below(halfway), halfway))
+
+
+def _branches(ensemble: Ensemble, *, single: bool) -> _Branches:
     """The ensemble with one cut per branch; branches with several cuts get further nodes after the others."""
     mode, yes, no = ensemble.mode, ensemble.yes, ensemble.no
-    limit = np.clip(ensemble.threshold, -LARGEST, LARGEST)
     lower = (mode == LEQ) | (mode == LT)  # the condition holds on the lower side
-    cut = np.where((mode == LT) | (mode == GTE), _below(limit), limit)
+    cut = _cuts(ensemble.threshold, (mode == LT) | (mode == GTE), single=single)
     nan_yes = ensemble.missing | (mode == NEQ)  # NaN differs from every number
     plain = _Branches(
         ensemble.feature.copy(), cut, np.where(lower, yes, no), np.where(lower, no, yes), nan_yes != lower,
@@ -83,11 +100,11 @@ def _branches(ensemble: Ensemble) -> _Branches:
     rows = list(zip(*(column.tolist() for column in vars(plain).values())))
     for node in several.tolist():
         values = ensemble.members[node] if mode[node] == MEMBER else ensemble.threshold[node : node + 1]
-        values = np.unique(np.clip(values, -LARGEST, LARGEST))
+        values = np.unique(values)
         inside, outside = int(yes[node]), int(no[node])
         if mode[node] == NEQ:
             inside, outside = outside, inside
-        cuts = np.stack([_below(values), values], axis=1).ravel().tolist()
+        cuts = np.stack([_cuts(values, strict, single=single) for strict in (True, False)], axis=1).ravel().tolist()
         nan_goal = int(yes[node]) if nan_yes[node] else int(no[node])
         _bisect(rows, node, cuts, [outside, *[inside, outside] * len(values)], nan_goal)
     columns = [np.array(column) for column in zip(*rows)]
@@ -119,12 +136,12 @@ def _bisect(rows: list[tuple[Any, ...]], node: int, cuts: list[float], goals: li
 # --- layout ----------------------------------------------------------------------------------------------------
 
 
-def node_tables(ensemble: Ensemble, features: int | None, *, missing: bool) -> Tables:
+def node_tables(ensemble: Ensemble, features: int | None, *, missing: bool, single: bool) -> Tables:
     """The tables of an ensemble over data with so many features (None: unknown), which may hold NaN (``missing``).
 
-    Raises UnsupportedCase.
+    single: ONNX compares in FP32; the data need not be rounded to that. Raises UnsupportedCase.
     """
-    branches = _branches(ensemble)
+    branches = _branches(ensemble, single=single)
     inner = np.flatnonzero(branches.inner)
     numbers = branches.feature[inner]
     if features is not None and len(numbers) and numbers.max() >= features:
