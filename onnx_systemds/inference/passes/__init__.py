@@ -50,6 +50,7 @@ from onnx_systemds.inference.passes.samples_first import put_samples_first
 from onnx_systemds.inference.passes.scanned_distances import join_distances
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
 from onnx_systemds.inference.passes.signed_shifts import shift_signed
+from onnx_systemds.inference.passes.single_comparisons import compare_unrounded
 from onnx_systemds.inference.passes.transpose_sinking import sink_transposes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.passes.unit_splits import split_into_single_places
@@ -93,6 +94,7 @@ NODE_PASSES: tuple[NodePass, ...] = (
     resolve_known_lists,
     pad_before_slice,
     shift_signed,
+    compare_unrounded,
     expand_definition,
 )
 """At each other node, given the types of its inputs and the nodes before it: what needs another form in a script."""

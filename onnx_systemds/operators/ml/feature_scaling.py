@@ -14,7 +14,9 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES
 from onnx_systemds.model.ir import ML
+from onnx_systemds.model.single_precision import has_other_decimals, largest_rounded
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.selection_products import minus_vector
@@ -104,8 +106,10 @@ def _largest(node: NodeView, x: str) -> str:
 @generator("Binarizer", since=1, domain=ML)
 def binarizer(node: NodeView) -> Fragment:
     """1 where the threshold is exceeded, else 0."""
-    threshold = literal(node.attribute("threshold"))
-    form = node.wanted_form()
+    limit = np.asarray(node.attribute("threshold"), np.float64)
+    if node.dtype("X") == "float" and has_other_decimals(limit):
+        limit = largest_rounded(limit)
+    threshold, form = literal(float(limit)), node.wanted_form()
     if form is SCALAR or not node.dims("X"):
         return node.result(f"as.double({node.scalar('X')} > {threshold})", SCALAR)
     return node.result(f"{node.view('X', form)} > {threshold}", form)
@@ -127,6 +131,8 @@ def imputer(node: NodeView) -> Fragment:
     if view is SCALAR or len(values) > 1:
         view = sample_view(dims, len(values))
     x = node.view("X", view)
+    if not integral and view is not SCALAR and has_other_decimals(replaced):
+        x = node.named("rounded", node.call("round_to_float", x, *FLOAT_FORMATS["float"].rounding()))
     if len(set(values)) == 1:
         return node.result(f"replace(target={x}, pattern={literal(replaced)}, replacement={literal(values[0])})", view)
     condition = f"{x} != {x}" if math.isnan(replaced) else f"{x} == {literal(replaced)}"

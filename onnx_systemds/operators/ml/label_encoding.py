@@ -12,7 +12,9 @@ from onnx_systemds.inference.registry import batch_rule, generator, looks_up_tex
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import ML, Array
+from onnx_systemds.model.single_precision import has_other_decimals
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
+from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.selection_products import gather_rows_text
 
@@ -107,6 +109,8 @@ def _looked_up(node: NodeView, given: Array, results: Array, otherwise: Any, *, 
     entries = np.concatenate([[default], values]).reshape(-1, 1)
     size = node.size("X")
     x = node.view("X", View(size, 1)) if node.dims("X") else f"as.matrix({node.scalar('X')})"
+    if node.dtype("X") == "float" and has_other_decimals(keys):
+        x = node.named("rounded", node.call("round_to_float", x, *FLOAT_FORMATS["float"].rounding()))
     table = node.constant_matrix(entries, "values")
     place = node.named("place", _place_text(node, x, keys))
     text = gather_rows_text(

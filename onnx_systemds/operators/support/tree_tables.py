@@ -21,11 +21,11 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.model.ir import Array
+from onnx_systemds.model.single_precision import largest_rounded
 from onnx_systemds.operators.support.ensembles import EQ, GTE, LEAF, LEQ, LT, MEMBER, NEQ, Ensemble
 from onnx_systemds.operators.support.selection_products import sparse_padding
 
 LARGEST = float(np.finfo(np.float64).max)
-_BEYOND_FP32 = 2.0**128
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,7 @@ def _cuts(limits: Array, strict: Array | bool, *, single: bool) -> Array:
     """The largest numbers that are at most, or where ``strict`` below, limits; single: once rounded to FP32."""
     finite = np.clip(limits, -LARGEST, LARGEST)
     plain = np.where(strict, _below(finite), finite)
-    if not single:
-        return plain
-    with np.errstate(over="ignore"):
-        nearest = finite.astype(np.float32)
-        is_beyond = (nearest > finite) | (strict & (nearest == finite))
-        allowed = np.where(is_beyond, np.nextafter(nearest, np.float32(-np.inf)), nearest)
-        ends = allowed, np.nextafter(allowed, np.float32(np.inf))
-    # halfway to the next number the even one of both is taken; beyond the largest one infinity takes its place
-    halfway = sum(np.clip(end.astype(np.float64), -_BEYOND_FP32, _BEYOND_FP32) for end in ends) / 2
-    return np.where(np.isinf(limits), plain, np.where(allowed.view(np.int32) & 1, _below(halfway), halfway))
+    return np.where(np.isinf(limits), plain, largest_rounded(finite, strict)) if single else plain
 
 
 def _branches(ensemble: Ensemble, *, single: bool) -> _Branches:
