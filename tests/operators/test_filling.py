@@ -90,6 +90,8 @@ MATRICES = [
     *[Case("Trilu", 14, {"x": random(*dims), "k": number(k, "int64")}, {"upper": upper}, note=f"{upper} {k}")
       for dims in ((4, 5), (2, 3, 4, 4), (3, 5, 2)) for k in (0, 2, -1) for upper in (0, 1)],
     Case("Trilu", 14, {"x": np.full((2, 3, 3), np.nan, np.float32)}),
+    *[Case("Trilu", 14, {"x": random(*dims, dtype="int64"), "k": number(k, "int64")}, {"upper": upper}, ("k",), note=f"one row {upper} {k}")
+      for dims in ((1, 3), (1, 1), (2, 1, 3)) for upper, k in ((0, 1), (1, 1), (0, -1))],
     Case("Trilu", 14, {"x": random(2, 3, 3, dtype="int64"), "k": number(1, "int64")}, {"upper": 0}, ("k",)),
     Case("Trilu", 14, {"x": random(3, 3), "k": number(-9, "int64")}, {"upper": 0}, ("k",)),
 ]

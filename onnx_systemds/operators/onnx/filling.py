@@ -252,7 +252,7 @@ def trilu(node: NodeView) -> Fragment:
     if is_finite(node, 0):
         view = View(count, rows * cols) if count != 1 else View(rows, cols)
         ones = _compared(rows, row_numbers, inside, col_numbers)
-        ones = ones if count == 1 else node.reshape(ones, View(1, view.cols))
+        ones = f"({ones})" if count == 1 else node.reshape(ones, View(1, view.cols))
         return node.result(f"{node.view('input', view)} * {ones}", view)
     # The zeros first, their size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
