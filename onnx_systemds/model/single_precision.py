@@ -14,7 +14,10 @@ _BEYOND = 2.0**128  # takes the place of infinity after the largest number
 
 
 def largest_rounded(limits: Array, strict: Array | bool = False) -> Array:
-    """The largest numbers that, rounded to FP32, are at most limits, or where ``strict`` below: finite, in FP64."""
+    """The largest numbers in FP64 that, rounded to FP32, are at most limits, or where ``strict`` below.
+
+    Infinities and NaN among the limits stay.
+    """
     with np.errstate(over="ignore"):
         nearest = limits.astype(np.float32)
         is_beyond = (nearest > limits) | (strict & (nearest == limits))
@@ -23,12 +26,13 @@ def largest_rounded(limits: Array, strict: Array | bool = False) -> Array:
     # halfway to the next number the even one of both is taken
     low, high = (np.clip(end.astype(np.float64), -_BEYOND, _BEYOND) for end in ends)
     halfway = (low + high) / 2
-    return np.where(allowed.view(np.int32) & 1, np.nextafter(halfway, -np.inf), halfway)
+    found = np.where(allowed.view(np.int32) & 1, np.nextafter(halfway, -np.inf), halfway)
+    return np.where(np.isfinite(limits), found, limits)
 
 
 def smallest_rounded(limits: Array) -> Array:
-    """The smallest numbers that, rounded to FP32, are at least limits: finite, in FP64."""
-    return np.nextafter(largest_rounded(limits, True), np.inf)
+    """The smallest numbers in FP64 that, rounded to FP32, are at least limits; infinities and NaN stay."""
+    return np.where(np.isfinite(limits), np.nextafter(largest_rounded(limits, True), np.inf), limits)
 
 
 def has_other_decimals(numbers: Array) -> bool:

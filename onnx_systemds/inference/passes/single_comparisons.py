@@ -23,14 +23,10 @@ _MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greate
 def compare_unrounded(facts: InferenceFacts) -> Rewriting:
     """The comparison with other constants, None where the node is none, or needs none."""
     node = facts.node
-    if node.identity not in {("", name) for name in NEEDS} or node.version < 7:
+    known = {place: constant for place in (0, 1) if (constant := facts.values[node.inputs[place]].constant) is not None}
+    if node.version < 7 or len(known) != 1 or facts.values[node.inputs[0]].dtype != "float":
         return None
-    known = [facts.values[name].constant for name in node.inputs]
-    places = [place for place, constant in enumerate(known) if constant is not None]
-    if len(places) != 1 or facts.values[node.inputs[0]].dtype != "float":
-        return None
-    (place,) = places
-    constant = np.asarray(known[place])
+    ((place, constant),) = known.items()
     if not has_other_decimals(constant):
         return None
     why = "its constant has other decimals in single precision"
@@ -48,13 +44,11 @@ def _compared(node: Node, op_type: str, place: int, constant: Array, result: str
     """A comparison with the numbers that are rounded to those of a constant, which is the operand at ``place``."""
     of_constant = op_type if place else _MIRRORED[op_type]  # x op constant
     ends = smallest_rounded if of_constant in ("Less", "GreaterOrEqual") else largest_rounded
-    wide = constant.astype(np.float64)
-    limits = np.where(np.isfinite(wide), ends(np.where(np.isfinite(wide), wide, 0)), wide)
     held, retyped = f"{result}/held", f"{result}/limit"
     inputs = tuple(retyped if at == place else name for at, name in enumerate(node.inputs))
     version = 12 if op_type.endswith("OrEqual") else 9
     return [
-        node.inner("Constant", (), (held,), {"value": limits}),
+        node.inner("Constant", (), (held,), {"value": ends(constant.astype(np.float64))}),
         replace(node.inner("Retyped", (held,), (retyped,), {"dtype": protos.element_type("float")}),
                 domain=DERIVATIVES, version=1),
         replace(node, op_type=op_type, inputs=inputs, outputs=(result,), version=version),

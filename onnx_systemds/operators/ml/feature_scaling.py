@@ -16,7 +16,7 @@ from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES
 from onnx_systemds.model.ir import ML
 from onnx_systemds.model.single_precision import has_other_decimals, largest_rounded
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
-from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
+from onnx_systemds.operators.onnx.casting import single_text
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.selection_products import minus_vector
@@ -132,7 +132,7 @@ def imputer(node: NodeView) -> Fragment:
         view = sample_view(dims, len(values))
     x = node.view("X", view)
     if not integral and view is not SCALAR and has_other_decimals(replaced):
-        x = node.named("rounded", node.call("round_to_float", x, *FLOAT_FORMATS["float"].rounding()))
+        x = node.named("rounded", single_text(node, x))
     if len(set(values)) == 1:
         return node.result(f"replace(target={x}, pattern={literal(replaced)}, replacement={literal(values[0])})", view)
     condition = f"{x} != {x}" if math.isnan(replaced) else f"{x} == {literal(replaced)}"

@@ -14,7 +14,7 @@ from onnx_systemds.model import protos
 from onnx_systemds.model.ir import ML, Array
 from onnx_systemds.model.single_precision import has_other_decimals
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View
-from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
+from onnx_systemds.operators.onnx.casting import single_text
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.selection_products import gather_rows_text
 
@@ -110,7 +110,7 @@ def _looked_up(node: NodeView, given: Array, results: Array, otherwise: Any, *, 
     size = node.size("X")
     x = node.view("X", View(size, 1)) if node.dims("X") else f"as.matrix({node.scalar('X')})"
     if node.dtype("X") == "float" and has_other_decimals(keys):
-        x = node.named("rounded", node.call("round_to_float", x, *FLOAT_FORMATS["float"].rounding()))
+        x = node.named("rounded", single_text(node, x))
     table = node.constant_matrix(entries, "values")
     place = node.named("place", _place_text(node, x, keys))
     text = gather_rows_text(

@@ -21,7 +21,7 @@ from onnx_systemds.operators.ml.class_labels import Labels, class_labels, label_
 from onnx_systemds.operators.ml.feature_scaling import data_view
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
 from onnx_systemds.operators.ml.trees import count_rows, walk, walked, with_base
-from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
+from onnx_systemds.operators.onnx.casting import single_text
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import (
     ALWAYS,
@@ -113,8 +113,7 @@ def _sums(node: NodeView, ensemble: Ensemble, base: Array) -> _Sums:
 
 def _rounded(node: NodeView, text: str) -> str:
     """Scores as onnxruntime has them, so that ties are ties: floats, unless the data are doubles."""
-    single = FLOAT_FORMATS["float"].rounding()
-    return text if node.dtype("X") == "double" else node.call("round_to_float", text, *single)
+    return text if node.dtype("X") == "double" else single_text(node, text)
 
 
 def _label_output(node: NodeView, scored: _Scored) -> Fragment:

@@ -147,6 +147,11 @@ def round_text(node: NodeView, dtype: str, text: str) -> str:
     return node.call("round_to_float", text, *FLOAT_FORMATS[dtype].rounding())
 
 
+def single_text(node: NodeView, text: str) -> str:
+    """A matrix rounded to single precision."""
+    return node.call("round_to_float", text, *FLOAT_FORMATS["float"].rounding())
+
+
 def _power(node: NodeView) -> Fragment:
     """To powers of two; zero and what is too small saturate to 2^-127 or become NaN."""
     mode = node.attribute("round_mode") or "up"
