@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -25,14 +26,17 @@ def official_cases() -> dict[str, TestCase]:
     return {f"{kind}/{case.name}": case for kind in KINDS for case in load_model_tests(kind=kind)}
 
 
-def run_case(case: TestCase) -> None:
-    """Run every data set of a case on the engine. Raises AssertionError, TranspileError or EngineError."""
+def run_case(case: TestCase, judgement: Callable[[list[Any], list[Any], TestCase], None] | None = None) -> None:
+    """Run every data set of a case on the engine, and judge it as ONNX does, or by ``judgement``.
+
+    Raises AssertionError, TranspileError or EngineError.
+    """
     model = model_of(case)
     prepared = backend.prepare(model)
     try:
         for inputs, expected in data_sets(case, model):
             outputs = list(prepared.run(inputs))
-            judge(expected, outputs, case)
+            (judgement or judge)(expected, outputs, case)
     finally:
         prepared.close()
 
@@ -51,6 +55,14 @@ def judge(expected: list[Any], outputs: list[Any], case: TestCase) -> None:
             judge(list(wanted), list(output), case)
         else:
             Runner.assert_similar_outputs([wanted], [output], rtol=case.rtol, atol=case.atol, model_dir=case.model_dir)
+
+
+def as_drawn(expected: list[Any], outputs: list[Any], case: TestCase) -> None:
+    """Types and shapes of random numbers, which are 0 or 1 here: numpy's own, which the case expects, say no more."""
+    assert len(expected) == len(outputs)
+    for wanted, output in zip(expected, outputs):
+        assert (output.dtype, output.shape) == (wanted.dtype, wanted.shape)
+        assert np.isin(output, (0, 1)).all(), f"{case.name}: {output}"
 
 
 def data_sets(case: TestCase, model: onnx.ModelProto) -> list[tuple[list[Any], list[Any]]]:
