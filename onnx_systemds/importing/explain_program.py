@@ -91,13 +91,14 @@ def explain_text(script: Script, name: str, result: str = "", folder: str = "") 
     arguments = [variable.name for variable in coded.inputs] + ([coded.weights] if coded.weights else [])
     others, backgrounds = _of_background(program), [*found.backgrounds.values()]
     results = [*(variable.name for variable in coded.outputs), *program.returned]
+    named = "" if folder else in_literal(f"{program_name(name)}: ")
     return templates.template("explain.dml.jinja").render(
         header=[*_header(found, name)],
-        named="" if folder else in_literal(f"{program_name(name)}: "),
+        named=named,
         file=string_literal(f"{folder}{name}.dml"),
-        readings=[*readings(program, paths_read(program)), _features(program, FEATURES)],
+        readings=[*readings(program, paths_read(program), named), _features(program, FEATURES)],
         background_readings=[
-            *readings(others, [f"{each}_file" for each in backgrounds], f"{BACKGROUND}_{TABLE}"),
+            *readings(others, [f"{each}_file" for each in backgrounds], named, f"{BACKGROUND}_{TABLE}"),
             _features(others, BACKGROUND)],
         unquotes=UNQUOTED if program.has_texts else "",
         inputs=[*columns_of(FEATURES, coded, sizes_at_sites(program))],

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.dml.literals import literal, string_literal
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import key_words
+from onnx_systemds.importing.interface import Port, key_words
 from onnx_systemds.importing.score_sites import columns_of, is_joint
 from onnx_systemds.importing.score_variables import TABLE, Program, Variable
-from onnx_systemds.inference.values import dims_words
+from onnx_systemds.inference.values import FINITE_DTYPES, dims_words
 
 UNQUOTED = "unquoted"
 """The function of programs that takes the quotes from texts."""
@@ -46,8 +46,11 @@ def described(variable: Variable) -> str:
     return f"{name}: {port.dtype} {dims_words(port.dims)}{key_words(port)}"
 
 
-def readings(program: Program, paths: Iterable[str], table: str = TABLE) -> Iterator[str]:
-    """The statements that read the inputs from paths, one for each or for all of them, the columns of ``table``."""
+def readings(program: Program, paths: Iterable[str], named: str, table: str = TABLE) -> Iterator[str]:
+    """The statements that read the inputs from paths, one for each or for all of them, the columns of ``table``.
+
+    named: how messages begin, in a literal.
+    """
     if program.is_table:
         (path,) = paths
         yield f"{table} = read({path}, {reading(is_frame=program.has_texts)})"
@@ -56,6 +59,53 @@ def readings(program: Program, paths: Iterable[str], table: str = TABLE) -> Iter
         text = f"read({path}, {reading(is_frame=variable.is_text)})" if variable.port.dims else path
         yield f"{variable.name} = {text}"
     yield from _unquoting(program)
+    yield from integer_checks(program, named)
+
+
+def integer_checks(program: Program, named: str) -> Iterator[str]:
+    """The statements that stop where an input has numbers that its element type does not have, as 0.5 or NaN.
+
+    named: how messages begin, in a literal.
+    """
+    for variable in program.inputs:
+        if outside := _outside(variable):
+            yield f"if ({outside}) {{"
+            yield f'  stop("{named}{variable.name} has numbers that are no {variable.port.dtype}")'
+            yield "}"
+
+
+def site_integer_checks(program: Program, table: str, sizes: Mapping[str, str], named: str) -> Iterator[str]:
+    """`integer_checks` of inputs that are columns of ``table``, one matrix or frame of federated rows.
+
+    sizes: DML of the symbols in the numbers of columns.
+    """
+    if checks := [*integer_checks(program, named)]:
+        yield from columns_of(table, program, sizes)
+        yield from checks
+
+
+def _outside(variable: Variable) -> str:
+    """DML of whether an input has numbers that its element type does not have; "" where it has all."""
+    name, dtype, port = variable.name, variable.port.dtype, variable.port
+    if dtype not in FINITE_DTYPES:
+        return ""
+    if dtype == "bool":
+        others = f"({name} != 0) & ({name} != 1)"
+        return f"sum({others}) > 0" if port.dims else others
+    fractions = f"{name} != floor({name})"
+    low, high = (literal(limit) for limit in _range(port))
+    if not port.dims:
+        return f"{fractions} | {name} < {low} | {name} > {high}"
+    return f"sum({fractions}) > 0 | min({name}) < {low} | max({name}) > {high}"
+
+
+def _range(port: Port) -> tuple[int, int]:
+    """The smallest and the largest number of an integer input; 2^63 and 2^64 stand for the largest of 64 bits."""
+    signed, bits = not port.dtype.startswith("u"), int(port.dtype.lstrip("uint"))
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
+    if port.largest is not None:
+        return max(low, -port.largest), min(high, port.largest)
+    return low, high if bits == 64 else high - 1
 
 
 def reading(*, is_frame: bool = False) -> str:

@@ -23,6 +23,7 @@ from onnx_systemds.importing.program_files import (
     in_literal,
     paths_read,
     readings,
+    site_integer_checks,
     site_table_lines,
     start_lines,
 )
@@ -115,9 +116,10 @@ def score_text(script: Script, name: str) -> str:
     reads_table = not where.no_sites and is_joint(program)
     counted = [variable for variable in program.inputs if variable.axis is not None]
     coded, names = program.coded, coded_names(script)
+    own_name, table = in_literal(program_name(name)), TABLE if program.has_texts else FEATURES
     return templates.template("score.dml.jinja").render(
         header=[*_header(program, name, where)],
-        own_name=in_literal(program_name(name)),
+        own_name=own_name,
         file=string_literal(f"{name}.dml"),
         function=script.function,
         plain=_form(program, script.function),
@@ -125,7 +127,7 @@ def score_text(script: Script, name: str) -> str:
         encodings=[*matrices(program), *encodings(program)],
         decoded=[each for each in program.outputs if each.is_text],
         texts=names.texts,
-        readings=[*readings(program, paths_read(program, by_variables=reads_table))],
+        readings=[*readings(program, paths_read(program, by_variables=reads_table), f"{own_name}: ")],
         unquotes=UNQUOTED if program.has_texts else "",
         sizes=[f"{size} = ${size}" for size in program.sizes],
         rows=rows,
@@ -138,7 +140,8 @@ def score_text(script: Script, name: str) -> str:
         one_call=in_literal(where.one_call),
         weights=program.weights,
         is_joint=reads_table,
-        table=TABLE if program.has_texts else FEATURES,
+        table=table,
+        table_checks=[*site_integer_checks(program, table, site_sizes, f"{own_name}: ")] if reads_table else [],
         table_kind='data_type="frame", ' if program.has_texts else "",
         files=dict(zip((variable.name for variable in program.inputs), program.files)),
         site_inputs=[] if where.no_sites else [*columns_of(FEATURES, coded, site_sizes)],
@@ -151,7 +154,7 @@ def score_text(script: Script, name: str) -> str:
         size_texts=sizes,
         sample_results=[each.name if each.axis is None else f"{each.name}_block" for each in program.outputs],
         sample_arguments=_arguments(program, "1", "1"),
-        writings=[*_writings(program, in_literal(program_name(name)))],
+        writings=[*_writings(program, own_name)],
     )
 
 

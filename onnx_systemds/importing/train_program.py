@@ -22,6 +22,7 @@ from onnx_systemds.importing.program_files import (
     paths_read,
     reading,
     readings,
+    site_integer_checks,
     site_table_lines,
     start_lines,
 )
@@ -121,10 +122,11 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
     widths = {variable.name: variable.columns for variable in program.inputs} | {
         each.target: each.columns for each in trained}
     moved = [_moved(name, columns if isinstance(columns, int) else None, variables) for name, columns in widths.items()]
+    named = "" if folder else in_literal(f"{program_name(name)}: ")
     return templates.template("train.dml.jinja").render(
         header=[*_header(program, name, trained, training.optimizer, refusal, draws=bool(derivatives.seed))],
         trained=trained,
-        named="" if folder else in_literal(f"{program_name(name)}: "),
+        named=named,
         file=string_literal(f"{folder}{name}.dml"),
         folder=in_literal(f"{name}_trained.weights"),
         sources=[*_sources(trained), (training.optimizer.path, training.optimizer.name)],
@@ -160,11 +162,12 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         first=inputs[0],
         targets=own,
         reading=reading(),
-        readings=[*readings(program, paths_read(program, by_variables=by_variables))],
+        readings=[*readings(program, paths_read(program, by_variables=by_variables), named)],
         by_variables=by_variables,
         files={variable.name: file for variable, file in zip(program.inputs, program.files)},
         widths=[*_widths(program)],
         site_columns=dim.text(columns_side_by_side(program), sizes.__getitem__) if by_variables else "",
+        table_checks=[*site_integer_checks(program, FEATURES, sizes, named)] if by_variables else [],
         features=FEATURES if joint else TABLE if program.is_table else inputs[0],
         function=script.function,
         advice=in_literal(_advice(trained)),

@@ -119,6 +119,44 @@ def test_a_file_of_no_rows_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "C.csv").exists()
 
 
+@pytest.mark.engine
+@pytest.mark.parametrize(("dtype", "cell", "fits"), [
+    (TensorProto.INT64, "2.5", False), (TensorProto.INT64, "", False), (TensorProto.INT64, "Infinity", False),
+    (TensorProto.INT64, "9007199254740991", True), (TensorProto.INT64, "1e17", False),  # it adds
+    (TensorProto.UINT8, "255", True), (TensorProto.UINT8, "256", False), (TensorProto.UINT8, "-1", False),
+    (TensorProto.INT32, "-2147483648", True), (TensorProto.INT32, "2147483648", False),
+    (TensorProto.BOOL, "1", True), (TensorProto.BOOL, "0.5", False), (TensorProto.BOOL, "2", False),
+])
+def test_numbers_that_the_element_type_does_not_have_are_told(dtype: int, cell: str, fits: bool, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Add", ["X", "X"] if dtype != TensorProto.BOOL else ["F", "F"], ["Y"])]
+    if dtype == TensorProto.BOOL:
+        nodes.insert(0, helper.make_node("Cast", ["X"], ["F"], to=TensorProto.FLOAT))
+    made = dtype if dtype != TensorProto.BOOL else TensorProto.FLOAT
+    script = _saved(nodes, [("X", dtype, ["b", 2])], [("Y", made, ["b", 2])], tmp_path)
+    (tmp_path / "X.csv").write_text(f"0,1\n1,{cell}\n", encoding="utf-8")
+    arguments = {"X": "X.csv", "Y": "Y.csv"}
+    if fits:
+        run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+        assert (tmp_path / "Y.csv").exists()
+    else:
+        dtype_name = TensorProto.DataType.Name(dtype).lower()
+        with pytest.raises(AssertionError, match=f"model_score.dml: X has numbers that are no {dtype_name}"):
+            run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+        assert not (tmp_path / "Y.csv").exists()
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("dtype", "number"), [(TensorProto.INT64, "1.5"), (TensorProto.BOOL, "3"), (TensorProto.INT8, "-129")])
+def test_a_number_that_the_element_type_does_not_have_is_told(dtype: int, number: str, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Cast", ["k"], ["K"], to=1), helper.make_node("Add", ["X", "K"], ["Y"])]
+    script = _saved(nodes, [("X", 1, ["b", 1]), ("k", dtype, [])], [("Y", 1, ["b", 1])], tmp_path)
+    (tmp_path / "X.csv").write_text("0.5\n1\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="k has numbers that are no "):
+        run_dml(score_text(script, "model"), tmp_path, arguments={"X": "X.csv", "k": number, "Y": "Y.csv"})
+    run_dml(score_text(script, "model"), tmp_path, arguments={"X": "X.csv", "k": "1", "Y": "Y.csv"})
+    assert np.array_equal(numbers(tmp_path / "Y.csv"), [[1.5], [2]])
+
+
 @needs_models
 @pytest.mark.engine
 def test_what_cannot_be_tasks_is_told(tmp_path: Path) -> None:

@@ -83,6 +83,21 @@ def test_rows_that_a_site_fails_to_score_are_told(ports: Ports, tmp_path: Path) 
     assert not (tmp_path / "Y.csv").exists()
 
 
+@pytest.mark.parametrize(("joint", "cell"), [(False, 2.5), (False, 1.0), (True, 0.5), (True, 3.0)])
+def test_numbers_that_the_element_type_does_not_have_are_told(joint: bool, cell: float, ports: Ports, tmp_path: Path) -> None:
+    given = [helper.make_tensor_value_info("X", 7, ["n", 2]), *([helper.make_tensor_value_info("F", 1, ["n", 1])] if joint else [])]
+    nodes = [helper.make_node("Cast", ["X"], ["Z" if joint else "Y"], to=1), *([helper.make_node("Add", ["Z", "F"], ["Y"])] if joint else [])]
+    script = _imported(helper.make_graph(nodes, "whole", given, [helper.make_tensor_value_info("Y", 1, ["n", 2])]))
+    table = {"table": "features"} if joint else {}
+    rows = np.array([[0.0, 1, 0.5], [1, 1, 0.25], [0, cell, 3]])[:, : 3 if joint else 2]
+    if cell == round(cell):
+        _scored(script, rows, ports, tmp_path, first=2, **table)
+        assert np.array_equal(np.loadtxt(tmp_path / "Y.csv", delimiter=","), rows[:, :2] + (rows[:, 2:] if joint else 0))
+    else:
+        with pytest.raises(AssertionError, match="X has numbers that are no int64"):
+            _scored(script, rows, ports, tmp_path, first=2, **table)
+
+
 def test_rows_leave_their_sites_only_where_that_is_asked_for(ports: Ports, tmp_path: Path) -> None:
     script, rows = _negation(), np.array([[1.0, 2], [3, 4]])
     with pytest.raises(AssertionError, match="rows would leave their sites: only place=sites does without"):
