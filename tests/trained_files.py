@@ -20,20 +20,21 @@ def trained_weights(folder: Path, names: Sequence[str]) -> dict[str, Array]:
 
 def after_steps(
     optimizer: str, weights: Mapping[str, Array], gradients: Callable[[Mapping[str, Array]], Mapping[str, Array]],
-    rate: float, steps: int,
+    rate: float | Array, steps: int, decay: float = 0.01,
 ) -> dict[str, Array]:
-    """The weights after some steps. gradients: by name, for the weights before a step."""
+    """The weights after some steps. gradients: by name, for the weights before a step. decay: of adamw."""
+    rates = np.broadcast_to(rate, steps)
     found = {name: np.asarray(array, dtype=float) for name, array in weights.items()}
     states = {name: (np.zeros_like(array), np.zeros_like(array)) for name, array in found.items()}
     for step in range(steps):
         for name, gradient in gradients(dict(found)).items():
-            found[name], *both = _one(optimizer, found[name], gradient, rate, step + 1, *states[name])
+            found[name], *both = _one(optimizer, found[name], gradient, rates[step], step + 1, *states[name], decay)
             states[name] = both[0], both[1]
     return found
 
 
 def _one(
-    optimizer: str, x: Array, g: Array, rate: float, t: int, first: Array, second: Array
+    optimizer: str, x: Array, g: Array, rate: float, t: int, first: Array, second: Array, decay: float
 ) -> tuple[Array, Array, Array]:
     if optimizer == "sgd":
         return x - rate * g, first, second
@@ -53,4 +54,4 @@ def _one(
     if optimizer == "adam":
         return x - rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t) * first / (np.sqrt(second) + 1e-8), first, second
     change = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
-    return x - rate * (change + 0.01 * x), first, second
+    return x - rate * (change + decay * x), first, second

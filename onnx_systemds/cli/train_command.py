@@ -23,7 +23,7 @@ from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted_list, shown_path
 from onnx_systemds.files import check_targets
 from onnx_systemds.importing.losses import LOSSES
-from onnx_systemds.importing.optimizers import DEFAULT, OPTIMIZERS
+from onnx_systemds.importing.optimizers import CONSTANT, DEFAULT, OPTIMIZERS, SCHEDULES
 from onnx_systemds.importing.train_program import training_of
 from onnx_systemds.importing.trained_results import weights_with_loss
 from onnx_systemds.tables.writing import TABLES
@@ -38,6 +38,7 @@ def _number(_: click.Context, __: click.Parameter, value: float | None) -> float
 
 
 _RATES = ", ".join(f"{optimizer.name} {optimizer.rate:g}" for optimizer in OPTIMIZERS.values())
+_DECAYS = ", ".join(f"{each.name} {each.weight_decay:g}" for each in OPTIMIZERS.values() if each.weight_decay)
 
 
 @click.command(cls=OnceCommand, short_help="Train MODEL.onnx on the rows of a file.")
@@ -60,6 +61,14 @@ _RATES = ", ".join(f"{optimizer.name} {optimizer.rate:g}" for optimizer in OPTIM
               help="Seed for shuffling.")
 @click.option("--holdout", type=click.FloatRange(min=0, max=1, max_open=True), default=0, show_default=True,
               callback=_number, help="Fraction of samples held out; their loss is printed after each epoch.")
+@click.option("--patience", type=click.IntRange(min=1, max=_MOST),
+              help="End after so many epochs without a smaller held-out loss, and keep the weights of the best epoch.")
+@click.option("--schedule", type=click.Choice([CONSTANT, *SCHEDULES]), default=CONSTANT, show_default=True,
+              help="The rate over the epochs.")
+@click.option("--weight-decay", type=click.FloatRange(min=0, max=math.inf, max_open=True), callback=_number,
+              help=f"Weight decay [default: {_DECAYS}, else 0].")
+@click.option("--clip", type=click.FloatRange(min=0, max=math.inf, min_open=True, max_open=True), callback=_number,
+              help="Largest norm of a gradient.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
               help="Train this weight, and others that are named, instead of all. Repeatable.")
 @click.option("--fixed", "fixed", multiple=True, metavar="NAME",
@@ -70,7 +79,8 @@ _RATES = ", ".join(f"{optimizer.name} {optimizer.rate:g}" for optimizer in OPTIM
 @conversion_options
 def train(  # noqa: PLR0913 - an argument for each option
     model: Path, source: Path, targets: str, loss: str, output: Path, optimizer: str, epochs: int, batch: int,
-    rate: float | None, seed: int, holdout: float, gradients: tuple[str, ...], fixed: tuple[str, ...],
+    rate: float | None, seed: int, holdout: float, patience: int | None, schedule: str, weight_decay: float | None,
+    clip: float | None, gradients: tuple[str, ...], fixed: tuple[str, ...],
     columns: str | None, no_header: bool, quiet: bool, options: ConversionOptions,
 ) -> None:
     """Train MODEL.onnx further on the rows of a file, in SystemDS, and write it with what it has learnt.
@@ -83,6 +93,9 @@ def train(  # noqa: PLR0913 - an argument for each option
     from onnx_systemds.runtime.sample_rows import ARRAYS, samples_of_arrays, samples_of_table
     from onnx_systemds.runtime.training import Steps, trained_on
 
+    if patience and not holdout:
+        raise click.UsageError("--patience needs --holdout, the samples that judge")
+    steps = Steps(epochs, batch, rate, seed, holdout, patience or 0, schedule, weight_decay, clip or 0)
     sizes, suffix = options.sizes(), source.suffix.lower()
     with opened(model, options) as (loaded, stages, sources):
         written = files_of(output, is_external=bool(loaded.data_files))
@@ -110,7 +123,7 @@ def train(  # noqa: PLR0913 - an argument for each option
                 say(f"batches move {counted(len(statistics), 'statistic')}: {quoted_list(statistics)}", err=True)
         with stages.stage("train"):
             changed = trained_on(
-                onnx.load(model), script, programs.training, inputs, target, Steps(epochs, batch, rate, seed, holdout),
+                onnx.load(model), script, programs.training, inputs, target, steps,
                 None if quiet else partial(say, err=True),
             )
         save_trained(changed, output, is_external=bool(loaded.data_files))

@@ -6,20 +6,28 @@ from dataclasses import dataclass
 
 from onnx_systemds.importing.interface import assigned_call
 
+DECAY = "weight_decay"
+"""The argument of an update function by which it makes parameters smaller."""
+
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
     """An optimizer. states: columns that it keeps beside the parameters. rate: by default.
 
     arguments: of its update function between the rate and the states; ``t`` is the number of updates before.
-    decays: whether it changes parameters whose derivatives are zero.
+    weight_decay: by default; where ``decays`` it is an argument, else the gradient gets it.
     """
 
     name: str
     rate: float
     arguments: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
-    decays: bool = False
+    weight_decay: float = 0
+
+    @property
+    def decays(self) -> bool:
+        """Whether its update function itself makes parameters smaller."""
+        return DECAY in self.arguments
 
     @property
     def path(self) -> str:
@@ -42,13 +50,13 @@ class Optimizer:
     @property
     def step(self) -> str:
         """The statement that calls the program's function for an update."""
-        arguments = ("parameters", "gradient", "t", *self.states)
+        arguments = ("parameters", "gradient", "t", "share", *self.states)
         return assigned_call("update", arguments, ["parameters", *self.states])
 
 
 OPTIMIZERS = {optimizer.name: optimizer for optimizer in (
     Optimizer("adam", 0.001, ("0.9", "0.999", "1e-8", "t"), ("m", "v")),
-    Optimizer("adamw", 0.001, ("0.9", "0.999", "1e-8", "0.01", "t"), ("m", "v"), decays=True),
+    Optimizer("adamw", 0.001, ("0.9", "0.999", "1e-8", DECAY, "t"), ("m", "v"), 0.01),
     Optimizer("rmsprop", 0.001, ("0.99", "1e-8"), ("cache",)),
     Optimizer("adagrad", 0.01, ("1e-6",), ("cache",)),
     Optimizer("sgd", 0.01),
@@ -58,3 +66,7 @@ OPTIMIZERS = {optimizer.name: optimizer for optimizer in (
 """By name."""
 DEFAULT = "adam"
 """The optimizer where none is named."""
+CONSTANT = "constant"
+"""The schedule of a rate that stays the same."""
+SCHEDULES = {"linear": "1 - (epoch - 1) / epochs", "cosine": "(1 + cos(pi * (epoch - 1) / epochs)) / 2"}
+"""Others, and the share of the rate that an epoch has."""

@@ -15,7 +15,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted,
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Derivatives, assigned_call, call_of, weights_argument
 from onnx_systemds.importing.losses import LOSSES, Loss
-from onnx_systemds.importing.optimizers import OPTIMIZERS, Optimizer
+from onnx_systemds.importing.optimizers import CONSTANT, OPTIMIZERS, SCHEDULES, Optimizer
 from onnx_systemds.importing.program_files import (
     FORMAT,
     in_literal,
@@ -48,7 +48,7 @@ TARGETS, _LABELS = "targets", "labels"
 _VARIABLES = ("epochs", "epoch", "batch", "seed", "folder", "trained", "parameters", "gradient", "t", "total",
               "samples", "keys", "counts", "start", "loss", "rate", "m", "v", "cache", "target", "holdout", "held",
               "of_held", "held_samples", "held_total", "count", "outside", "now", "statistics", "first_draw",
-              TARGETS)
+              "patience", "schedule", "share", "best", "best_epoch", "kept", "kept_statistics", TARGETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,9 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         forward=call_of(forward, "model"),
         backward=call_of(backward, "model"),
         optimizer=training.optimizer,
-        left=[*_left(script, derivatives, training)] if training.optimizer.decays else [],
+        left=[*_left(script, derivatives, training)],
+        schedules=SCHEDULES,
+        constant=CONSTANT,
         refusal=in_literal(refusal),
         has_weights=bool(last),
         site_inputs=[] if refusal else [*columns_of(FEATURES, program, sizes)],
@@ -306,7 +308,13 @@ def _header(
     yield "  batch=32       samples of a step; some count twice where the number of samples is no multiple of it"
     yield f"  {f'rate={optimizer.rate}':<14} of the optimizer, {optimizer.name}"
     yield f"  seed=1         of the order{', and of what Dropouts drop' if draws else ''}"
+    yield f"  schedule={CONSTANT}  of the rate; {' or '.join(SCHEDULES)}: less in each epoch, down to nothing"
+    decay = f"weight_decay={optimizer.weight_decay:g}"
+    yield f"  {decay}  the part of parameters that steps take from them, times the rate"
+    yield "  clip=0         the largest norm of a gradient, which is shortened to it; 0: any"
     yield "  holdout=0      the part of the samples that only judges: each epoch prints its loss, too"
+    yield "  patience=0     after so many epochs without a smaller loss of these it ends, with the weights of the"
+    yield "                 epoch that had the smallest one; 0: it goes through all epochs"
     if not refusal:
         yield "  format=federated  samples stay at their sites, which send derivatives; batch=32 is of each site"
         yield from site_table_lines(program)

@@ -20,7 +20,7 @@ from onnx_systemds.errors import InvalidModel, quoted_list
 from onnx_systemds.exporting.trained_model import trained_model
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.interface import weights_argument
-from onnx_systemds.importing.optimizers import DEFAULT
+from onnx_systemds.importing.optimizers import CONSTANT, DEFAULT, SCHEDULES
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import Training, file_arguments, program_name, train_text, training_of
 from onnx_systemds.importing.trained_results import check_trainable
@@ -32,14 +32,17 @@ from onnx_systemds.runtime.row_blocks import common_rows
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _NAME = "model"
-_EPOCH = re.compile(r"epoch \d+: .*")
+_EPOCH = re.compile(r"epoch \d+(:| is the best,) .*")
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How long and how fast a model is trained. rate: None for that of the optimizer. holdout: the part that judges.
+    """How long and how fast a model is trained.
 
-    Raises ValueError for what none of these can be.
+    rate, weight_decay: None for those of the optimizer. schedule: of the rate over the epochs. clip: the largest norm
+    of a gradient, 0 for any. holdout: the part of the samples that judges. patience: so many epochs without a smaller
+    loss of these end it, with the weights of the best epoch; 0 for all epochs. Raises ValueError for what none of
+    these can be.
     """
 
     epochs: int = 10
@@ -47,27 +50,42 @@ class Steps:
     rate: float | None = None
     seed: int = 1
     holdout: float = 0.0
+    patience: int = 0
+    schedule: str = CONSTANT
+    weight_decay: float | None = None
+    clip: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, number, least in (("epochs", self.epochs, 1), ("batch", self.batch, 1), ("seed", self.seed, 0)):
-            check_whole(name, number, least)
+        for name, least in {"epochs": 1, "batch": 1, "seed": 0, "patience": 0}.items():
+            check_whole(name, getattr(self, name), least)
         if self.rate is not None and not 0 < self.rate < math.inf:
             raise ValueError(f"rate is a number above 0, not {self.rate!r}")
         if not 0 <= self.holdout < 1:
             raise ValueError(f"holdout is a part, from 0 to below 1, not {self.holdout!r}")
+        if self.patience and not self.holdout:
+            raise ValueError("patience is for samples that are held out: give holdout")
+        if self.schedule not in (CONSTANT, *SCHEDULES):
+            raise ValueError(f"schedule is one of {quoted_list([CONSTANT, *SCHEDULES])}, not {self.schedule!r}")
+        for name, size in (("weight_decay", self.weight_decay), ("clip", self.clip)):
+            if size is not None and not 0 <= size < math.inf:
+                raise ValueError(f"{name} is a number from 0 on, not {size!r}")
 
     def arguments(self, samples: int) -> dict[str, str]:
         """Those of the program, for so many samples."""
         left = max(1, samples - int(self.holdout * samples))
         given = {"epochs": str(self.epochs), "batch": str(min(self.batch, left)), "seed": str(self.seed)}
-        given |= {"holdout": repr(float(self.holdout))} if self.holdout else {}
-        return given if self.rate is None else given | {"rate": repr(float(self.rate))}
+        given |= {"patience": str(self.patience)} if self.patience else {}
+        given |= {"schedule": self.schedule} if self.schedule != CONSTANT else {}
+        numbers = {"holdout": self.holdout or None, "clip": self.clip or None, "rate": self.rate,
+                   "weight_decay": self.weight_decay}
+        return given | {name: repr(float(number)) for name, number in numbers.items() if number is not None}
 
 
 def train_model(  # noqa: PLR0913 - a public entry point: all but the first three go by name
     source: str | Path | bytes | onnx.ModelProto, inputs: Mapping[str, Array], targets: Array | Mapping[str, Array],
     *, loss: str | Sequence[str], optimizer: str = DEFAULT, weights: Sequence[str] = ("weights",),
     epochs: int = 10, batch: int = 32, rate: float | None = None, seed: int = 1, holdout: float = 0.0,
+    patience: int = 0, schedule: str = CONSTANT, weight_decay: float | None = None, clip: float = 0.0,
     printed: Callable[[str], None] | None = None, **options: Any,
 ) -> onnx.ModelProto:
     """The model, trained on samples in SystemDS, on this machine.
@@ -75,11 +93,10 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
     inputs: arrays by ONNX name, a sample in each row. targets: for one loss an array; for several, arrays by the name
     of the result. Class numbers may be [samples] or [samples, 1]. loss: "cross_entropy_loss" ... (``--train`` of the
     command line), or "RESULT=LOSS", several for several results. weights: the names of those that are trained.
-    rate: of the optimizer by default. holdout: the part of the samples that is not trained on, whose loss is printed,
-    too. printed: takes a line for each epoch. options: those of `import_model`, as ``fixed``. Raises TranspileError,
-    EngineError, ValueError for numbers of steps that there are not.
+    epochs ... clip: see `Steps`. printed: takes a line for each epoch. options: those of `import_model`, as ``fixed``.
+    Raises TranspileError, EngineError, ValueError for numbers of steps that there are not.
     """
-    steps = Steps(epochs, batch, rate, seed, holdout)
+    steps = Steps(epochs, batch, rate, seed, holdout, patience, schedule, weight_decay, clip)
     if not isinstance(inputs, Mapping):
         raise InvalidInput("the inputs are arrays by the names that the model has for them")
     model, sizes = load_model(source), options.get("dims") or {}

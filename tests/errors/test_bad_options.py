@@ -171,6 +171,7 @@ BAD: dict[str, dict[str, list[str]]] = {
               "loss": ["", "loss", "Z=l2_loss", "softmax"], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "rows.npz", "loop", ""],
               "optimizer": ["", "Adam"], "epochs": ["", "0", "-1", "x", "1.5"], "batch": ["", "0", "x", "9" * 30],
               "rate": ["", "0", "-1", "x", "nan"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], "holdout": ["", "-1", "1", "nan", "x"],
+              "patience": ["", "0", "x", "3"], "schedule": ["", "step"], "weight_decay": ["", "-1", "nan", "x"], "clip": ["", "0", "nan", "x"],
               "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "explain": {"source": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "target": [*TARGETS, "out.txt", "rows.csv", ""],
                 "background": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "result": ["nosuch"], "column": ["", "-1", "x", "9" * 30],

@@ -90,6 +90,62 @@ def test_steps_are_those_of_the_optimizer(
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize(("optimizer", "given"), [
+    ("sgd", {"schedule": "linear"}), ("adam", {"schedule": "cosine", "weight_decay": "0.3"}),
+    ("adamw", {"weight_decay": "0.5"}), ("sgd_momentum", {"clip": "0.05"}), ("sgd", {"clip": "1e6", "weight_decay": "0.1"}),
+    ("sgd_nesterov", {"clip": "0.05", "weight_decay": "0.2", "schedule": "linear"}),
+], ids=lambda given: "-".join(given) if isinstance(given, dict) else given)
+def test_schedules_decay_and_clipping(optimizer: str, given: dict[str, str], tmp_path: Path) -> None:
+    """As PyTorch's CosineAnnealingLR, LinearLR, clip_grad_norm_ and weight_decay; decay of the gradient comes after its norm."""
+    script = import_model(linear(), gradients=["weights"])
+    script.save(tmp_path / "model.dml")
+    np.savetxt(tmp_path / "X.csv", X, delimiter=",")
+    np.savetxt(tmp_path / "target.csv", NUMBERS, delimiter=",")
+    run_dml(train_text(script, "model", training_of(["l2_loss"], optimizer)), tmp_path, arguments={
+        "X": "X.csv", "target": "target.csv", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE), **given})
+    clip, decay = float(given.get("clip", 0)), float(given.get("weight_decay", 0))
+
+    def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
+        scores = (X @ weights["W"] + weights["B"] - NUMBERS) / ROWS
+        found = {"W": X.T @ scores, "B": scores.sum(0, keepdims=True)}
+        norm = np.sqrt(sum((array**2).sum() for array in found.values()))
+        share = min(1, clip / (norm + 1e-6)) if clip else 1
+        return {name: share * array + (0 if optimizer == "adamw" else decay * weights[name]) for name, array in found.items()}
+
+    done = np.arange(EPOCHS) / EPOCHS
+    shares = {"linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2}.get(given.get("schedule", ""), np.ones(EPOCHS))
+    expected = after_steps(optimizer, {"W": W, "B": B}, gradients, RATE * shares, EPOCHS, decay)
+    found = trained_weights(tmp_path / "model_trained.weights", ["B", "W"])
+    for name, before in (("W", W), ("B", B)):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+        assert abs(expected[name] - before).max() > RATE / 1000
+
+
+@pytest.mark.engine
+def test_patience_keeps_the_best_epoch(tmp_path: Path) -> None:
+    """A rate that is too large: the loss of what is held out grows from an epoch on."""
+    script = import_model(linear(), gradients=["weights"])
+    script.save(tmp_path / "model.dml")
+    np.savetxt(tmp_path / "X.csv", X, delimiter=",")
+    np.savetxt(tmp_path / "target.csv", NUMBERS, delimiter=",")
+    text = train_text(script, "model", training_of(["l2_loss"], "sgd_momentum"))
+    text = text.replace('    of_held = ", held', '    print("W " + toString(t(matrix(as.matrix(now["W"]), rows=12, cols=1)), decimal=9))\n    of_held = ", held', 1)
+    output = run_dml(text, tmp_path, arguments={
+        "X": "X.csv", "target": "target.csv", "batch": "7", "epochs": "50", "rate": "0.4", "holdout": "0.4", "patience": "3"})
+    held = [float(line.split("held out ")[1].split(",")[0]) for line in output.splitlines() if ": loss" in line]
+    best = int(np.argmin(held))
+    assert best > 0 and len(held) == best + 4 < 50
+    assert f"epoch {best + 1} is the best, held out {held[best]}" in output
+    weights = [np.array(line.split()[1:], dtype=float) for line in output.splitlines() if line.startswith("W ")]
+    found = trained_weights(tmp_path / "model_trained.weights", ["B", "W"])["W"]
+    np.testing.assert_allclose(found.ravel(), weights[best], atol=1e-8)
+    assert abs(weights[-1] - weights[best]).max() > 1e-3
+    for wrong, words in (({"patience": "3"}, "patience is a whole number of epochs"), ({"schedule": "step"}, "schedule is constant, linear or cosine")):
+        with pytest.raises(AssertionError, match=words):
+            run_dml(text, tmp_path, arguments={"X": "X.csv", "target": "target.csv", "batch": "7", **wrong})
+
+
+@pytest.mark.engine
 def test_samples_in_batches_of_another_order_in_each_epoch(tmp_path: Path) -> None:
     """The last batch is filled up; with a gradient that does not depend on weights, the order makes no difference."""
     script = import_model(linear(), gradients=["B"])

@@ -58,20 +58,21 @@ def softmax_gradient(scores: Array) -> Array:
     return np.asarray((powers / powers.sum(1, keepdims=True) - np.eye(3)[TARGET[:, 0]]) / ROWS)
 
 
-@pytest.mark.parametrize("trained", ["all", "one"])
+@pytest.mark.parametrize("trained", ["all", "one", "all, at lower rates"])
 def test_a_step_is_that_of_all_samples_together(trained: str, ports: Ports, tmp_path: Path) -> None:
     """Sites of different numbers of rows; weights that are not trained go to them, too."""
-    script = import_model(two_inputs(), gradients=["weights"] if trained == "all" else ["B"],
-                          weights="files")
-    output = _trained(script, ports, tmp_path, table="yes")
+    script = import_model(two_inputs(), gradients=["B"] if trained == "one" else ["weights"], weights="files")
+    is_lower = trained.endswith("rates")
+    output = _trained(script, ports, tmp_path, table="yes", **({"schedule": "linear"} if is_lower else {}))
     start = {name: array.astype(np.float32).astype(float) for name, array in WEIGHTS.items()}
 
     def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
         scores = softmax_gradient(X[:, :3] @ weights["A"] + X[:, 3:] @ weights["B"] + weights["C"])
         every = {"A": X[:, :3].T @ scores, "B": X[:, 3:].T @ scores, "C": scores.sum(0, keepdims=True)}
-        return {name: gradient for name, gradient in every.items() if trained == "all" or name == "B"}
+        return {name: gradient for name, gradient in every.items() if trained != "one" or name == "B"}
 
-    expected = after_steps("adam", start, gradients, RATE, EPOCHS)
+    rates = RATE * (1 - np.arange(EPOCHS) / EPOCHS) if is_lower else RATE
+    expected = after_steps("adam", start, gradients, rates, EPOCHS)
     found = trained_weights(tmp_path / "model_trained.weights", ["A", "B", "C"])
     assert output.count("epoch ") == EPOCHS
     for name in WEIGHTS:
@@ -179,19 +180,21 @@ def test_samples_that_cannot_stay_at_their_sites(ports: Ports, tmp_path: Path) -
 
 
 def _trained(
-    script: Script, ports: Ports, folder: Path, samples: Array = X, target: Array = TARGET, table: str = ""
+    script: Script, ports: Ports, folder: Path, samples: Array = X, target: Array = TARGET, table: str = "",
+    **arguments: str,
 ) -> str:
     """Train with some rows at one site and more at another one; what the engine prints."""
     text = train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
-    return _run(script, text, ports, folder, samples, target, table)
+    return _run(script, text, ports, folder, samples, target, table, **arguments)
 
 
 def _run(
-    script: Script, text: str, ports: Ports, folder: Path, samples: Array, target: Array, table: str
+    script: Script, text: str, ports: Ports, folder: Path, samples: Array, target: Array, table: str,
+    **more: str,
 ) -> str:
     script.save(folder / "model.dml")
     inputs, targets = text.split("target = read(", 1)
     inputs = at_sites(inputs, samples, FIRST, ports, folder, start=f"X{len(samples[0])}_")
     targets = at_sites(f"target = read({targets}", target.astype(float), FIRST, ports, folder, start=f"target{target.sum()}_")
-    arguments = {"format": "federated", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE)}
+    arguments = {"format": "federated", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE), **more}
     return run_dml(inputs + targets, folder, arguments=arguments | ({"table": table} if table else {}))
