@@ -109,9 +109,12 @@ def _range(port: Port) -> tuple[int, int]:
 
 
 def reading(*, is_frame: bool = False) -> str:
-    """The arguments of ``read`` after the path: of a csv file, too, in which cells without a number are NaN, not 0."""
+    """The arguments of ``read`` after the path: of a csv file, too, in which cells without a number are NaN, not 0.
+
+    So are those that C and Python write for NaN, of which the engine knows only "NaN".
+    """
     found = "format=format, header=header"
-    return f'data_type="frame", {found}' if is_frame else f"{found}, default=NaN"
+    return f'data_type="frame", {found}' if is_frame else f'{found}, default=NaN, naStrings=["nan", "-nan", "NAN"]'
 
 
 def paths_read(program: Program, *, by_variables: bool = False) -> list[str]:

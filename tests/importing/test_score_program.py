@@ -49,11 +49,11 @@ def test_scalars_and_inputs_without_samples(tmp_path: Path) -> None:
                     [("Y", 1, ["n", 2]), ("twice", 1, [])], tmp_path)
     program = score_text(script, "model")
     assert "parfor" in program
-    (tmp_path / "X.csv").write_text("a,b\n1,2\n3,4\n5,6\n7,\n", encoding="utf-8")
+    (tmp_path / "X.csv").write_text("a,b\n1,2\n3,4\n5,6\n7,\n-nan,NaN\nnan,Infinity\n", encoding="utf-8")
     (tmp_path / "W.csv").write_text("c,d\n1,1\n1,-1\n", encoding="utf-8")
     names = {name: f"{name}.csv" for name in ("X", "W", "Y", "twice")}
     run_dml(program, tmp_path, arguments={**names, "factor": "2", "rows": "2", "header": "TRUE"})
-    assert np.array_equal(numbers(tmp_path / "Y.csv"), [[6, -2], [14, -2], [22, -2], [np.nan] * 2], equal_nan=True)  # an empty cell
+    assert np.array_equal(numbers(tmp_path / "Y.csv"), [[6, -2], [14, -2], [22, -2], *[[np.nan] * 2] * 3], equal_nan=True)
     assert float((tmp_path / "twice.csv").read_text(encoding="utf-8")) == 4
 
 
