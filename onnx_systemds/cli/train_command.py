@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from onnx_systemds.cli.options import (
     or_standard_output,
 )
 from onnx_systemds.cli.programs import Programs
-from onnx_systemds.errors import TranspileError, counted, quoted_list, shown_path
+from onnx_systemds.errors import TranspileError, counted, quoted, quoted_list, shown_path
 from onnx_systemds.files import check_targets
 from onnx_systemds.importing.losses import LOSSES
 from onnx_systemds.importing.optimizers import CONSTANT, DEFAULT, OPTIMIZERS, SCHEDULES
@@ -41,12 +42,31 @@ _RATES = ", ".join(f"{optimizer.name} {optimizer.rate:g}" for optimizer in OPTIM
 _DECAYS = ", ".join(f"{each.name} {each.weight_decay:g}" for each in OPTIMIZERS.values() if each.weight_decay)
 
 
+def _targets(words: Sequence[str], results: Iterable[str]) -> dict[str, str]:
+    """The target of each result that has a loss, "" for a loss alone. Raises TranspileError."""
+    known = sorted(results, key=len, reverse=True)
+    found: dict[str, str] = {}
+    for word in words:
+        result = next((each for each in known if each and word.startswith(f"{each}=")), "")
+        if not result and len(known) > 1:
+            raise TranspileError(f"--target is {quoted(word)}, of none of the results {quoted_list(results)}",
+                                 hint="with several losses it is RESULT=NAME,...")
+        text, result = (word[len(result) + 1 :] if result else word), result or known[0]
+        if result in found:
+            raise TranspileError(f"there are two targets of {quoted(result)}" if result else "there are two targets")
+        found[result] = text
+    if missing := [result for result in results if result not in found]:
+        raise TranspileError(f"there is no target of {quoted_list(missing)}")
+    return found
+
+
 @click.command(cls=OnceCommand, short_help="Train MODEL.onnx on the rows of a file.")
 @click.argument("model", type=FILE)
 @click.option("--input", "source", type=FILE, required=True, help="Samples and targets: .csv, .parquet or .npz.")
-@click.option("--target", "targets", required=True, metavar="NAME,NAME,...",
-              help="The columns with the targets; the array of an .npz file.")
-@click.option("--loss", required=True, metavar="[RESULT=]LOSS", help=f"{' or '.join(LOSSES)}.")
+@click.option("--target", "targets", required=True, multiple=True, metavar="[RESULT=]NAME,...",
+              help="The columns with the targets; the array of an .npz file. Repeatable as --loss.")
+@click.option("--loss", "losses", required=True, multiple=True, metavar="[RESULT=]LOSS",
+              help=f"{' or '.join(LOSSES)}. Repeatable, for several results.")
 @click.option("-o", "--output", type=FILE, required=True, callback=or_standard_output,
               help="The model to write; - is standard output.")
 @click.option("--optimizer", type=click.Choice([*OPTIMIZERS]), default=DEFAULT, show_default=True,
@@ -78,9 +98,9 @@ _DECAYS = ", ".join(f"{each.name} {each.weight_decay:g}" for each in OPTIMIZERS.
 @click.option("-q", "--quiet", is_flag=True, help="Do not print the losses.")
 @conversion_options
 def train(  # noqa: PLR0913 - an argument for each option
-    model: Path, source: Path, targets: str, loss: str, output: Path, optimizer: str, epochs: int, batch: int,
-    rate: float | None, seed: int, holdout: float, patience: int | None, schedule: str, weight_decay: float | None,
-    clip: float | None, gradients: tuple[str, ...], fixed: tuple[str, ...],
+    model: Path, source: Path, targets: tuple[str, ...], losses: tuple[str, ...], output: Path, optimizer: str,
+    epochs: int, batch: int, rate: float | None, seed: int, holdout: float, patience: int | None, schedule: str,
+    weight_decay: float | None, clip: float | None, gradients: tuple[str, ...], fixed: tuple[str, ...],
     columns: str | None, no_header: bool, quiet: bool, options: ConversionOptions,
 ) -> None:
     """Train MODEL.onnx further on the rows of a file, in SystemDS, and write it with what it has learnt.
@@ -104,18 +124,19 @@ def train(  # noqa: PLR0913 - an argument for each option
             raise TranspileError("the file must be named *.csv, *.parquet or *.npz", source)
         if suffix == ARRAYS and (columns is not None or no_header):
             raise TranspileError("it holds arrays: --columns and --no-header are for tables", source)
-        programs = Programs(scores=False, training=training_of([loss], optimizer), explains=None)
+        programs = Programs(scores=False, training=training_of(losses, optimizer), explains=None)
         derived = programs.gradients(gradients, loaded)
         convert = partial(converted, loaded, sizes, options, stages=stages, gradients=derived, fixed=fixed)
         script = programs.script(convert, loaded, sizes)
-        names = listed_names(targets, "--target")
+        assert programs.training is not None and script.derivatives is not None
+        wanted = _targets(targets, programs.training.losses)
         with stages.stage("read"):
             if suffix == ARRAYS:
-                inputs, target = samples_of_arrays(script, source, targets)
+                inputs, found = samples_of_arrays(script, source, wanted)
             else:
+                names = {result: listed_names(text, "--target") for result, text in wanted.items()}
                 chosen = None if columns is None else listed_names(columns, "--columns")
-                inputs, target = samples_of_table(script, source, names, chosen, has_header=not no_header)
-        assert programs.training is not None and script.derivatives is not None
+                inputs, found = samples_of_table(script, source, names, chosen, has_header=not no_header)
         weights = weights_with_loss(script.derivatives, programs.training.losses)
         if not quiet:
             say(f"trains {counted(len(weights), 'weight')}: {quoted_list(weights)}", err=True)
@@ -123,9 +144,11 @@ def train(  # noqa: PLR0913 - an argument for each option
                 say(f"batches move {counted(len(statistics), 'statistic')}: {quoted_list(statistics)}", err=True)
         with stages.stage("train"):
             changed = trained_on(
-                onnx.load(model), script, programs.training, inputs, target, steps,
+                onnx.load(model), script, programs.training, inputs,
+                found if len(found) > 1 else next(iter(found.values())), steps,
                 None if quiet else partial(say, err=True),
             )
         save_trained(changed, output, is_external=bool(loaded.data_files))
-    count = len(target) - int(holdout * len(target))
+    rows = len(next(iter(found.values())))
+    count = rows - int(holdout * rows)
     say(f"{shown_path(model)} -> {shown_path(output)}: trained on {count} rows of {shown_path(source)}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,19 @@ ARRAYS = ".npz"
 
 
 def samples_of_table(
-    script: Script, path: Path, targets: Sequence[str], chosen: Sequence[str] | None, *, has_header: bool
-) -> tuple[Mapping[str, Array], Array]:
-    """The inputs, and the target, of all rows. chosen: columns of inputs. Raises TranspileError, OSError."""
-    inputs, arrays = _columns(script, path, targets, chosen, has_header=has_header)
-    count = len(inputs.columns)
-    return inputs.tensors(arrays[:count]), np.column_stack(arrays[count:])
+    script: Script, path: Path, targets: Mapping[str, Sequence[str]], chosen: Sequence[str] | None, *, has_header: bool
+) -> tuple[Mapping[str, Array], dict[str, Array]]:
+    """The inputs, and the targets, of all rows.
+
+    targets: the columns of each. chosen: columns of inputs. Raises TranspileError, OSError.
+    """
+    others = [name for names in targets.values() for name in names]
+    inputs, arrays = _columns(script, path, others, chosen, has_header=has_header)
+    count, found = len(inputs.columns), {}
+    rest = iter(arrays[count:])
+    for target, names in targets.items():
+        found[target] = np.column_stack([*islice(rest, len(names))])
+    return inputs.tensors(arrays[:count]), found
 
 
 def rows_of_table(
@@ -52,12 +60,15 @@ def _columns(
     return inputs, [np.concatenate(parts) for parts in zip(*blocks)]
 
 
-def samples_of_arrays(script: Script, path: Path, target: str) -> tuple[Mapping[str, Array], Array]:
-    """The inputs, and the target, by the names of arrays. Raises TranspileError, OSError."""
+def samples_of_arrays(
+    script: Script, path: Path, targets: Mapping[str, str]
+) -> tuple[Mapping[str, Array], dict[str, Array]]:
+    """The inputs, and the targets, by the names of arrays. Raises TranspileError, OSError."""
     content = read_array_file(path)
     if not isinstance(content, dict):
-        raise TranspileError("it is one array; inputs and target are arrays of an .npz file", path)
-    if target not in content:
-        raise TranspileError(f"there is no array {quoted_list([target])}; there is {quoted_list(content)}", path)
-    others = {name: array for name, array in content.items() if name != target}
-    return named_arrays(others, [port.name for port in script.inputs], path), content[target]
+        raise TranspileError("it is one array; inputs and targets are arrays of an .npz file", path)
+    if missing := [name for name in targets.values() if name not in content]:
+        raise TranspileError(f"there is no array {quoted_list(missing)}; there is {quoted_list(content)}", path)
+    others = {name: array for name, array in content.items() if name not in targets.values()}
+    found = {target: content[name] for target, name in targets.items()}
+    return named_arrays(others, [port.name for port in script.inputs], path), found

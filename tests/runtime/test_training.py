@@ -169,6 +169,55 @@ def test_files(kind: str, tmp_path: Path) -> None:
     assert_trained(onnx.load(tmp_path / "new.onnx"))
 
 
+@pytest.mark.engine
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_files_with_several_targets(kind: str, tmp_path: Path) -> None:
+    """Two results of the same weights: the gradient is that of both losses. A result's name may have an "="."""
+    model, sums = linear(), "Y=Z"
+    model.graph.node.append(helper.make_node("ReduceSum", ["Y", "axis"], [sums]))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "axis"))
+    model.graph.output.append(helper.make_tensor_value_info(sums, TensorProto.FLOAT, ["n", 1]))
+    onnx.save(model, tmp_path / "m.onnx")
+    total = RNG.normal(size=(10, 1)).astype(np.float32)
+    source, words = tmp_path / f"rows.{kind}", ["--target", "Y=Z=t", "--target", "Y=u,v"]
+    if kind == "npz":
+        np.savez(source, X=X, pairs=Y, t=total)
+        words[-1] = "Y=pairs"
+    else:
+        csv(source, ["u", "p", "q", "t", "r", "v"], Y[:, :1], X[:, :2], total, X[:, 2:], Y[:, 1:])
+    done = invoke("train", tmp_path / "m.onnx", "--input", source, *words, "--loss", "Y=l2_loss", "--loss", f"{sums}=l2_loss",
+                  *OPTIONS[2:], "-o", tmp_path / "new.onnx")
+    assert done.exit_code == 0, done.output
+
+    def gradients(weights: Any) -> dict[str, Array]:
+        result = X @ weights["W"] + weights["B"]
+        rest = (result - Y + result.sum(1, keepdims=True) - total) / len(X)
+        return {"W": X.T @ rest, "B": rest.sum(0, keepdims=True)}
+
+    found = {each.name: numpy_helper.to_array(each) for each in onnx.load(tmp_path / "new.onnx").graph.initializer}
+    for name, array in after_steps("sgd", {"W": W, "B": B}, gradients, RATE, EPOCHS).items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["--target", "u,v", "--target", "p"], "there are two targets"),
+    (["--target", "Y=u,v", "--loss", "Y=l2_loss", "--target", "u,v"], 'there are two targets of "Y"'),
+    (["--target", "u,v", "--loss", "Y=l2_loss", "--loss", "Z=l2_loss"], '--target is "u,v", of none of the results "Y", "Z"'),
+    (["--target", "Y=u,v", "--loss", "Y=l2_loss", "--loss", "Z=l2_loss"], 'there is no target of "Z"'),
+    (["--target", "Y=u,v", "--loss", "l2_loss", "--loss", "l2_loss"], "there are two losses of one result"),
+])
+def test_targets_that_do_not_fit(words: list[str], told: str, tmp_path: Path) -> None:
+    model = linear()
+    model.graph.node.append(helper.make_node("Neg", ["Y"], ["Z"]))
+    model.graph.output.append(helper.make_tensor_value_info("Z", TensorProto.FLOAT, ["n", 2]))
+    onnx.save(model, tmp_path / "m.onnx")
+    csv(tmp_path / "rows.csv", ["u", "p", "q", "r", "v"], Y[:, :1], X, Y[:, 1:])
+    losses = [] if "--loss" in words else ["--loss", "Y=l2_loss"]
+    refused = invoke("train", tmp_path / "m.onnx", "--input", tmp_path / "rows.csv", *words, *losses, "-o", tmp_path / "new.onnx")
+    assert refused.exit_code == 1 and told in refused.output, refused.output
+    assert not (tmp_path / "new.onnx").exists()
+
+
 @pytest.mark.parametrize(("words", "told"), [
     (["--target", "w"], 'there is no column "w"; its columns: "u", "p", "q", "r", "v"'),
     (["--target", "u,v", "--loss", "softmax"], '"softmax" is no loss'),
