@@ -1,7 +1,8 @@
-"""Rounds numbers to the floats of a model: `rounded`."""
+"""Rounds numbers to the floats of a model: `rounded`, and bounds of float32 numbers: `dividing`."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,3 +25,26 @@ def rounded(array: Array, dtype: np.dtype[Any]) -> Array:
         if lost.any():
             found = np.where(lost, np.copysign(bound, array).astype(np.float32), found)
     return found
+
+
+_NOISE = 1e-13
+"""How far, of its size, a bound lies from the decimal that it would be if FP64 did not round: 0.1 + 0.2 from 0.3."""
+
+
+def dividing(bound: float, *, inclusive: bool) -> float:
+    """Return the number of float32 that divides rounded numbers as a bound divides those of FP64.
+
+    inclusive: whether the bound itself is on the lower side. Of the numbers that are rounded as the bound is, the
+    one that counts is the shortest decimal, if the bound is that but for noise, else the bound itself.
+    """
+    with np.errstate(over="ignore"):
+        near = np.float32(bound)
+    held = float(near)
+    if held and math.isfinite(held):
+        decimal = float(str(near))
+        held = decimal if math.isclose(decimal, bound, rel_tol=_NOISE) else bound
+    if inclusive and held > bound:
+        near = np.nextafter(near, np.float32(-np.inf))
+    elif not inclusive and held < bound:
+        near = np.nextafter(near, np.float32(np.inf))
+    return float(near)

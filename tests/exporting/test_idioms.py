@@ -289,14 +289,19 @@ def test_a_forest_is_a_tree_ensemble(kind: float, wanted: Sequence[str], expecte
     assert_close(run_model(model, {"X": SAMPLES})["Y"], np.array(expected, np.float64)[:, None], 1e-6, "forest")
 
 
-@pytest.mark.parametrize("bound", [0.1, 0.7, -0.1, -0.7, 0.5, 1e300, -1e300, 1e-300])
+DECIMALS = np.arange(-20, 21) / 10
+
+
+@pytest.mark.parametrize(("bound", "held"), [
+    *((bound, DECIMALS) for bound in (0.1, 0.7, -0.1, -0.7, 0.5, 1e300, -1e300, 1e-300, 0.1 + 0.2, 0.7 - 2**-52)),
+    (1 / 3, [1 / 3, 0.33, 0.34]), (np.float64(np.float32(0.3)), np.float64(np.float32([0.2, 0.3, 0.4]))),
+])
 @pytest.mark.parametrize("kind", ["decision tree", "boosted tree"])
-def test_bounds_divide_numbers_of_float32_as_they_are_written(kind: str, bound: float) -> None:
-    """The bound of a script is a number of FP64, which lies between two of float32."""
+def test_bounds_divide_decimals_and_themselves(kind: str, bound: float, held: Sequence[float]) -> None:
+    """What is rounded on its way into the model takes the way that it takes in the script: 0.3 is below 0.1 + 0.2."""
     with np.errstate(over="ignore"):
-        near = np.float32(bound)
-    below, above = (np.nextafter(near, np.float32(limit)) for limit in (-np.inf, np.inf))
-    samples = np.array([[below], [near], [above], [0], [np.inf], [-np.inf]], np.float32).astype(np.float64)
+        beside = np.nextafter(np.float32(bound), np.float32([np.inf, -np.inf])).astype(np.float64)
+    samples = np.array([0, np.inf, -np.inf, *held, *beside])[:, None]
     if kind == "decision tree":
         known = {"M": np.array([[1.0, bound, 0, 1, 0, 2]]), "c": np.ones((1, 2))}
         model = exported("Y = decisionTreePredict(X=X, ctypes=c, M=M)", known, "N,1")

@@ -14,6 +14,7 @@ import numpy as np
 
 from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import library_function
+from onnx_systemds.exporting.float_rounding import dividing
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.model.ir import ML
 
@@ -94,8 +95,8 @@ def _add_tree(ensemble: Ensemble, tree: int, content: Array, features: Array, ta
         elif 1 <= feature <= len(features):
             children = [2 * node, 2 * node + 1]
             numbers |= {child: len(numbers) + i for i, child in enumerate(children)}
-            place = int(features[int(feature) - 1])
-            ensemble.branch(tree, numbers[node], place, "BRANCH_LEQ", value, *(numbers[child] for child in children))
+            place, bound = int(features[int(feature) - 1]), dividing(value, inclusive=True)
+            ensemble.branch(tree, numbers[node], place, "BRANCH_LEQ", bound, *(numbers[child] for child in children))
             waiting += children
         else:
             return False
@@ -141,6 +142,6 @@ def boosted_trees(ctx: Context, X: Matrix, M: Matrix, learning_rate: float = 0.3
         left = column - 1 + int(offset)
         if kind not in (1, 2) or left + 2 >= model.shape[1]:
             return None
-        mode, bound = ("BRANCH_LT", value) if kind == 1 else ("BRANCH_EQ", 1.0)
+        mode, bound = ("BRANCH_LT", dividing(value, inclusive=False)) if kind == 1 else ("BRANCH_EQ", 1.0)
         ensemble.branch(int(tree), column - 1, int(feature) - 1, mode, bound, left, left + 1)
     return ctx.matrix(ensemble.results(ctx, ctx.flat(X), 1, base_values=(float(model[5, 0]),)))
