@@ -228,6 +228,26 @@ def test_what_the_engine_imputes_wrongly_is_refused(impute: list[object], more: 
     assert reason in str(error.value)
 
 
+def test_numbers_at_the_ends_of_bins_agree_with_the_engine() -> None:
+    """Ends that are hardly decimals, those at which the engine's calculation of a bin rounds, and several that are one."""
+    places = np.arange(1, 51)
+    learned = np.stack([np.minimum(places, 36) / 10, np.minimum(places, 49) / 100, np.minimum(places, 19) / 10,
+                        np.maximum(places - 30, 0), np.full(50, 7)], 1).astype(str).astype(object)
+    held = np.stack([places / 10, places / 100, places / 10, places - 2, places], 1).astype(str).astype(object)
+    wide = [f"{{id: {column}, method: EQUI-WIDTH, numbins: {count}}}" for column, count in ((1, 10), (2, 4), (3, 4), (5, 3))]
+    spec = f'"{{ids: true, bin: [{", ".join(wide)}, {{id: 4, method: equi-height, numbins: 12}}]}}"'
+    apply = f"Y = transformapply(target=G, spec={spec}, meta=M)"
+    run = engine().prepare(f'F = read("./F", data_type="frame")\nG = read("./G", data_type="frame")\n[X, M] = transformencode(target=F, '
+                           f'spec={spec})\n{apply}\nwrite(Y, "./Y")\nwrite(M, "./M")\n', ["F", "G"], ["Y", "M"])
+    expected = run({"F": learned, "G": held})
+    for dtype in ("float64", "float32"):
+        case = ExportCase("bins", apply, {"G": held, "M": expected["M"]}, bound=["M"])
+        np.testing.assert_array_equal(run_model(model_of(case, dtype), {"G": held})["Y"], expected["Y"], dtype)
+    numbers = f'F = as.frame(X)\nY = transformapply(target=F, spec={spec}, meta=M)'
+    case = ExportCase("bins of numbers", numbers, {"X": held.astype(float), "M": expected["M"]}, bound=["M"])
+    np.testing.assert_array_equal(run_model(model_of(case, "float32"), {"X": held.astype(float)})["Y"], expected["Y"])
+
+
 @pytest.mark.parametrize(
     ("cell", "reason"),
     [(None, ""), (np.nan, ""), ("", ""), ("b", 'the meta frame has a cell "b" without a code'), (b"b", "a cell of the frame M is no text")],
@@ -249,11 +269,12 @@ NAMED = ("town", "size", "C1")
 
 
 @pytest.mark.parametrize(("spec", "names", "reason"), [
-    ("recode: [town, C1], dummycode: [C1], bin: [{name: size, method: equi-width}]", NAMED, ""),
-    ("recode: [C1, C3], dummycode: [C3], bin: [{name: C2, method: equi-width}]", (), ""),
+    ("recode: [town, C1], dummycode: [C1], bin: [{name: size, method: equi-width, numbins: 2}]", NAMED, ""),
+    ("recode: [C1, C3], dummycode: [C3], bin: [{name: C2, method: equi-width, numbins: 2}]", (), ""),
     ("recode: [tawn]", NAMED, "hint: its columns: town, size, C1"),
     ("recode: [town]", (), "hint: write the meta frame as binary, or as csv with header=TRUE"),
-], ids=["names", "numbers", "unknown", "none"])
+    ("ids: true, bin: [{id: 2, method: best}]", NAMED, 'bins by "best"'),
+], ids=["names", "numbers", "unknown", "none", "bins"])
 def test_columns_of_a_spec_by_their_names(spec: str, names: tuple[str, ...], reason: str) -> None:
     """What columns are called is known of the meta frame alone."""
     script = ('G = read("G", data_type="frame")\nM = read("M", data_type="frame")\n'
@@ -264,7 +285,7 @@ def test_columns_of_a_spec_by_their_names(spec: str, names: tuple[str, ...], rea
             export_script(script.replace("SPEC", spec), inputs={"G": "string[N,3]"}, bindings=bindings)
         assert reason in str(error.value)
         return
-    by_number = "ids: true, recode: [1, 3], dummycode: [3], bin: [{id: 2, method: equi-width}]"
+    by_number = "ids: true, recode: [1, 3], dummycode: [3], bin: [{id: 2, method: equi-width, numbins: 2}]"
     found, expected = (run_model(export_script(script.replace("SPEC", each), inputs={"G": "string[N,3]"}, bindings=bindings),
                                  {"G": texts("b 1.5 x", "a 9 y")})["Y"].tolist() for each in (spec, by_number))
     assert found == expected == [[2, 1, 0, 1], [1, 2, 1, 0]]

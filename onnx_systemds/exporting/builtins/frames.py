@@ -12,7 +12,7 @@ from itertools import chain, groupby
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Scalar, Tensor, Value, builtin, refuse
 from onnx_systemds.exporting.builtins.texts import EQUAL_TEXTS, compare_texts, equal_texts, text
-from onnx_systemds.exporting.graph.nodes import TEXT
+from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT
 from onnx_systemds.exporting.values import STRING, FrameValue, ListValue, known_of, scalar_text
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.known_dims import as_ints, differ
@@ -42,11 +42,11 @@ def frame_of(ctx: Context, x: Value) -> FrameValue:
     return x if isinstance(x, FrameValue) else FrameValue((ctx.g.reshape(ctx.tensor(x), (1, 1)),))
 
 
-def numbers(ctx: Context, part: Tensor) -> Tensor:
-    """Return texts as the numbers they show, empty ones as NaN."""
+def numbers(ctx: Context, part: Tensor, kind: str = FLOAT) -> Tensor:
+    """Return texts as the numbers they show, empty ones as NaN; kind: FLOAT, or WIDE for all digits."""
     if part.kind == TEXT and ctx.g.opset >= EQUAL_TEXTS:
         part = ctx.g.where(equal_texts(ctx, part, text(ctx, "")), text(ctx, "NaN"), part)
-    return ctx.g.floating(part)
+    return ctx.g.cast(part, kind)
 
 
 def frame_as_matrix(ctx: Context, x: FrameValue) -> Matrix:

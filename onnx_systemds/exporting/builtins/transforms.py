@@ -12,6 +12,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase, quoted, quoted_list
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
+from onnx_systemds.exporting.builtins.bins import binned
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined, numbers
 from onnx_systemds.exporting.graph.nodes import TEXT, Array
 from onnx_systemds.exporting.values import FrameValue
@@ -48,6 +49,7 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embeddi
         raise UnsupportedCase(f"{frame} is transformed by a meta frame of {cells.shape[1]} columns")
     numbers_of = {place: _imputed(cells, known.missing, place, chosen.get(place, set()))
                   for place in _imputed_places(content, frame.cols, chosen, place_of)}
+    bins = {place_of(item): item for item in content.get("bin", ())}
     found: list[Tensor] = []
     place = 0
     while place < frame.cols:
@@ -56,7 +58,8 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value, embeddi
             column = joined(ctx, column_part(ctx, frame, place, 1))
             entries = _entries(cells, place)
             vectors = embedding if _EMBEDDING in chosen[place] else None
-            found.append(_coded(ctx, column, entries, chosen[place], numbers_of.get(place)) if vectors is None else
+            imputed = numbers_of.get(place)
+            found.append(_coded(ctx, column, entries, chosen[place], imputed, bins.get(place)) if vectors is None else
                          _embedded(ctx, column, entries, vectors))
         else:
             while place + width < frame.cols and place + width not in chosen:
@@ -215,13 +218,15 @@ def _quoted_word(found: re.Match[str]) -> str:
     return json.dumps(word.strip("'"))
 
 
-def _coded(ctx: Context, column: Tensor, entries: list[str], methods: set[str], imputed: float | None) -> Tensor:
-    """Return a column as codes or dummies; `imputed` is the code of texts without one."""
+def _coded(
+    ctx: Context, column: Tensor, entries: list[str], methods: set[str], imputed: float | None, bins: Any
+) -> Tensor:
+    """Return a column as codes or dummies; imputed: the code of texts without one, bins: what the spec says of them."""
     g = ctx.g
     if imputed is not None:
         return g.floating(_recoded(ctx, column, entries, int(imputed))[0])
     if "bin" in methods:
-        codes, count = _binned(ctx, numbers(ctx, column), entries), len(entries)
+        codes, count = binned(ctx, column, [_ends(entry) for entry in entries], bins), len(entries)
     else:
         codes, count = _recoded(ctx, column, entries)
     if "dummycode" in methods:
@@ -256,19 +261,15 @@ def _pairs(entries: list[str]) -> list[tuple[str, int]]:
     return [(entry.rpartition(_BETWEEN)[0], int(_number(entry))) for entry in entries]
 
 
-def _number(entry: str) -> float:
-    """Return the code of a text, or the upper end of a bin, that a cell of a meta frame notes."""
+def _ends(entry: str) -> tuple[float, float]:
+    """Return the ends of a bin that a cell of a meta frame notes."""
+    return _number(entry, 0), _number(entry)
+
+
+def _number(entry: str, side: int = 2) -> float:
+    """Return the code of a text, or an end of a bin, that a cell of a meta frame notes."""
     try:
-        return float(entry.rpartition(_BETWEEN)[2])
+        return float(entry.rpartition(_BETWEEN)[side])
     except ValueError:
         raise UnsupportedCase(f"the meta frame has a cell {quoted(entry)} without a code or an end",
                               hint="bind the file that transformencode and write gave") from None
-
-
-def _binned(ctx: Context, column: Tensor, entries: list[str]) -> Tensor:
-    """Return which bin a number is in; the upper end belongs to a bin, and the outer ones have no end."""
-    g = ctx.g
-    ends = [_number(entry) for entry in entries[:-1]]
-    above = column > g.constant(np.array([ends]), FLOAT)
-    code = g.reduce("ReduceSum", g.floating(above), (1,)) + 1.0
-    return g.where(column.apply("IsNaN"), column, code)
