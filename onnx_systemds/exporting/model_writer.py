@@ -31,6 +31,7 @@ from onnx_systemds.exporting.graph.nodes import (
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.convolution_joins import put_scaled_filters
 from onnx_systemds.exporting.passes.dead_results import drop_dead_results
+from onnx_systemds.exporting.passes.decimal_bounds import put_decimal_bounds
 from onnx_systemds.exporting.passes.graph_passes import fuse
 from onnx_systemds.exporting.passes.hoisting import hoist
 from onnx_systemds.exporting.passes.if_conversion import convert_ifs
@@ -56,6 +57,7 @@ def write_model(
     hoist(builder)
     fuse(builder)
     widen(builder)
+    put_decimal_bounds(builder)
     narrow(builder)
     model = _Writer(builder, origin, external).model(name)
     origin.describe(model)

@@ -36,6 +36,16 @@ CASES = [
 ]
 
 
+TENTHS = np.arange(0.0, 12).reshape(12, 1) / 10
+CASES += [
+    ExportCase("bounds that are decimals but for noise", 'b = t(seq(0.1, 1, 0.1))\nY = outer(X, b, ">=") + 2 * outer(X, b, ">") + 4 * outer(rev(X), b, "<")'
+               ' + 8 * outer(X, b, "<=")\nZ = (0.1 * 3 > X) + 2 * (0.1 * 7 <= X)', {"X": TENTHS}, ("Y", "Z")),
+    ExportCase("bounds that a branch asks for", "Y = X\nfor (i in 1:nrow(X)) {\n  if (as.scalar(X[i, 1]) < 0.1 + 0.2) { Y[i, ] = Y[i, ] + 5 }\n}", {"X": TENTHS}),
+    ExportCase("bounds of what texts show", "Y = as.matrix(F) < 0.1 * 3", {"F": TENTHS.astype(str).astype(object)}),
+    ExportCase("bounds of what is calculated", "Y = (X * 3 >= 0.1 * 3) + (X + 0.2 >= 0.1 + 0.2)", {"X": TENTHS}),
+]
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_numbers(case: ExportCase) -> None:
     check_export(case)
