@@ -179,6 +179,8 @@ NONE = [
     rows("a sum of possibly none", f"s = 0\n{POSSIBLY_NONE} {{ s = s + sum(X[n,]) }}\nY = X + s"),
     rows("an extreme of possibly none", f"s = 0.5\n{POSSIBLY_NONE} {{ s = max(s, max(X[n,])) }}\nY = X + s"),
     rows("rows of possibly none", f"{EMPTY}{POSSIBLY_NONE} {{ Y[n,] = X[n,] * 2 }}"),
+    replace(rows("rows back to the second, of open columns", "s = 0\nn = nrow(X)\nwhile (n >= 2) {\ns = s + sum(X[n,])\nn = n - 2\n}\nY = X + s"),
+            symbols={"X": ["N", "M"]}),
 ]
 
 

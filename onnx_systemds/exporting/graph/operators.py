@@ -32,7 +32,7 @@ from onnx_systemds.exporting.graph.nodes import (
 from onnx_systemds.exporting.graph.positions import position_tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
 from onnx_systemds.inference.broadcast_dims import broadcast_dims, of_rank
-from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative_from_one, product
 from onnx_systemds.inference.known_dims import as_ints, differ
 
 _BOOLEAN_RESULTS = frozenset(
@@ -122,7 +122,10 @@ class Operators(GraphBuilder):
         return found
 
     def target(self, x: Tensor, dims: Dims) -> Tensor:
-        """Return the shape input of a Reshape: plain numbers with 0 and -1 where possible."""
+        """Return the shape input of a Reshape: plain numbers with 0 and -1 where possible.
+
+        onnxruntime finds no size for -1 beside one that is 0.
+        """
         target: list[int] = []
         for axis, dim in enumerate(dims):
             if isinstance(dim, int):
@@ -132,7 +135,8 @@ class Operators(GraphBuilder):
                 target.append(0)
             else:
                 target.append(-1)
-        if target.count(-1) > 1 or 0 in dims:
+        may_vanish = any(not is_non_negative_from_one(dim - 1) for dim, entry in zip(dims, target) if entry == 0)
+        if target.count(-1) > 1 or 0 in dims or (-1 in target and may_vanish):
             if 0 in dims:
                 return self.node("Identity", [self.sizes_tensor(dims)], (len(dims),), INT)
             return self.sizes_tensor(dims)
