@@ -36,8 +36,15 @@ def prepared() -> list[onnx.NodeProto]:
     ]
 
 
+def activated() -> list[onnx.NodeProto]:
+    """Those that jump at a number."""
+    limits = (0.3, 0.7, -0.4, 0.5)
+    return [*[helper.make_node("ThresholdedRelu", ["X"], [f"above_{limit}"], alpha=limit) for limit in limits],
+            *[helper.make_node("Shrink", ["X"], [f"outside_{limit}"], lambd=limit, bias=0.25) for limit in limits]]
+
+
 @pytest.mark.engine
-@pytest.mark.parametrize("nodes", [compared(), prepared()], ids=["comparisons", "ai.onnx.ml"])
+@pytest.mark.parametrize("nodes", [compared(), prepared(), activated()], ids=["comparisons", "ai.onnx.ml", "activations"])
 def test_numbers_with_one_decimal(nodes: list[onnx.NodeProto], tmp_path: Path) -> None:
     floats = [helper.make_node("Cast", [node.output[0]], [f"{node.output[0]}_float"], to=TensorProto.FLOAT) for node in nodes]
     joined = helper.make_node("Concat", [node.output[0] for node in floats], ["Y"], axis=1)

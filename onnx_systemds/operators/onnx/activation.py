@@ -18,7 +18,8 @@ from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
-from onnx_systemds.model.ir import DERIVATIVES
+from onnx_systemds.model.ir import DERIVATIVES, Array
+from onnx_systemds.model.single_precision import has_other_decimals, largest_rounded, smallest_rounded
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
@@ -106,13 +107,26 @@ def _celu(node: NodeView, x: str) -> str:
     return f"max({x}, 0) + min({alpha} * (exp({x} / {alpha}) - 1), 0)"
 
 
+def _beyond(node: NodeView, number: float, *, below: bool = False) -> str:
+    """The last number that is not beyond a limit above, or ``below``, once it is rounded as inputs of the model are."""
+    limit: Array = np.array(number, np.float64)
+    if node.dtype(0) == "float" and has_other_decimals(limit):
+        limit = smallest_rounded(limit) if below else largest_rounded(limit)
+    return literal(float(limit))
+
+
+def _thresholded(node: NodeView, x: str) -> str:
+    return counted(f"ifelse({x} > {_beyond(node, node.attribute('alpha'))}, {x}, {zero_beside(node)})")
+
+
 def _shrink(node: NodeView, x: str) -> str:
     lambd, bias = float(node.attribute("lambd")), float(node.attribute("bias"))
     above = f"{x} - {literal(bias)}" if bias else x
     below = f"{x} + {literal(bias)}" if bias else x
     zero = zero_beside(node)
     # the first condition first: with a negative lambd both may hold
-    text = counted(f"ifelse({x} < {literal(-lambd)}, {below}, ifelse({x} > {literal(lambd)}, {above}, {zero}))")
+    low, high = _beyond(node, -lambd, below=True), _beyond(node, lambd)
+    text = counted(f"ifelse({x} < {low}, {below}, ifelse({x} > {high}, {above}, {zero}))")
     return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
 
 
@@ -123,8 +137,7 @@ _register("Elu", (1, 6), _elu)
 _register("Selu", (1, 6), lambda node, x: f"{_number(node, 'gamma')} * ({_elu(node, x)})")
 _register("Celu", 12, _celu)
 _register("LeakyRelu", (1, 6), _leaky)
-_register("ThresholdedRelu", 10,
-          lambda node, x: counted(f"ifelse({x} > {_number(node, 'alpha')}, {x}, {zero_beside(node)})"))
+_register("ThresholdedRelu", 10, _thresholded)
 _register("HardSigmoid", (1, 6),
           lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)")
 # x * HardSigmoid(x); three factors are one operation of the engine
