@@ -40,6 +40,9 @@ GIVEN = {
     "f": np.array([[-9, -8, -7, -6, -5, -9, -8, -7, -6, -4, -8, -1, -9, -7, -3, -9, -8, -7, -9, -8, -2, -9]], np.float32),
     "e": _RANDOM.random((ROWS, 1)).astype(np.float32),
     "r": _RANDOM.normal(size=(ROWS, 1, 6)).astype(np.float32),
+    "p": _RANDOM.normal(size=(1, 1, 5, 6)).astype(np.float32),
+    "u": _RANDOM.normal(size=(1, 1, 5)).astype(np.float32),
+    "g": _RANDOM.uniform(-1, 1, (1, 3, 4, 2)).astype(np.float32),
 }
 _WEIGHTS = [str((place % 7 - 3) / 4) for place in range(36)]
 CASES = {
@@ -69,6 +72,9 @@ CASES = {
     "TopK-row": ("v, places = TopK(f, k) y = Neg(v)", "float[n,m] f", "int64[1] k = {4}"),
     "TopK-one": ("v, places = TopK<largest = 0>(e, k) y = LogSoftmax(v)", "float[n,1] e", "int64[1] k = {1}"),
     "MaxPool": ("m, i = MaxPool<kernel_shape = [2], strides = [2]>(r) y = Cast<to = 1>(i)", "float[n,1,6] r", ""),
+    "GridSample": ("y = GridSample<mode = \"nearest\">(p, g)", "float[1,1,a,b] p, float[1,c,d,2] g", ""),
+    "MaxUnpool": ("y = MaxUnpool<kernel_shape = [2], strides = [2]>(u, k3)", "float[1,1,5] u",
+                  "int64[1,1,5] k3 = {1, 2, 5, 7, 9}"),
     "RNN": ("h, y = RNN<hidden_size = 3, activations = [\"ThresholdedRelu\"], activation_alpha = [0.3]>(s, W, R)",
             "float[5,n,4] s", f"float[1,3,4] W = {{{', '.join(_WEIGHTS[:12])}}}, float[1,3,3] R = {{{', '.join(_WEIGHTS[:9])}}}"),
     "GRU": ("h, y = GRU<hidden_size = 3>(s, W, R, , lengths)", "float[5,n,4] s, int32[n] lengths",

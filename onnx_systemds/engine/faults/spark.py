@@ -59,6 +59,15 @@ SPARK: tuple[Fault, ...] = (
         inputs=((*range(11),), (*range(11, 22),)),
     ),
     Fault(
+        "third-at-a-block-on-spark",
+        "cbind(A, B, C) puts C into the block before its own where A and B have as many columns as some blocks; so does"
+        " rbind, and cbind(cbind(A, B), C), which is taken for the former. Where numbers would meet it is an error",
+        "result = cbind(X, matrix(0, rows=2, cols=8), X)",
+        ((1, 2, *(8 * [0]), 1, 2), (3, 4, *(8 * [0]), 3, 4)),
+        "templates/library/scatter_rows.dml; none for other matrices: docs/differences.md says so",
+        inputs=((1, 2), (3, 4)),
+    ),
+    Fault(
         "rows-below-wide-rows",
         "rbind(A, B) of few rows takes a form that refuses more columns than a block has, where B is larger than what"
         " Spark sends to all tasks",
