@@ -25,6 +25,7 @@ from onnx_systemds.files import part_files
 
 _MISSING_LINE, _MISSING_ROW = "#Meta·MV", -2
 """Where the engine notes what to put into missing cells, in csv and in text."""
+_DESCRIBED = '{"data_type": "matrix", "format": "csv", "header": true, "sep": ";"}'
 MOST_LOADED = 1 << 25
 """Numbers in files that an export reads at once, those of all files together: 256 MB as doubles."""
 SMALLEST_STORED = 1 << 16
@@ -89,9 +90,7 @@ def _opened(path: Path) -> Any:
         head = _matrix_market(path)
         if head is not None:
             return _cells(path, head)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a file without numbers
-            return _matrix(np.loadtxt(path, delimiter=",", ndmin=2))
+        return _csv_numbers(path, {})
     except (ValueError, LookupError, EOFError, TypeError, OverflowError, MemoryError, UserWarning, csv.Error) as error:
         raise TranspileError(f"it cannot be read as a matrix: {error}", path) from error
 
@@ -121,12 +120,54 @@ def _described(path: Path, description: dict[str, Any]) -> Any:
     if form == "binary":
         return stored_blocks(path)
     if form == "csv":
-        skipped = int(bool(description.get("header")))
-        text = io.StringIO(_text(path))
-        return _matrix(np.loadtxt(text, delimiter=description.get("sep", ","), skiprows=skipped, ndmin=2))
+        return _csv_numbers(path, description)
     if form in ("text", "mm"):
         return _cells(path, description)
     raise TranspileError(f"the format {quoted(str(form))} cannot be read", path, "write it as binary, csv or text")
+
+
+def _csv_numbers(path: Path, description: Mapping[str, Any]) -> Array:
+    """Return the numbers of a csv file; cells without text are 0, as the engine reads them, or its `default`."""
+    separator, skipped = str(description.get("sep", ",")), int(bool(description.get("header")))
+    rows, is_column = int(description.get("rows", -1)), _is_column(description)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a file without numbers
+            source = path if path.is_file() else io.StringIO(_text(path))
+            numbers = np.loadtxt(source, delimiter=separator, skiprows=skipped, ndmin=2)
+            if rows < 0 or len(numbers) == rows:  # else some lines may be cells without text
+                return numbers
+    except (ValueError, UserWarning):  # slowly, but in words
+        pass
+    every = enumerate(_text(path).splitlines()[skipped:], skipped + 1)
+    lines = [(place, line.split(separator)) for place, line in every if is_column or line.strip()]
+    if not lines:
+        raise ValueError("it has no numbers")
+    (first, cells), found = lines[0], []
+    for place, line in lines:
+        if len(line) != len(cells):
+            raise ValueError(f"line {place} has {len(line)} cells, and line {first} has {len(cells)}")
+        if (wrong := next((cell for cell in line if cell.strip() and not _is_number(cell)), None)) is not None:
+            hint = f"{metadata_path(path).name} may say that it has a header or another separator: {_DESCRIBED}"
+            raise TranspileError(f"line {place} has a cell {quoted(wrong.strip())}, which is no number", path,
+                                 hint if place == first else "")
+        found.append([float(cell if cell.strip() else description.get("default", 0)) for cell in line])
+    if 0 <= rows != len(found):
+        raise ValueError(f"it has {len(found)} rows, and its description says {rows}")
+    return np.array(found)
+
+
+def _is_column(description: Mapping[str, Any]) -> bool:
+    """Whether each line is a cell, also one without text."""
+    return int(description.get("cols", -1)) == 1
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _matrix_market(path: Path) -> dict[str, Any] | None:
@@ -193,7 +234,8 @@ def _lines(path: Path) -> list[str]:
 def _texts(path: Path, description: dict[str, Any]) -> Array | NotedFrame:
     """Return a frame that is written as csv; lines that begin with #Meta are notes of the engine."""
     stream = io.StringIO(_text(path), newline="")
-    every = [line for line in csv.reader(stream, delimiter=str(description.get("sep", ","))) if line]
+    none = [""] if _is_column(description) else []
+    every = [line or none for line in csv.reader(stream, delimiter=str(description.get("sep", ","))) if line or none]
     lines = [line for line in every if not line[0].startswith("#Meta")]
     names = lines.pop(0) if description.get("header") else ()
     if len({len(line) for line in lines}) > 1:

@@ -27,22 +27,42 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("written")
     lines = [f'write({name}, "{folder}/{name}_{form}", format="{form}")' for name, forms in
              (("X", ("csv", "text", "mm", "binary")), ("Z", ("csv", "text", "mm", "binary")), ("F", ("csv", "text", "binary"))) for form in forms]
-    script = "\n".join(['X = read("./X")', "Z = X * 0", 'F = read("./F", data_type="frame")', *lines,
+    lines += [f'write({name}, "{folder}/{name}_sparse", format="csv", sparse=TRUE)' for name in "XZC"]
+    lines += [f'write(E, "{folder}/E_{form}", format="{form}")' for form in ("csv", "text", "binary")]
+    script = "\n".join(['X = read("./X")', "Z = X * 0", "C = X[, 2]", 'F = read("./F", data_type="frame")', "E = F[, 1]", *lines,
                         'L = list(X=X, F=F, n=3, half=0.5, yes=TRUE, name="two words")', f'write(L, "{folder}/named")',
                         'inner = list(X, X * 2)', f'write(inner, "{folder}/unnamed")', 'Y = X + 1', 'write(Y, "./Y")'])
     engine().prepare(script + "\n", ["X", "F"], ["Y"])({"X": MATRIX, "F": FRAME})
     return folder
 
 
-@pytest.mark.parametrize("form", ["csv", "text", "mm", "binary"])
+@pytest.mark.parametrize("form", ["csv", "sparse", "text", "mm", "binary"])
 def test_matrices(form: str, written: Path) -> None:
     np.testing.assert_array_equal(read_value(written / f"X_{form}"), MATRIX)
     np.testing.assert_array_equal(read_value(written / f"Z_{form}"), 0 * MATRIX)
 
 
+def test_a_column_whose_zeros_are_lines_without_text(written: Path) -> None:
+    np.testing.assert_array_equal(read_value(written / "C_sparse"), MATRIX[:, 1:])
+
+
 @pytest.mark.parametrize("form", ["csv", "text", "binary"])
 def test_frames(form: str, written: Path) -> None:
     assert read_value(written / f"F_{form}").tolist() == FRAME.tolist()
+    assert read_value(written / f"E_{form}").tolist() == FRAME[:, :1].tolist()
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("a;b\n1;2\n", 'line 1 has a cell "a;b", which is no number\n  hint: w.csv.mtd may say that it has a header or another separator'),
+    ("1,2\n\n3,x\n", 'line 3 has a cell "x", which is no number'),
+    ("1,2\n3\n", "line 2 has 1 cells, and line 1 has 2"),
+    ("\n", "it has no numbers"),
+])
+def test_csv_files_that_are_no_matrix(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "w.csv").write_text(text)
+    with pytest.raises(TranspileError) as error:
+        read_value(tmp_path / "w.csv")
+    assert message in str(error.value)
 
 
 def test_lists(written: Path) -> None:
