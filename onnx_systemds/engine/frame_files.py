@@ -105,7 +105,7 @@ def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
             try:
                 for (first,), record in _FORMAT.records(stream):
                     columns = list(_read_columns(io.BytesIO(record)))
-                    block = np.array([cells for cells, _, _ in columns], object).T
+                    block = np.array([cells for cells, _, _ in columns], object).reshape(cols, -1).T
                     frame[first - 1 : first - 1 + len(block)] = block
                     missing = [note or before for (_, note, _), before in zip(columns, missing)]
                     names = [name for _, _, name in columns]
@@ -119,13 +119,16 @@ def _read_columns(record: BinaryIO) -> Iterator[tuple[list[str], str, str]]:
     rows, cols, is_plain = _BLOCK.unpack(record.read(_BLOCK.size))
     for _ in range(cols):
         (kind,) = _TYPE.unpack(record.read(_TYPE.size))
-        if kind != _STRING_TYPE:
+        if abs(kind) != _STRING_TYPE:
             raise ValueError("a column holds other than strings")
         name = missing = ""
         if not is_plain:
             name = _read_text(record)
             record.read(_COUNT.size)
             missing = _read_text(record)
+        if kind < 0 or not rows:  # the column has no array
+            yield [""] * rows, missing, name
+            continue
         array, _ = _ARRAY.unpack(record.read(_ARRAY.size))
         if array != _STRING_ARRAY:
             raise ValueError("a column is compressed")

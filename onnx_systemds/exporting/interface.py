@@ -165,13 +165,13 @@ class Interface:
         array = np.asarray(content)
         if array.ndim == 0:
             return known_scalar(array.item())
+        dims = array.shape[0], math.prod(array.shape[1:])
         if array.dtype.kind in "OU":
             texts = np.array([_cell_text(item, name) for item in array.ravel().tolist()], object)
-            return FrameValue((self.graph.constant(texts.reshape(array.shape[0], -1), TEXT, name),))
+            return FrameValue((self.graph.constant(texts.reshape(dims), TEXT, name),))
         if array.dtype.kind not in "fiub":
             raise UnsupportedCase(f"the value of {name} is no array of numbers")
-        flat = array.reshape(array.shape[0], math.prod(array.shape[1:]))
-        return Matrix(self.graph.constant(np.asarray(flat, np.float64), FLOAT, name), *flat.shape)
+        return Matrix(self.graph.constant(np.asarray(array.reshape(dims), np.float64), FLOAT, name), *dims)
 
     def input(
         self, name: str, scalar_type: str | None = None, dims: Sequence[Dim] | None = None, frame: bool = False

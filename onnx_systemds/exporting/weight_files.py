@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -241,7 +242,8 @@ def _texts(path: Path, description: dict[str, Any]) -> Array | NotedFrame:
     if len({len(line) for line in lines}) > 1:
         raise ValueError("its lines differ in the number of cells")
     missing = next((line[1:] for line in every if line[0] == _MISSING_LINE), [])
-    return noted(np.array(lines, object), missing, names)
+    cols = len(lines[0]) if lines else int(description.get("cols", 0))
+    return noted(np.array(lines, object).reshape(len(lines), cols), missing, names)
 
 
 def _cells(path: Path, description: dict[str, Any]) -> Array:
@@ -268,4 +270,4 @@ def _matrix(array: Array) -> Array:
         raise ValueError("it does not hold numbers")
     if array.ndim == 0:
         return array.reshape(1, 1)
-    return array.reshape(array.shape[0], -1)
+    return array.reshape(array.shape[0], math.prod(array.shape[1:]))

@@ -65,6 +65,11 @@ def test_csv_files_that_are_no_matrix(tmp_path: Path, text: str, message: str) -
     assert message in str(error.value)
 
 
+def test_an_array_of_no_rows(tmp_path: Path) -> None:
+    np.save(tmp_path / "w.npy", np.empty((0, 3)))
+    assert np.shape(read_value(tmp_path / "w.npy")) == (0, 3)
+
+
 def test_lists(written: Path) -> None:
     """The engine says of a double in a list that it is a string."""
     found = read_value(written / "named")
