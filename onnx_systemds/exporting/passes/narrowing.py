@@ -21,6 +21,8 @@ from onnx_systemds.exporting.passes.retyping import Retyping
 TYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 """The types of 16 bits, by their names."""
 _FLOATS = (FLOAT, NARROW)
+_ROUNDING = 2.0**-8
+"""By how much of it a number may be rounded: more than 16 bits round numbers that are not almost 0."""
 
 
 def narrow(builder: GraphBuilder) -> None:
@@ -108,6 +110,8 @@ class _Narrowing(Retyping):
             return True
         with np.errstate(over="ignore", under="ignore"):
             held: Array = content.astype(self.dtype).astype(np.float64)
+        if content.size == 1 and np.isfinite(content).all() and not np.allclose(held, content, rtol=_ROUNDING, atol=0):
+            return False  # float16 holds 2e-7 as 2.4e-7
         return bool((np.isfinite(held) == np.isfinite(content)).all() and ((held == 0) == (content == 0)).all()
                     and (not _is_whole(content) or (held == content).all()))
 
