@@ -67,3 +67,23 @@ def test_a_table_of_opset_15_is_multiplied() -> None:
     older, newer = (model_of(replace(CASES[1], opset=opset), "float32") for opset in (15, 21))
     assert "MatMul" in operators(older)
     assert_close(run_model(newer, GIVEN)["Y"], run_model(older, GIVEN)["Y"].astype(np.float64), 1e-5, "opset 15")
+
+
+READ = "Y = table(seq(1, nrow(X)), {}, nrow(X), 3) %*% W"
+
+
+@pytest.mark.parametrize(("body", "is_guarded"), [
+    (READ.format("X[, 1]"), True), (READ.format("rowIndexMax(X) - 1"), True), ("Y = embedding::forward(X[, 1], W)", True),
+    ('Y = aggregate(target=X, groups=X[, 1], fn="sum")', True), (READ.format("rowIndexMax(X)"), False),
+    (READ.format("order(target=X, index.return=TRUE)"), False)])
+def test_indices_below_1_are_not_read_from_the_end(body: str, is_guarded: bool) -> None:
+    """The engine stops, and so does Gather at positions after the last."""
+    given = {"X": np.array([[1.0, 0, 0], [0, -1, -1], [2, 0, 0]]), "W": np.arange(6.0).reshape(3, 2)}
+    case = ExportCase("places", body, given, bound=["W"] if "W" in body else (), sources={"embedding": "nn/layers/embedding.dml"})
+    model = model_of(replace(case, inputs=given if "W" in body else {"X": given["X"]}), "float32")
+    assert ("Mod" in operators(model)) == is_guarded
+    if is_guarded:
+        with pytest.raises(Exception, match="out of data bounds|invalid indice"):
+            run_model(model, given)
+    else:
+        run_model(model, given)

@@ -11,6 +11,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Scalar, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, scattered
 from onnx_systemds.exporting.graph.nodes import Entries
+from onnx_systemds.exporting.graph.positions import read_positions
 from onnx_systemds.exporting.values import BOOLEAN
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.known_dims import differ
@@ -65,7 +66,7 @@ def _table(ctx: Context, a: Matrix, b: Matrix, w: Value | None, sizes: tuple[Dim
     if counts:
         found = _weighted(ctx, chosen, width, weights)
         if weights is None and _within(chosen, width):
-            found.row_choice = chosen
+            found.row_choice = read_positions(ctx.g, chosen)
         elif _is_large(found):
             found.entries = Entries(None, None if in_turn else chosen, weights)
         return found

@@ -10,6 +10,7 @@ from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Sc
 from onnx_systemds.exporting.builtins.contingency import certainly_within, places_of, table_size
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, added_up
 from onnx_systemds.exporting.builtins.ranks import ascending
+from onnx_systemds.exporting.graph.positions import read_positions
 from onnx_systemds.exporting.values import INTEGER
 from onnx_systemds.inference.dims import RUN_SIZE_PREFIX, Dim
 
@@ -26,6 +27,7 @@ def aggregate(
     g = ctx.g
     count, places = table_size(ctx, groups, ngroups), places_of(ctx, groups)
     if ngroups is None or certainly_within(places, count):
+        places = read_positions(g, places)
         return ctx.matrix(_aggregated(ctx, target, places, count, weights, fn, order))
     # rows of groups after the last one count nowhere: they make a group of their own, which is cut off
     places = places.at_most(g.size_number(count))

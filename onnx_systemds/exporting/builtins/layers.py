@@ -6,6 +6,7 @@ from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.contingency import places_of
 from onnx_systemds.exporting.builtins.library import library_function
 from onnx_systemds.exporting.builtins.recurrent import lstm
+from onnx_systemds.exporting.graph.positions import read_positions
 from onnx_systemds.inference.dims import Dim
 
 
@@ -52,7 +53,8 @@ def long_short_term_memory(
 @library_function("nn/layers/embedding.dml", "forward")
 def embedding(ctx: Context, indices: Matrix, embedding_dict: Matrix) -> Value:
     """The row of the dictionary for each index."""
-    return ctx.matrix(ctx.g.gather(ctx.flat(embedding_dict), places_of(ctx, indices), 0))
+    places = read_positions(ctx.g, places_of(ctx, indices))
+    return ctx.matrix(ctx.g.gather(ctx.flat(embedding_dict), places, 0))
 
 
 @library_function("nn/layers/bert_layer.dml", "layer_norm_forward")

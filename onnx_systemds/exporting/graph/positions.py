@@ -1,4 +1,4 @@
-"""Positions along an axis that only the run knows: whether one may lie before the first."""
+"""Positions along an axis that only the run knows: whether one may lie before the first, where it must not be read."""
 
 from __future__ import annotations
 
@@ -27,9 +27,37 @@ def position_tensor(graph: GraphBuilder, position: Dim) -> Tensor:
     found = graph.size_tensor(position)
     if not may_be_negative(position):
         return found
-    checked = graph.node("Mod", [found, graph.constant([BEYOND])], (1,), INT)
+    checked = _guarded(graph, found)
     graph.sizes.setdefault(checked, position)
     return checked
+
+
+def read_positions(graph: GraphBuilder, positions: Tensor) -> Tensor:
+    """Return computed positions, from 0 on; those before the first lie after the last, where Gather stops."""
+    return positions if positions.constant is not None or _are_found(positions) else _guarded(graph, positions)
+
+
+def _guarded(graph: GraphBuilder, positions: Tensor) -> Tensor:
+    return graph.node("Mod", [positions, graph.constant([BEYOND])], positions.dims, INT)
+
+
+def _are_found(positions: Tensor) -> bool:
+    """Whether an operator has found positions, to which no number was added that would make one negative."""
+    moved, node = 0.0, positions.node
+    while node is not None and node.op in ("Add", "Cast", "Reshape", "Sub"):
+        if node.op in ("Add", "Sub"):
+            known = node.operand(1).constant
+            if known is None or known.size != 1:
+                return False
+            moved += known.item() if node.op == "Add" else -known.item()
+        positions = node.operand()
+        node = positions.node
+    if node is not None and node.op == "Gather":  # one of known numbers
+        known = node.operand().constant
+        return known is not None and known.size > 0 and bool(known.min() + moved >= 0)
+    if node is None or moved < 0:
+        return False
+    return node.op in ("ArgMax", "ArgMin") or (node.op == "TopK" and positions is node.outputs[1])
 
 
 def is_guarded_position(tensor: Tensor) -> bool:
