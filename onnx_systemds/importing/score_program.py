@@ -128,6 +128,7 @@ def score_text(script: Script, name: str) -> str:
         decoded=[each for each in program.outputs if each.is_text],
         texts=names.texts,
         readings=[*readings(program, paths_read(program, by_variables=reads_table), f"{own_name}: ")],
+        fetched=[each.name for each in program.inputs if each.port.dims and not each.is_text],
         unquotes=UNQUOTED if program.has_texts else "",
         sizes=[f"{size} = ${size}" for size in program.sizes],
         rows=rows,

@@ -15,6 +15,14 @@ FEDERATED: tuple[Fault, ...] = (
         raises="Federated matrix read failed",
     ),
     Fault(
+        "federated-columns-in-another-shape",
+        "matrix(X, rows=r, cols=c) of a matrix whose columns are at several sites leaves numbers out and ends in zeros",
+        "result = matrix(t(X), rows=4, cols=1)",
+        ((1,), (3,), (2,), (4,)),
+        "templates/score.dml.jinja: rows that may leave their sites are fetched before anything is computed of them",
+        inputs=((1, 2), (3, 4)),
+    ),
+    Fault(
         "empty-text-of-one-column",
         "a site cannot read a csv file of a frame of one column where a line is empty, for an empty text",
         'result = as.matrix(map(X, "x -> x.isEmpty() ? 1 : 2"))',
