@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,14 @@ def test_known_weights_come_doubled(scale: float, is_doubled: bool) -> None:
     weights[:, -1, -1] = scale
     script = import_model(case_model(case))
     assert ("twice" not in script.text) == is_doubled
+
+
+@pytest.mark.filterwarnings("error")
+def test_known_weights_of_16_bits_come_doubled() -> None:
+    """float16 has no number as large as the bound."""
+    case = layer("LSTM", 14, "b", constants=("w", "r", "b"))
+    inputs = {name: None if array is None else array.astype(np.float16) for name, array in case.inputs.items()}
+    assert "twice" not in import_model(case_model(replace(case, inputs=inputs))).text
 
 
 @pytest.mark.parametrize(("kind", "attributes"), [("RNN", {}), ("LSTM", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1})])

@@ -152,7 +152,7 @@ class Variant:
         """Whether the weights of such an LSTM come with those of the candidate doubled, as conversion knows them."""
         known = [self.node.constant(position) for position in (_W, _R, _B) if self.node.has(position)]
         return self.node.node.op_type == "LSTM" and self._is_scaled() and all(
-            weight is not None and bool((np.abs(weight) < _LARGEST_DOUBLED).all()) for weight in known)
+            weight is not None and float(np.abs(weight).max(initial=0)) < _LARGEST_DOUBLED for weight in known)
 
     def _scaled(self) -> tuple[list[str], list[str], list[str]]:
         """What sets up such an LSTM, what scales its weights, and what scales its cell state back."""
