@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
 
 ML = "ai.onnx.ml"
 DTYPES = ["float", "double", "int64", "int32"]
@@ -20,6 +21,11 @@ def ml(op_type: str, *inputs: Any, constants: tuple[str, ...] = (), expected: An
     named = dict(zip("abcdef", inputs))
     dtypes = () if op_type in ("Binarizer", "Imputer", "ArrayFeatureExtractor") else ("float",)
     return Case(op_type, 1, named, attributes, constants, domain=ML, expected=expected, output_dtypes=dtypes)
+
+
+def from_the_end(data: Array, indices: list[int], *constants: str) -> Case:
+    """As ONNX's reference has it; onnxruntime reads before its data."""
+    return replace(by_reference(ml("ArrayFeatureExtractor", data, np.array(indices), constants=constants)), note=str(indices))
 
 
 def any_samples(case: Case, **size: Array) -> Case:
@@ -70,6 +76,9 @@ CASES = [
     ml("ArrayFeatureExtractor", random(2, 3, 6), np.array([5, 0, 3])),
     ml("ArrayFeatureExtractor", NAN, np.array([2, 0])),
     ml("ArrayFeatureExtractor", np.array([[10, 20, 30]]), np.array([2, 0, 1, 1]), constants=("a",)),
+    from_the_end(random(4, 6), [-1, 3, -6]), from_the_end(random(5), [4, -5, -1, -1]),
+    from_the_end(random(4, 6), [-1, 3, -6], "b"), from_the_end(random(5), [-2], "b"),
+    at_sizes(from_the_end(random(4, 6), [-1, 3, -4], "b"), {"a": ["n", "m"]}, {"a": random(2, 4)}),
     *[ml("OneHotEncoder", random(4, 3, dtype=dtype) * 2, cats_int64s=[-2, 0, 1, 5]) for dtype in DTYPES[:3]],
     ml("OneHotEncoder", random(7, dtype="int64"), cats_int64s=[3, 1, 3, 0]),
     ml("OneHotEncoder", np.array(1), cats_int64s=[3, 1]),

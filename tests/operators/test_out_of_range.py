@@ -222,14 +222,16 @@ def test_places_that_an_image_has_not() -> None:
 def test_features_that_there_are_not() -> None:
     text = "g (float[3,3] x, int64[2] i) => (float[3,2] y) { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }"
     for head in (text, text.replace("[3,3]", "[n,m]")):
-        _refused(head, {"x": ROWS, "i": np.array([1, 3])}, "(?s)(<= zero|zeros).*hint: an index is out of range")
+        for index in (3, -4):
+            _refused(head, {"x": ROWS, "i": np.array([1, index])}, "(?s)(<= zero|zeros).*hint: an index is out of range")
 
 
 def test_known_features_that_there_are_not() -> None:
     text = "g (float[n,m] x) => (float[n,2] y) <int64[2] i = {%s}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }"
-    _refused(text % "3, 0", {"x": ROWS}, 'axis 1 of "x" is 3; the script takes it to be larger')
-    with pytest.raises(UnsupportedCase, match="an index is -1: this operator does not count from the end"):
-        import_model(onnx.parser.parse_model(HEAD + text % "-1, 0"))
+    for indices in ("3, 0", "-4, 0"):
+        _refused(text % indices, {"x": ROWS}, 'axis 1 of "x" is 3; the script takes it to be larger')
+    with pytest.raises(UnsupportedCase, match="an index is out of range for an axis of 3"):
+        import_model(onnx.parser.parse_model(HEAD + text.replace("m]", "3]") % "-4, 0"))
 
 
 @pytest.mark.parametrize("lengths", [[2, 4], [-1, 2]])

@@ -14,6 +14,7 @@ from onnx_systemds.model.ir import ML
 from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, View, bind
 from onnx_systemds.operators.ml.feature_scaling import sample_count
 from onnx_systemds.operators.onnx.combining import truncated
+from onnx_systemds.operators.onnx.indexing import gather_index
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 
@@ -73,11 +74,9 @@ def feature_vectorizer(node: NodeView) -> Fragment:
 def array_feature_extractor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The last axis has as many elements as there are indices; rank 1 gives one row."""
     dims, known = node.dims("X"), node.constant("Y")
-    if known is not None and known.size:
-        if known.min() < 0:
-            raise UnsupportedCase(f"an index is {known.min()}: this operator does not count from the end")
-        if not isinstance(dims[-1], int):
-            node.assume(dims[-1], Relation.AT_LEAST, int(known.max()) + 1, node.axis_words("X", len(dims) - 1))
+    if known is not None and known.size and not isinstance(dims[-1], int):
+        least = max(int(known.max()) + 1, -int(known.min()))
+        node.assume(dims[-1], Relation.AT_LEAST, least, node.axis_words("X", len(dims) - 1))
     return (node.tensor((*(dims[:-1] or (1,)), node.size("Y"))),)
 
 
@@ -89,23 +88,25 @@ def array_feature_extractor_mixes(node: NodeFacts, position: int, axis: int) -> 
 
 @generator("ArrayFeatureExtractor", since=1, domain=ML)
 def array_feature_extractor(node: NodeView) -> Fragment:
-    """Elements of the last axis by index; there are no negative ones."""
+    """Elements of the last axis by index; negative ones count from the end, as in ONNX's reference.
+
+    sklearn-onnx writes -1 for neighbours beyond the radius, and multiplies what it takes there by 0.
+    """
     axis = node.rank("X") - 1
     size, count = node.dims("X")[axis], node.size("Y")
     steps = Steps(node)
-    known = node.constant("Y")
-    if known is None:
-        index, made = node.view("Y", View(count, 1)), node.upstream("Y")
-        text = f"{index} + 1"
-        if made is None or made.node.op_type not in ("ArgMax", "ArgMin") or made.dims(0)[made.axis()] != size:
-            index = node.named("index", index)
-            text = f"({index} + 1) * ({index} < {node.factor(size)})"  # 0, which the engine refuses, beyond the axis
-        steps.take(axis, text, count)
-        return steps.fragment()
-    indices = [int(index) for index in known.ravel()]
-    if isinstance(size, int) and not all(index < size for index in indices):
-        raise UnsupportedCase(f"an index is out of range for an axis of {size}")
-    steps.pick(axis, indices)
+    known, made = node.constant("Y"), node.upstream("Y")
+    if known is not None and isinstance(size, int):
+        indices = [int(index) for index in known.ravel()]
+        if not all(-size <= index < size for index in indices):
+            raise UnsupportedCase(f"an index is out of range for an axis of {size}")
+        steps.pick(axis, [index % size for index in indices])
+    elif known is not None and known.size and known.min() >= 0:
+        steps.pick(axis, [int(index) for index in known.ravel()])
+    elif made is None or made.node.op_type not in ("ArgMax", "ArgMin") or made.dims(0)[made.axis()] != size:
+        steps.take(axis, gather_index(node, 1, size, count), count)
+    else:
+        steps.take(axis, f"{node.view('Y', View(count, 1))} + 1", count)
     return steps.fragment()
 
 
