@@ -11,7 +11,11 @@ from collections.abc import Iterable
 from onnx_systemds.errors import UnsupportedCase
 
 MOST_ATOMS = 1_000
-"""Symbols and operations in the expression of one size. Real models stay below 100."""
+"""Symbols and operations in the expression of one size. Real models stay below 100, but for the sum of the anchors of
+five maps (Mask R-CNN), which the run computes."""
+
+MOST_FACTORS = 200
+"""Factors of a product in it: the statement that writes it nests as deeply."""
 
 LARGEST_SIZE = 1 << 63
 """Integers that sizes are calculated with stay below: ONNX's have 64 bits."""
@@ -37,6 +41,10 @@ class OverBudget(UnsupportedCase):
     """The model asks for more work or memory than a conversion may take."""
 
 
+class TooLong(OverBudget):
+    """A size is too long an expression: what carries it may be left to the run."""
+
+
 def exhausted(error: MemoryError | RecursionError, place: object) -> OverBudget:
     """What to raise for a node at which Python's memory or stack came to its end."""
     if isinstance(error, MemoryError):
@@ -49,11 +57,17 @@ class TooManyNodes(OverBudget):
 
 
 def check_atoms(count: int) -> None:
-    """Raise OverBudget for an expression of so many symbols and operations."""
+    """Raise TooLong for an expression of so many symbols and operations."""
     if count > MOST_ATOMS:
-        raise OverBudget(
+        raise TooLong(
             f"a size is an expression of more than {MOST_ATOMS} symbols and operations", hint="fix the dims by --dim"
         )
+
+
+def check_factors(count: int) -> None:
+    """Raise TooLong for a product of so many sizes."""
+    if count > MOST_FACTORS:
+        raise TooLong(f"a size is a product of more than {MOST_FACTORS} sizes", hint="fix the dims by --dim")
 
 
 def check_integer(value: int) -> None:

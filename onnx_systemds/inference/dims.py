@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Union
 
-from onnx_systemds.limits import check_atoms, check_integer
+from onnx_systemds.limits import check_atoms, check_factors, check_integer
 
 Atom = Union["Symbol", "Operation"]
 Monomial = tuple[Atom, ...]
@@ -122,6 +122,7 @@ def _multiplied(left: Dim, right: Dim) -> Dim:
     total: dict[Monomial, int] = {}
     for left_monomial, left_coefficient in left_terms:
         for right_monomial, right_coefficient in right_terms:
+            check_factors(len(left_monomial) + len(right_monomial))
             monomial = tuple(sorted(left_monomial + right_monomial, key=_atom_key))
             total[monomial] = total.get(monomial, 0) + left_coefficient * right_coefficient
     return from_terms(total)

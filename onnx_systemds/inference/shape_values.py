@@ -10,6 +10,7 @@ from __future__ import annotations
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import find, size_rules
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements
+from onnx_systemds.limits import TooLong
 
 MOST_ELEMENTS = 4096  # elements of the tensors that are followed
 
@@ -32,7 +33,10 @@ def evaluate(facts: NodeFacts) -> tuple[Elements, ...]:
             inputs.append(value.constant.astype(object))
         else:
             return ()
-    results = _several(rule.compute(facts, inputs))
+    try:
+        results = _several(rule.compute(facts, inputs))
+    except TooLong:  # the run computes what is too long to be followed
+        return ()
     return results if all(result.size <= MOST_ELEMENTS for result in results) else ()
 
 

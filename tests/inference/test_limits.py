@@ -6,6 +6,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -16,6 +17,8 @@ from onnx_systemds.inference.assumptions import Assumption, Relation, certainly_
 from onnx_systemds.inference.checks import Checks
 from onnx_systemds.inference.dims import symbol
 from onnx_systemds.limits import MOST_ATOMS, OverBudget
+from onnx_systemds.runtime.scoring import ScoringFunction
+from onnx_systemds.verifying import judging
 
 SECONDS = 5.0  # of processor time
 IMAGE = "g (float[1, 1, 3, 3] x) => (float[A, B, C, D] y)"
@@ -64,9 +67,6 @@ def _pools(count: int) -> str:
 
 
 ROWS = {
-    "squares of sizes": (_arithmetic("NEXT = Mul(S, S)"), f"more than {MOST_ATOMS} symbols"),
-    "polynomials of sizes": (_arithmetic("u# = Add(S, t) NEXT = Mul(u#, S)"), f"more than {MOST_ATOMS} symbols"),
-    "quotients of sizes": (_arithmetic("u# = Div(S, t) v# = Mul(u#, S) NEXT = Add(v#, S)"), f"more than {MOST_ATOMS} symbols"),
     "extremes of sizes": (_arithmetic("u# = Max(S, t) v# = Min(u#, S) NEXT = Add(v#, u#)"), f"more than {MOST_ATOMS} symbols"),
     "numbers of sizes": (_arithmetic("NEXT = Mul(S, S)").replace("float[A, B] x", "float[7, B] x"), "64 bits"),
     "resize": (IMAGE + ' <float[4] s = {1, 1, 100000, 100000}> { y = Resize<mode = "linear">(x, , s) }',
@@ -111,6 +111,29 @@ def test_work_without_bounds_is_refused(name: str) -> None:
         import_model(model)
     assert time.process_time() - start < SECONDS
     assert 'node "' in str(error.value)
+
+
+ARITHMETIC = {
+    "squares": "NEXT = Mul(S, S)",
+    "polynomials": "u# = Add(S, t) NEXT = Mul(u#, S)",
+    "quotients": "u# = Div(S, t) v# = Mul(u#, S) NEXT = Add(v#, S)",
+}
+
+
+@pytest.mark.parametrize("step", ARITHMETIC.values(), ids=ARITHMETIC)
+def test_arithmetic_that_is_too_long_to_follow_is_left_to_the_run(step: str) -> None:
+    start = time.process_time()
+    import_model(_model(_arithmetic(step)))
+    assert time.process_time() - start < SECONDS
+
+
+def test_sizes_that_are_too_long_to_follow_are_right() -> None:
+    """The anchors of Mask R-CNN are a sum of as many terms."""
+    model = _model(_arithmetic("u# = Mul(S, S) v# = Add(u#, t) NEXT = Div(v#, S)", 12))
+    with ScoringFunction(import_model(model)) as function:
+        for rows in (2, 5):
+            feeds = {"x": np.ones((rows, 3), np.float32), "z": np.ones((3, 2), np.float32)}
+            np.testing.assert_array_equal(function(feeds)["y"], judging.judge(model, feeds)["y"])
 
 
 def test_forty_calls_that_double_are_refused() -> None:
