@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import parser
 
@@ -235,11 +236,52 @@ def test_cubic_weights_of_symbolic_sizes(factors: Array) -> None:
     check_case(at_sizes(case, {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)}))
 
 
-def test_a_region_of_a_symbolic_axis_is_refused() -> None:
-    roi = scales(0, 0, 0.2, 0.3, 1, 1, 0.9, 0.8)
-    case = resize(13, X, UP, roi=roi, mode="linear", coordinate_transformation_mode="tf_crop_and_resize")
-    with pytest.raises(UnsupportedCase, match=r"Resize.* axis [23] .*a region of it needs numbers"):
-        import_model(case_model(at_sizes(case, {"x": [1, 2, "h", "w"]})))
+CROP = "tf_crop_and_resize"
+REGIONS = [scales(0, 0, 0.23, 0.3, 1, 1, 0.86, 0.79), scales(0, 0, -0.41, 0.12, 1, 1, 0.73, 1.63), scales(0, 0, 0.87, 0.97, 1, 1, 0.11, 0.97)]
+
+
+@pytest.mark.parametrize(("mode", "x"), [
+    ("cubic", X),
+    *[(mode, x) for mode in ("linear", "nearest") for x in (X, with_specials(X, NAN, INF), (9 * X).astype(np.int32))],
+])
+@pytest.mark.parametrize("is_open", [False, True], ids=["known sizes", "open sizes"])
+def test_regions_of_the_run(is_open: bool, mode: str, x: Array) -> None:
+    """Also regions that are partly outside, turned round, and of one place."""
+    for region in REGIONS:
+        case = Case("Resize", 13, {"x": x, "roi": region, "scales": None, "sizes": np.array([1, 2, 4, 1 if region is REGIONS[0] else 7])},
+                    {"mode": mode, "coordinate_transformation_mode": CROP, "extrapolation_value": -2.5}, ["sizes"])
+        check_case(at_sizes(case, {"x": [1, 2, "h", "w"]}, {"x": x[:, :, 1:, :4]}) if is_open else case)
+
+
+def test_a_region_of_a_symbolic_axis() -> None:
+    case = resize(13, X, UP, roi=REGIONS[1], mode="linear", coordinate_transformation_mode=CROP, extrapolation_value=3.5)
+    check_case(at_sizes(case, {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 3, 7)}))
+
+
+def test_a_region_of_known_and_other_numbers() -> None:
+    """As tf2onnx writes it: the axes of images and channels stay, without a product."""
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 13]>
+        g (float[1, 2, 6, 5] x, float[4] box) => (float[1, 2, 3, 4] y)
+          <float[2] zero = {0, 0}, float[2] one = {1, 1}, int64[4] sizes = {1, 2, 3, 4}, int64[1] a = {0}, int64[1] b = {2}, int64[1] c = {4}> {
+          start = Slice(box, a, b)
+          end = Slice(box, b, c)
+          roi = Concat<axis = 0>(zero, start, one, end)
+          y = Resize<coordinate_transformation_mode = "tf_crop_and_resize", mode = "linear">(x, roi, , sizes)
+        }""")
+    script = import_model(model)
+    assert "places2" in script.text and "places1" not in script.text
+    with ScoringFunction(script) as function:
+        for box in (scales(0.1, 0.2, 0.8, 1), scales(-0.2, 0, 1.5, 0.4)):
+            feeds = {"x": X, "box": box}
+            (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+            np.testing.assert_allclose(function(feeds)["y"], expected, atol=1e-5)
+
+
+def test_a_region_of_too_few_numbers_is_refused() -> None:
+    case = Case("Resize", 13, {"x": X, "roi": scales(0, 1), "scales": UP, "sizes": None},
+                {"mode": "linear", "coordinate_transformation_mode": CROP}, ["scales"])
+    with pytest.raises(UnsupportedCase, match="the region is 2, two numbers for each axis is 8"):
+        import_model(case_model(case))
 
 
 def test_what_lies_outside_of_integers_is_an_integer() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import counted
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
-from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.known_dims import as_int, as_ints
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
@@ -22,23 +22,31 @@ from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView,
 from onnx_systemds.operators.onnx.interpolation import Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_other_inputs
-from onnx_systemds.operators.support.selection_products import each_repeated, is_finite, repeated_row
+from onnx_systemds.operators.support.selection_products import each_repeated, is_finite, repeated_column, repeated_row
 
 batch_rule("Upsample")(mixes_other_inputs)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One resized axis: its size before and after, the factor, and the part of it that is sampled.
+    """One resized axis: its size before and after, the factor, and from where to where it is sampled, in parts of it.
 
-    Without a factor the run calculates it from the sizes.
+    Without a factor the run calculates it from the sizes. ends: the places of the parts in the input that says them;
+    parts that are None are only known to the run.
     """
 
     axis: int
     size: Dim
     count: Dim
     scale: float | None
-    roi: tuple[float, float] = (0.0, 1.0)
+    roi: tuple[float | None, float | None] = (0.0, 1.0)
+    ends: tuple[int, int] = (0, 0)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether its elements stay as they are."""
+        is_single = self.size == self.count == 1
+        return is_single or (self.size == self.count and self.scale == 1 and self.roi == (0.0, 1.0))
 
 
 def upsample_axes(node: NodeFacts) -> list[Axis]:
@@ -55,17 +63,17 @@ def upsample_axes(node: NodeFacts) -> list[Axis]:
     return [_scaled(node, axis, dims[axis], scale) for axis, scale in enumerate(scales)]
 
 
-def _scaled(node: NodeFacts, axis: int, size: Dim, scale: float, roi: tuple[float, float] = (0.0, 1.0)) -> Axis:
+def _scaled(node: NodeFacts, axis: int, size: Dim, scale: float) -> Axis:
     """An axis of ``floor(size * scale)`` elements, the product in FP32 as runtimes calculate it."""
     if isinstance(size, int):
-        return Axis(axis, size, int(np.floor(np.float32(size) * np.float32(scale))), float(scale), roi)
+        return Axis(axis, size, int(np.floor(np.float32(size) * np.float32(scale))), float(scale))
     if float(scale).is_integer():
-        return Axis(axis, size, size * int(scale), float(scale), roi)
+        return Axis(axis, size, size * int(scale), float(scale))
     inverse = 1 / float(scale)
     if abs(inverse - round(inverse)) < 1e-6:
-        return Axis(axis, size, size // round(inverse), float(scale), roi)
+        return Axis(axis, size, size // round(inverse), float(scale))
     count = node.computed("scaled_size", size, *np.float32(scale).as_integer_ratio(), hint=f"size{axis}")
-    return Axis(axis, size, count, float(scale), roi)
+    return Axis(axis, size, count, float(scale))
 
 
 def resize_axes(node: NodeFacts) -> list[Axis]:
@@ -73,31 +81,22 @@ def resize_axes(node: NodeFacts) -> list[Axis]:
     dims = node.dims("X")
     given = node.attribute("axes")
     axes = [node.normalize_axis(int(axis), len(dims)) for axis in (range(len(dims)) if given is None else given)]
-    rois = _rois(node, len(axes))
     if node.has(2) and node.value(2).dims != (0,):
         scales = node.require_constant(2, "the scales").ravel().tolist()
         _check_count(scales, axes)
-        return [_scaled(node, axis, dims[axis], scale, roi) for axis, scale, roi in zip(axes, scales, rois)]
+        return _with_regions(node, [_scaled(node, axis, dims[axis], scale) for axis, scale in zip(axes, scales)])
     if not node.has(3):
         raise InvalidModel("it has neither scales nor sizes")
     policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
-    how = resampling(node)
-    if policy == "stretch" and how.coordinates != "tf_crop_and_resize":
-        counts = node.sizes(3, "the sizes")
-    else:
-        counts = node.require_integers(3, "the sizes")
+    counts = node.sizes(3, "the sizes") if policy == "stretch" else node.require_integers(3, "the sizes")
     _check_count(counts, axes)
     if policy == "stretch":
-        return [
-            Axis(axis, dims[axis], count, _ratio(dims[axis], count), roi)
-            for axis, count, roi in zip(axes, counts, rois)
-        ]
+        resized = [Axis(axis, dims[axis], count, _ratio(dims[axis], count)) for axis, count in zip(axes, counts)]
+        return _with_regions(node, resized)
     factors = [_known_ratio(axis, dims[axis], count) for axis, count in zip(axes, counts)]
     factor = min(factors) if policy == "not_larger" else max(factors)
-    return [
-        Axis(axis, dims[axis], int(np.floor(factor * as_int(dims[axis]) + 0.5)), factor, roi)
-        for axis, roi in zip(axes, rois)
-    ]
+    return _with_regions(node, [
+        Axis(axis, dims[axis], int(np.floor(factor * as_int(dims[axis]) + 0.5)), factor) for axis in axes])
 
 
 def _check_count(given: Sequence[object], axes: Sequence[int]) -> None:
@@ -119,11 +118,32 @@ def _known_ratio(axis: int, size: Dim, count: Dim) -> float:
     return ratio
 
 
-def _rois(node: NodeFacts, count: int) -> list[tuple[float, float]]:
+def _with_regions(node: NodeFacts, axes: list[Axis]) -> list[Axis]:
+    """The axes with the parts of them that are sampled: first where each begins, then where each ends."""
     if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
-        return [(0.0, 1.0)] * count
-    roi = node.require_constant(1, "the region of interest").ravel().tolist()
-    return list(zip(roi[:count], roi[count:]))
+        return axes
+    found = _parts(node, 2 * len(axes))
+    pairs = [(place, place + len(axes)) for place in range(len(axes))]
+    return [replace(axis, roi=(found[start], found[end]), ends=(start, end)) for axis, (start, end) in zip(axes, pairs)]
+
+
+def _parts(node: NodeFacts, count: int) -> list[float | None]:
+    """The numbers of the region, None where they are only known to the run, also beside known ones in a Concat."""
+    node.assume_equal(product(node.dims(1)), count, "the region", "two numbers for each axis")
+    made = node.upstream(1) if isinstance(node, NodeView) and node.constant(1) is None else None
+    if made is not None and made.node.op_type == "Concat":
+        parts = [_numbers(made, place) for place in range(len(made.node.inputs))]
+        found = [number for part in parts for number in part]
+        return found if len(found) == count else [None] * count
+    return _numbers(node, 1) or [None] * count
+
+
+def _numbers(node: NodeFacts, position: int) -> list[float | None]:
+    """The numbers of an input, None for those that are not known; none at all if it is not known how many there are."""
+    known, dims = node.constant(position), as_ints(node.dims(position))
+    if known is not None:
+        return [*known.ravel().tolist()]
+    return [] if dims is None else [None] * math.prod(dims)
 
 
 def resampling(node: NodeFacts) -> Resampling:
@@ -168,17 +188,20 @@ def resize(node: NodeView) -> Fragment:
     """Axis by axis, the last first: nearest selects, the others multiply by the weights' matrix."""
     how = resampling(node)
     steps = Steps(node)
-    outside: dict[int, Array] = {}
+    outside: dict[int, Array | str] = {}
     cropped = how.coordinates == "tf_crop_and_resize"
     known: dict[int, Array] = {}
-    for given in sorted(_axes(node), key=lambda found: -found.axis):
-        if given.size == given.count and given.scale == 1 and not (cropped and given.roi != (0.0, 1.0)):
+    axes = [given for given in _axes(node) if not given.is_same]
+    region = _region(node, axes)
+    for given in sorted(axes, key=lambda found: -found.axis):
+        start, end = given.roi
+        is_open = given.scale is None or start is None or end is None
+        if is_open or not (isinstance(given.size, int) and isinstance(given.count, int)):
+            outside.update(_resize_at_run_time(node, steps, how, given, region))
             continue
-        if given.scale is None or not (isinstance(given.size, int) and isinstance(given.count, int)):
-            _resize_at_run_time(node, steps, how, given)
-            continue
+        assert given.scale is not None and start is not None and end is not None
         check_table(given.count * max(given.size, LOOP_STEPS), f"what interpolates axis {given.axis}")
-        at = positions(how, given.size, given.count, given.scale, given.roi)
+        at = positions(how, given.size, given.count, given.scale, (start, end))
         if cropped:
             out = (at < 0) | (at > given.size - 1)
             outside.update({given.axis: out} if out.any() else {})
@@ -195,22 +218,36 @@ def resize(node: NodeView) -> Fragment:
     return steps.fragment()
 
 
-def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> None:
-    """An axis whose size before or after is not known at conversion."""
+def _region(node: NodeView, axes: Sequence[Axis]) -> str:
+    """An identifier for the column of the parts that are sampled; "" if all of them are known."""
+    if all(None not in given.roi for given in axes):
+        return ""
+    return node.named("region", node.view(1, View(product(node.dims(1)), 1)))
+
+
+def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Axis, region: str) -> dict[int, str]:
+    """An axis whose size before or after, or region, is not known at conversion; where places lie outside of it."""
     if _repeated(node, steps, how, given):
-        return
-    if how.coordinates == "tf_crop_and_resize":
-        change = f"axis {given.axis} goes from {given.size} to {given.count}"
-        raise UnsupportedCase(f"{change}: a region of it needs numbers", hint="fix them by --dim")
+        return {}
     size, count = node.dim(given.size), node.dim(given.count)
     scale = f"{node.factor(given.count)} / {node.factor(given.size)}" if given.scale is None else literal(given.scale)
-    at = node.call("resize_positions", size, count, scale, f'"{how.coordinates}"')
+    outside: dict[int, str] = {}
+    if how.coordinates == "tf_crop_and_resize":
+        ends = (f"as.scalar({region}[{place + 1}, 1])" if part is None else literal(part)
+                for part, place in zip(given.roi, given.ends))
+        places = node.named(f"places{given.axis}", node.call("region_positions", size, count, *ends))
+        last = node.dim(given.size - 1)
+        outside[given.axis] = node.named(f"outside{given.axis}", f"{places} < 0 | {places} > {last}")
+        at = f"min(max({places}, 0), {last})"  # those outside get a number of their own
+    else:
+        at = node.call("resize_positions", size, count, scale, f'"{how.coordinates}"')
     if how.mode == "nearest":
         index = node.call("nearest_positions", at, size, scale, f'"{how.nearest_mode}"')
         steps.take(given.axis, f"{index} + 1", given.count)
-        return
+        return outside
     right = node.named(f"weights{given.axis}", _weights_at_run_time(node, how, at, size, scale))
     _multiply_by(steps, given.axis, given.count, right)
+    return outside
 
 
 def _weights_at_run_time(node: NodeView, how: Resampling, at: str, size: str, scale: str) -> str:
@@ -284,29 +321,42 @@ def _truncate(node: NodeView, steps: Steps, how: Resampling) -> None:
         steps.set(f"sign({x}) * floor(abs({x}))", view, 0, steps.dims[0])
 
 
-def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> None:
+def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array | str]) -> None:
     """Elements from outside of the input get a fixed value."""
     first = min(outside)
     tail = steps.dims[first:]
-    known = as_ints(tail)
-    if known is None:
-        raise UnsupportedCase("extrapolation needs known dims", hint="fix them by --dim")
-    check_table(math.prod(known), "the mask of what lies outside")
-    mask = np.zeros(known, dtype=bool)
-    for axis, out in outside.items():
-        mask |= out.reshape([-1 if i == axis - first else 1 for i in range(len(tail))])
     before, value = product(steps.dims[:first]), float(node.attribute("extrapolation_value"))
     if node.dtype("X") in INTEGER_DTYPES and math.isfinite(value):
         value = math.trunc(value)
     view = View(before, product(tail))
     x = steps.matrix(view)
-    inside = node.constant_matrix(1.0 - mask.reshape(1, -1), "inside")
+    inside = _inside(node, tail, {axis - first: out for axis, out in outside.items()})
     if is_finite(node, 0) and math.isfinite(value):
         text = f"{x} * {inside} + {literal(value)} * (1 - {inside})"
     else:
         chosen = inside if before == 1 else repeated_row(inside, node.dim(before))
         text = counted(f"ifelse({chosen}, {x}, {node.filled(literal(value), view)})")
     steps.set(text, view, first, steps.dims[first])
+
+
+def _inside(node: NodeView, dims: Dims, outside: dict[int, Array | str]) -> str:
+    """An identifier for a row of what lies inside on all axes, the first of which has elements outside."""
+    known = as_ints(dims)
+    arrays = {axis: out for axis, out in outside.items() if not isinstance(out, str)}
+    if known is not None and len(arrays) == len(outside):
+        check_table(math.prod(known), "the mask of what lies outside")
+        mask = np.zeros(known, dtype=bool)
+        for axis, array in arrays.items():
+            mask |= array.reshape([-1 if place == axis else 1 for place in range(len(dims))])
+        return node.constant_matrix(1.0 - mask.reshape(1, -1), "inside")
+    texts = {axis: out if isinstance(out, str) else node.constant_matrix(1.0 * out.reshape(-1, 1), f"outside{axis}")
+             for axis, out in outside.items()}
+    text, done = node.named("inside", f"1 - {texts[0]}"), dims[0]
+    for axis, size in enumerate(dims[1:], 1):
+        whole = f"{text} %*% t(1 - {texts[axis]})" if axis in texts else repeated_column(text, node.dim(size))
+        done = done * size
+        text = node.named("inside", node.reshape(whole, View(done, 1)))
+    return node.named("inside", f"t({text})")
 
 
 @gradient("Resize", "Upsample")
@@ -317,7 +367,7 @@ def _resize_gradient(n: Backward) -> Sequence[str]:
         raise UnsupportedCase("the derivative of a Resize that crops")
     found = n.grad
     for given in _axes(n):
-        if given.size == given.count and given.scale == 1:
+        if given.is_same:
             continue
         if given.scale is None or not (isinstance(given.size, int) and isinstance(given.count, int)):
             raise UnsupportedCase("the derivative of a Resize needs known sizes", hint="fix them by --dim")
@@ -327,7 +377,7 @@ def _resize_gradient(n: Backward) -> Sequence[str]:
 
 def _matrix(how: Resampling, given: Axis, size: int, count: int, scale: float) -> Array:
     """What each element of the result takes of those of an axis: [count, size]."""
-    at = positions(how, size, count, scale, given.roi)
+    at = positions(how, size, count, scale, (0.0, 1.0))
     if how.mode == "nearest":
         return np.eye(size)[nearest(how, at, size, scale)]
     inside = np.clip(at, 0, size - 1) if how.mode == "linear" and not how.antialias else at
