@@ -20,6 +20,7 @@ from onnx_systemds.importing.program_files import (
     UNQUOTED,
     described,
     in_literal,
+    integer_checks,
     paths_read,
     readings,
     start_lines,
@@ -96,10 +97,11 @@ def explain_text(script: Script, name: str, result: str = "", folder: str = "") 
         header=[*_header(found, name)],
         named=named,
         file=string_literal(f"{folder}{name}.dml"),
-        readings=[*readings(program, paths_read(program), named), _features(program, FEATURES)],
+        readings=[
+            *readings(program, paths_read(program)), *integer_checks(program, named), _features(program, FEATURES)],
         background_readings=[
-            *readings(others, [f"{each}_file" for each in backgrounds], named, f"{BACKGROUND}_{TABLE}"),
-            _features(others, BACKGROUND)],
+            *readings(others, [f"{each}_file" for each in backgrounds], f"{BACKGROUND}_{TABLE}"),
+            *integer_checks(others, named), _features(others, BACKGROUND)],
         unquotes=UNQUOTED if program.has_texts else "",
         inputs=[*columns_of(FEATURES, coded, sizes_at_sites(program))],
         call=assigned_call(f"model::{function}", arguments, results),

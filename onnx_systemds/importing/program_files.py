@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from onnx_systemds.dml.literals import literal, string_literal
@@ -46,11 +46,8 @@ def described(variable: Variable) -> str:
     return f"{name}: {port.dtype} {dims_words(port.dims)}{key_words(port)}"
 
 
-def readings(program: Program, paths: Iterable[str], named: str, table: str = TABLE) -> Iterator[str]:
-    """The statements that read the inputs from paths, one for each or for all of them, the columns of ``table``.
-
-    named: how messages begin, in a literal.
-    """
+def readings(program: Program, paths: Iterable[str], table: str = TABLE) -> Iterator[str]:
+    """The statements that read the inputs from paths, one for each or for all of them, the columns of ``table``."""
     if program.is_table:
         (path,) = paths
         yield f"{table} = read({path}, {reading(is_frame=program.has_texts)})"
@@ -59,13 +56,12 @@ def readings(program: Program, paths: Iterable[str], named: str, table: str = TA
         text = f"read({path}, {reading(is_frame=variable.is_text)})" if variable.port.dims else path
         yield f"{variable.name} = {text}"
     yield from _unquoting(program)
-    yield from integer_checks(program, named)
 
 
 def integer_checks(program: Program, named: str) -> Iterator[str]:
     """The statements that stop where an input has numbers that its element type does not have, as 0.5 or NaN.
 
-    named: how messages begin, in a literal.
+    They count such numbers: of federated rows nothing else is told. named: how messages begin, in a literal.
     """
     for variable in program.inputs:
         if outside := _outside(variable):
@@ -74,29 +70,16 @@ def integer_checks(program: Program, named: str) -> Iterator[str]:
             yield "}"
 
 
-def site_integer_checks(program: Program, table: str, sizes: Mapping[str, str], named: str) -> Iterator[str]:
-    """`integer_checks` of inputs that are columns of ``table``, one matrix or frame of federated rows.
-
-    sizes: DML of the symbols in the numbers of columns.
-    """
-    if checks := [*integer_checks(program, named)]:
-        yield from columns_of(table, program, sizes)
-        yield from checks
-
-
 def _outside(variable: Variable) -> str:
     """DML of whether an input has numbers that its element type does not have; "" where it has all."""
     name, dtype, port = variable.name, variable.port.dtype, variable.port
     if dtype not in FINITE_DTYPES:
         return ""
     if dtype == "bool":
-        others = f"({name} != 0) & ({name} != 1)"
-        return f"sum({others}) > 0" if port.dims else others
-    fractions = f"{name} != floor({name})"
+        return f"sum({name} != 0) > sum({name} == 1)" if port.dims else f"({name} != 0) & ({name} != 1)"
     low, high = (literal(limit) for limit in _range(port))
-    if not port.dims:
-        return f"{fractions} | {name} < {low} | {name} > {high}"
-    return f"sum({fractions}) > 0 | min({name}) < {low} | max({name}) > {high}"
+    outside = (f"{name} != floor({name})", f"{name} < {low}", f"{name} > {high}")
+    return f"{' + '.join(f'sum({each})' for each in outside)} > 0" if port.dims else " | ".join(outside)
 
 
 def _range(port: Port) -> tuple[int, int]:

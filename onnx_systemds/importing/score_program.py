@@ -21,9 +21,9 @@ from onnx_systemds.importing.program_files import (
     UNQUOTED,
     described,
     in_literal,
+    integer_checks,
     paths_read,
     readings,
-    site_integer_checks,
     site_table_lines,
     start_lines,
 )
@@ -116,7 +116,8 @@ def score_text(script: Script, name: str) -> str:
     reads_table = not where.no_sites and is_joint(program)
     counted = [variable for variable in program.inputs if variable.axis is not None]
     coded, names = program.coded, coded_names(script)
-    own_name, table = in_literal(program_name(name)), TABLE if program.has_texts else FEATURES
+    own_name = in_literal(program_name(name))
+    checks = [*integer_checks(program, f"{own_name}: ")]
     return templates.template("score.dml.jinja").render(
         header=[*_header(program, name, where)],
         own_name=own_name,
@@ -127,7 +128,8 @@ def score_text(script: Script, name: str) -> str:
         encodings=[*matrices(program), *encodings(program)],
         decoded=[each for each in program.outputs if each.is_text],
         texts=names.texts,
-        readings=[*readings(program, paths_read(program, by_variables=reads_table), f"{own_name}: ")],
+        readings=[*readings(program, paths_read(program, by_variables=reads_table))],
+        checks=checks,
         fetched=[each.name for each in program.inputs if each.port.dims and not each.is_text],
         unquotes=UNQUOTED if program.has_texts else "",
         sizes=[f"{size} = ${size}" for size in program.sizes],
@@ -141,11 +143,10 @@ def score_text(script: Script, name: str) -> str:
         one_call=in_literal(where.one_call),
         weights=program.weights,
         is_joint=reads_table,
-        table=table,
-        table_checks=[*site_integer_checks(program, table, site_sizes, f"{own_name}: ")] if reads_table else [],
+        table=TABLE if program.has_texts else FEATURES,
         table_kind='data_type="frame", ' if program.has_texts else "",
         files=dict(zip((variable.name for variable in program.inputs), program.files)),
-        site_inputs=[] if where.no_sites else [*columns_of(FEATURES, coded, site_sizes)],
+        site_inputs=[] if where.no_sites else [*columns_of(FEATURES, coded, site_sizes), *checks],
         site_features=[] if where.no_sites else [*making_features(program)],
         site_sizes=site_sizes,
         site_columns=dim.text(columns_side_by_side(program), site_sizes.__getitem__) if reads_table else "",

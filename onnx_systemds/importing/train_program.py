@@ -19,10 +19,10 @@ from onnx_systemds.importing.optimizers import CONSTANT, OPTIMIZERS, SCHEDULES, 
 from onnx_systemds.importing.program_files import (
     FORMAT,
     in_literal,
+    integer_checks,
     paths_read,
     reading,
     readings,
-    site_integer_checks,
     site_table_lines,
     start_lines,
 )
@@ -123,6 +123,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         each.target: each.columns for each in trained}
     moved = [_moved(name, columns if isinstance(columns, int) else None, variables) for name, columns in widths.items()]
     named = "" if folder else in_literal(f"{program_name(name)}: ")
+    checks = [*integer_checks(program, named)]
     return templates.template("train.dml.jinja").render(
         header=[*_header(program, name, trained, training.optimizer, refusal, draws=bool(derivatives.seed))],
         trained=trained,
@@ -164,12 +165,12 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         first=inputs[0],
         targets=own,
         reading=reading(),
-        readings=[*readings(program, paths_read(program, by_variables=by_variables), named)],
+        readings=[*readings(program, paths_read(program, by_variables=by_variables)), *checks],
         by_variables=by_variables,
         files={variable.name: file for variable, file in zip(program.inputs, program.files)},
         widths=[*_widths(program)],
         site_columns=dim.text(columns_side_by_side(program), sizes.__getitem__) if by_variables else "",
-        table_checks=[*site_integer_checks(program, FEATURES, sizes, named)] if by_variables else [],
+        table_checks=[*columns_of(FEATURES, program, sizes), *checks] if by_variables and checks else [],
         features=FEATURES if joint else TABLE if program.is_table else inputs[0],
         function=script.function,
         advice=in_literal(_advice(trained)),

@@ -321,7 +321,7 @@ def test_numbers_of_steps_and_targets_that_there_are_not(tmp_path: Path) -> None
     import_model(linear("Sigmoid"), gradients=["weights"]).save(tmp_path / "model.dml")
     text = train_text(import_model(linear("Sigmoid"), gradients=["weights"]), "model", training_of(["log_loss"], "sgd"))
     assert "# reads target: for the log_loss of Y, 0 or 1\n" in text
-    assert text.count("format=format, header=header, default=NaN)\n") == 2  # an empty cell is no 0
+    assert text.count("format=format, header=header, default=NaN, ") == 2  # an empty cell is no 0
     np.savetxt(tmp_path / "X.csv", np.ones((6, COLUMNS)), delimiter=",")
     np.savetxt(tmp_path / "target.csv", np.ones((6, CLASSES)), delimiter=",")
     arguments = {"X": "X.csv", "target": "target.csv", "batch": "6"}

@@ -98,7 +98,7 @@ def test_numbers_that_the_element_type_does_not_have_are_told(joint: bool, cell:
         _scored(script, rows, ports, tmp_path, first=2, **table)
         assert np.array_equal(np.loadtxt(tmp_path / "Y.csv", delimiter=","), rows[:, :2] + (rows[:, 2:] if joint else 0))
     else:
-        with pytest.raises(AssertionError, match="X has numbers that are no int64"):
+        with pytest.raises(AssertionError, match="results of 2 rows have come from the sites, not of 3"):
             _scored(script, rows, ports, tmp_path, first=2, **table)
 
 
