@@ -137,6 +137,7 @@ def train(  # noqa: PLR0913 - an argument for each option
                 names = {result: listed_names(text, "--target") for result, text in wanted.items()}
                 chosen = None if columns is None else listed_names(columns, "--columns")
                 inputs, found = samples_of_table(script, source, names, chosen, has_header=not no_header)
+        first = next(iter(found.values()))
         weights = weights_with_loss(script.derivatives, programs.training.losses)
         if not quiet:
             say(f"trains {counted(len(weights), 'weight')}: {quoted_list(weights)}", err=True)
@@ -144,11 +145,9 @@ def train(  # noqa: PLR0913 - an argument for each option
                 say(f"batches move {counted(len(statistics), 'statistic')}: {quoted_list(statistics)}", err=True)
         with stages.stage("train"):
             changed = trained_on(
-                onnx.load(model), script, programs.training, inputs,
-                found if len(found) > 1 else next(iter(found.values())), steps,
+                onnx.load(model), script, programs.training, inputs, found if len(found) > 1 else first, steps,
                 None if quiet else partial(say, err=True),
             )
         save_trained(changed, output, is_external=bool(loaded.data_files))
-    rows = len(next(iter(found.values())))
-    count = rows - int(holdout * rows)
+    count = len(first) - int(holdout * len(first))
     say(f"{shown_path(model)} -> {shown_path(output)}: trained on {count} rows of {shown_path(source)}", err=True)

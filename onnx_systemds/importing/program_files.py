@@ -9,10 +9,11 @@ from pathlib import Path
 from onnx_systemds.dml.literals import literal, string_literal
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import Port, key_words
+from onnx_systemds.importing.interface import key_words
 from onnx_systemds.importing.score_sites import columns_of, is_joint
 from onnx_systemds.importing.score_variables import TABLE, Program, Variable
 from onnx_systemds.inference.values import FINITE_DTYPES, dims_words
+from onnx_systemds.model.protos import integer_range
 
 UNQUOTED = "unquoted"
 """The function of programs that takes the quotes from texts."""
@@ -72,23 +73,14 @@ def integer_checks(program: Program, named: str) -> Iterator[str]:
 
 def _outside(variable: Variable) -> str:
     """DML of whether an input has numbers that its element type does not have; "" where it has all."""
-    name, dtype, port = variable.name, variable.port.dtype, variable.port
-    if dtype not in FINITE_DTYPES:
+    name, port = variable.name, variable.port
+    if port.dtype not in FINITE_DTYPES:
         return ""
-    if dtype == "bool":
-        return f"sum({name} != 0) > sum({name} == 1)" if port.dims else f"({name} != 0) & ({name} != 1)"
-    low, high = (literal(limit) for limit in _range(port))
-    outside = (f"{name} != floor({name})", f"{name} < {low}", f"{name} > {high}")
-    return f"{' + '.join(f'sum({each})' for each in outside)} > 0" if port.dims else " | ".join(outside)
-
-
-def _range(port: Port) -> tuple[int, int]:
-    """The smallest and the largest number of an integer input; 2^63 and 2^64 stand for the largest of 64 bits."""
-    signed, bits = not port.dtype.startswith("u"), int(port.dtype.lstrip("uint"))
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
+    low, high = integer_range(port.dtype)  # in FP64 the largest of 64 bits are 2^63 and 2^64
     if port.largest is not None:
-        return max(low, -port.largest), min(high, port.largest)
-    return low, high if bits == 64 else high - 1
+        low, high = max(low, -port.largest), min(high, port.largest)
+    outside = (f"{name} != floor({name})", f"{name} < {literal(low)}", f"{name} > {literal(high)}")
+    return f"{' + '.join(f'sum({each})' for each in outside)} > 0" if port.dims else " | ".join(outside)
 
 
 def reading(*, is_frame: bool = False) -> str:

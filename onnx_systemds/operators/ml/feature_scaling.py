@@ -14,10 +14,11 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES
 from onnx_systemds.model.ir import ML
-from onnx_systemds.model.single_precision import has_other_decimals, largest_rounded
+from onnx_systemds.model.single_precision import has_other_decimals
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.casting import single_text
 from onnx_systemds.operators.onnx.elementwise import same_dims
+from onnx_systemds.operators.onnx.precision import limit_text
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.selection_products import minus_vector
 
@@ -106,10 +107,7 @@ def _largest(node: NodeView, x: str) -> str:
 @generator("Binarizer", since=1, domain=ML)
 def binarizer(node: NodeView) -> Fragment:
     """1 where the threshold is exceeded, else 0."""
-    limit = np.asarray(node.attribute("threshold"), np.float64)
-    if node.dtype("X") == "float" and has_other_decimals(limit):
-        limit = largest_rounded(limit)
-    threshold, form = literal(float(limit)), node.wanted_form()
+    threshold, form = limit_text(node, node.attribute("threshold")), node.wanted_form()
     if form is SCALAR or not node.dims("X"):
         return node.result(f"as.double({node.scalar('X')} > {threshold})", SCALAR)
     return node.result(f"{node.view('X', form)} > {threshold}", form)

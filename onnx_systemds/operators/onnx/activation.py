@@ -18,8 +18,7 @@ from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
-from onnx_systemds.model.ir import DERIVATIVES, Array
-from onnx_systemds.model.single_precision import has_other_decimals, largest_rounded, smallest_rounded
+from onnx_systemds.model.ir import DERIVATIVES
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
@@ -32,6 +31,7 @@ from onnx_systemds.operators.onnx.elementwise import (
     unary,
     zero_beside,
 )
+from onnx_systemds.operators.onnx.precision import limit_text
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
@@ -107,16 +107,8 @@ def _celu(node: NodeView, x: str) -> str:
     return f"max({x}, 0) + min({alpha} * (exp({x} / {alpha}) - 1), 0)"
 
 
-def _beyond(node: NodeView, number: float, *, below: bool = False) -> str:
-    """The last number that is not beyond a limit above, or ``below``, once it is rounded as inputs of the model are."""
-    limit: Array = np.array(number, np.float64)
-    if node.dtype(0) == "float" and has_other_decimals(limit):
-        limit = smallest_rounded(limit) if below else largest_rounded(limit)
-    return literal(float(limit))
-
-
 def _thresholded(node: NodeView, x: str) -> str:
-    return counted(f"ifelse({x} > {_beyond(node, node.attribute('alpha'))}, {x}, {zero_beside(node)})")
+    return counted(f"ifelse({x} > {limit_text(node, node.attribute('alpha'))}, {x}, {zero_beside(node)})")
 
 
 def _shrink(node: NodeView, x: str) -> str:
@@ -125,7 +117,7 @@ def _shrink(node: NodeView, x: str) -> str:
     below = f"{x} + {literal(bias)}" if bias else x
     zero = zero_beside(node)
     # the first condition first: with a negative lambd both may hold
-    low, high = _beyond(node, -lambd, below=True), _beyond(node, lambd)
+    low, high = limit_text(node, -lambd, below=True), limit_text(node, lambd)
     text = counted(f"ifelse({x} < {low}, {below}, ifelse({x} > {high}, {above}, {zero}))")
     return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
 

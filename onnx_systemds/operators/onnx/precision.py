@@ -7,8 +7,13 @@ image times a scale, each step before is rounded as well: 83 * (32 / 83) is less
 
 from __future__ import annotations
 
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.model.ir import Array
+from onnx_systemds.model.single_precision import has_other_decimals, largest_rounded, smallest_rounded
 from onnx_systemds.operators.api.node_view import NodeView
 
 # operators whose results are the same in FP32 and FP64
@@ -30,6 +35,14 @@ def is_computed(node: NodeView) -> bool:
 def as_float(node: NodeView, x: str, *, single: bool) -> str:
     """Text of the first input (given as ``x``; ``single``: a DML scalar) as FP32 holds it."""
     return node.call_on("nearest_float", x, single=single) if is_computed(node) else x
+
+
+def limit_text(node: NodeView, limit: float, *, below: bool = False) -> str:
+    """DML of the last number that is not above a limit, or ``below`` it, once it is rounded as the first input is."""
+    number: Array = np.array(limit, np.float64)
+    if node.dtype(0) == "float" and has_other_decimals(number):
+        number = smallest_rounded(number) if below else largest_rounded(number)
+    return literal(float(number))
 
 
 def stepwise(node: NodeView, text: str, *, single: bool) -> str:
