@@ -1,4 +1,4 @@
-"""Rounds numbers to the floats of a model: `rounded`, and bounds of float32 numbers: `dividing`."""
+"""Rounds numbers to the floats of a model: `rounded`, and bounds of float32 numbers: `dividing`, `meant`."""
 
 from __future__ import annotations
 
@@ -31,18 +31,25 @@ _NOISE = 1e-13
 """How far, of its size, a bound lies from the decimal that it would be if FP64 did not round: 0.1 + 0.2 from 0.3."""
 
 
+def meant(bound: float) -> float:
+    """Return the number that counts of those that float32 rounds as a bound: that, or the decimal that it nearly is."""
+    with np.errstate(over="ignore"):
+        near = np.float32(bound)
+    if not near or not math.isfinite(near):
+        return float(near)
+    decimal = float(str(near))
+    return decimal if math.isclose(decimal, bound, rel_tol=_NOISE) else bound
+
+
 def dividing(bound: float, *, inclusive: bool) -> float:
     """Return the number of float32 that divides rounded numbers as a bound divides those of FP64.
 
     inclusive: whether the bound itself is on the lower side. Of the numbers that are rounded as the bound is, the
-    one that counts is the shortest decimal, if the bound is that but for noise, else the bound itself.
+    one that counts is `meant`.
     """
     with np.errstate(over="ignore"):
         near = np.float32(bound)
-    held = float(near)
-    if held and math.isfinite(held):
-        decimal = float(str(near))
-        held = decimal if math.isclose(decimal, bound, rel_tol=_NOISE) else bound
+    held = meant(bound)
     if inclusive and held > bound:
         near = np.nextafter(near, np.float32(-np.inf))
     elif not inclusive and held < bound:

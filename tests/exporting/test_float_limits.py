@@ -42,6 +42,13 @@ CASES += [
                ' + 8 * outer(X, b, "<=")\nZ = (0.1 * 3 > X) + 2 * (0.1 * 7 <= X)', {"X": TENTHS}, ("Y", "Z")),
     ExportCase("bounds that a branch asks for", "Y = X\nfor (i in 1:nrow(X)) {\n  if (as.scalar(X[i, 1]) < 0.1 + 0.2) { Y[i, ] = Y[i, ] + 5 }\n}", {"X": TENTHS}),
     ExportCase("bounds of what texts show", "Y = as.matrix(F) < 0.1 * 3", {"F": TENTHS.astype(str).astype(object)}),
+    ExportCase("bounds in functions that stay functions", 'Y = low(X, 0.1 + 0.2) + 4 * low(X * 3, 0.1 * 3)\nZ = above(X, t(seq(0.1, 1, 0.1)))', {"X": TENTHS}, ("Y", "Z"), keep=True,
+               functions="low = function(matrix[double] A, double t) return (matrix[double] B) { B = (A < t) + 2 * (0.1 * 7 <= A) }\n"
+               'above = function(matrix[double] A, matrix[double] b) return (matrix[double] B) { B = outer(rev(A), b, ">=") }\n'),
+    ExportCase("bounds of what a branch or a function gives back", "if (sum(X) > 1) { A = X } else { A = rev(X) }\nY = (A >= 0.1 * 3) + 2 * (turned(X) < 0.1 * 3)",
+               {"X": TENTHS}, keep=True, functions="turned = function(matrix[double] A) return (matrix[double] B) { B = rev(A) }\n"),
+    ExportCase("decimals that are no decimals but for noise", "Y = (X == 0.1 * 3) + 2 * (X != 0.1 * 7) + 4 * (0.1 + 0.2 == X) + 8 * (X == 0.3)"
+               " + 16 * replace(target=X, pattern=0.1 * 6, replacement=7)", {"X": TENTHS}),
     ExportCase("bounds of what is calculated", "Y = (X * 3 >= 0.1 * 3) + (X + 0.2 >= 0.1 + 0.2)", {"X": TENTHS}),
 ]
 

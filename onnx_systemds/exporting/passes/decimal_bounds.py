@@ -6,14 +6,15 @@ is calculated from inputs is rounded itself, so that its bounds stay as they are
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from onnx_systemds.exporting.float_rounding import dividing
+from onnx_systemds.exporting.float_rounding import dividing, meant
 from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Node, Tensor
-from onnx_systemds.exporting.passes.dataflow import all_nodes
+from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Array, FunctionBody, Node, Tensor
+from onnx_systemds.exporting.passes.dataflow import all_nodes, edges_of, reached
 from onnx_systemds.exporting.passes.magnitudes import KEEPING
 
 _BELOW_THE_BOUND = {"LessOrEqual": True, "Greater": True, "Less": False, "GreaterOrEqual": False}
@@ -25,37 +26,61 @@ def put_decimal_bounds(builder: GraphBuilder) -> None:
     """Change the bounds that would divide decimals in another way, where a model of float32 compares its inputs."""
     if builder.dtype != "float32" or builder.narrow:
         return
-    given: set[Tensor] = {tensor for tensor in builder.inputs if tensor.kind == FLOAT}
-    for node in all_nodes(builder):
-        if _keeps(node, given):
-            given.update(tensor for tensor in node.outputs if tensor.kind == FLOAT)
-        elif node.op in _BELOW_THE_BOUND:
-            _put_bounds(node, given)
+    nodes = list(all_nodes(builder))
+    comparing = [node for node in nodes if node.op in _BELOW_THE_BOUND or node.op == "Equal"]
+    if not comparing:
+        return
+    calculated, contents = _calculated(nodes), _contents(nodes)
+    for node in comparing:
+        _put_bounds(node, calculated, contents)
 
 
-def _keeps(node: Node, given: Collection[Tensor]) -> bool:
-    """Whether a node gives numbers that are given, as they are, or those that texts show."""
-    floats = [tensor for tensor in node.given() if tensor.kind == FLOAT]
-    if not floats:
-        return node.op == "Cast" and node.operand().kind == TEXT
-    return node.op in KEEPING and all(tensor.constant is not None or tensor in given for tensor in floats)
+def _calculated(nodes: Iterable[Node]) -> Collection[Tensor]:
+    """Return the floats that are not given as they are, by inputs or by texts that show them."""
+    edges = [edge for node in nodes for edge in edges_of(node)]
+    made = (tensor for node in nodes if not node.subgraphs() and not _keeps(node) for tensor in node.outputs)
+    stored = (tensor for given, _ in edges for tensor in given if tensor is not None and tensor.stored is not None)
+    return reached(edges, (tensor for tensor in (*made, *stored) if tensor.kind == FLOAT), (FLOAT,))
 
 
-def _put_bounds(node: Node, given: Collection[Tensor]) -> None:
+def _contents(nodes: Sequence[Node]) -> Mapping[Tensor, Array]:
+    """Return what is known of the inputs of functions, each of which has one call."""
+    found: dict[Tensor, Array] = {}
+    for node in reversed(nodes):  # a call comes after what is in its function
+        for body in node.subgraphs():
+            if isinstance(body, FunctionBody):
+                contents = (found.get(tensor, tensor.constant) for tensor in node.given())
+                found.update((tensor, known) for tensor, known in zip(body.inputs, contents) if known is not None)
+    return found
+
+
+def _keeps(node: Node) -> bool:
+    """Whether a node makes no new numbers of those that it is given."""
+    if node.op == "Cast":
+        return node.operand().kind in (FLOAT, TEXT)
+    return node.op in KEEPING
+
+
+def _put_bounds(node: Node, calculated: Collection[Tensor], contents: Mapping[Tensor, Array]) -> None:
     for place, is_on_the_left in ((1, False), (0, True)):
         bounds, data = node.operand(place), node.operand(1 - place)
-        known = bounds.constant
-        if known is None or bounds.kind != FLOAT or data not in given or known.size > _MOST:
+        known = contents.get(bounds, bounds.constant)
+        if known is None or bounds.kind != FLOAT or data in calculated or known.size > _MOST:
             continue
-        inclusive = _BELOW_THE_BOUND[node.op] != is_on_the_left
-        moved = [_bound(number, inclusive=inclusive) for number in known.ravel().tolist()]
-        if moved != known.ravel().tolist():
-            fitting = Tensor(FLOAT, bounds.dims, bounds.hint, np.array(moved).reshape(known.shape), bounds.graph)
+        inclusive = None if node.op == "Equal" else _BELOW_THE_BOUND[node.op] != is_on_the_left
+        moved = np.array([_bound(number, inclusive) for number in known.ravel().tolist()]).reshape(known.shape)
+        if not np.array_equal(moved, known, equal_nan=True):
+            fitting = Tensor(FLOAT, bounds.dims, bounds.hint, moved, bounds.graph)
             node.inputs = (node.inputs[0], fitting) if place else (fitting, node.inputs[1])
 
 
-def _bound(number: float, *, inclusive: bool) -> float:
-    """Return the number itself where rounding it divides as well."""
+def _bound(number: float, inclusive: bool | None) -> float:
+    """Return the number itself where rounding it divides as well; NaN for what (None) no decimal is equal to."""
     with np.errstate(over="ignore"):
-        found, rounded = dividing(number, inclusive=inclusive), float(np.float32(number))
-    return number if found == rounded or not np.isfinite(rounded) or not rounded else found
+        rounded = float(np.float32(number))
+    if not math.isfinite(rounded) or not rounded:
+        return number
+    if inclusive is None:
+        return number if meant(number) == number else math.nan
+    found = dividing(number, inclusive=inclusive)
+    return number if found == rounded else found
