@@ -10,7 +10,8 @@ from onnx_systemds.dml.operands import called, number_in
 ZEROS = "zeros"  # the library function
 FEWEST_NEARLY_EMPTY = 25_000
 """Numbers of images of which one alone may be less than 0.00004 of them (convolution-of-nearly-empty-images)."""
-_BLOCK = 1000  # rows and columns of a block on Spark
+BLOCK = 1000
+"""Rows and columns of a block on Spark."""
 
 
 def progression(first: str, last: str, step: str) -> str:
@@ -45,7 +46,7 @@ def equal_pairs(column: str, row: str, count: int) -> str:
 
     Numbers that nothing was added to may be -0.0; then adding 0 makes 0 of it.
     """
-    if count > _BLOCK:
+    if count > BLOCK:
         return equal_places(f"({column}) + 0", f"t({row})")
     return f'outer(({column}) + 0, {row}, "==")'
 

@@ -1,9 +1,8 @@
 """Dimensions: integers, or integer expressions over named symbols.
 
-An expression is a polynomial with integer coefficients over atoms; an atom is a symbol
-(``batch``) or an operation that a polynomial cannot hold (floor division, modulo, minimum,
-maximum of two expressions). The form is canonical, so equal polynomials compare equal.
-Symbols stand for sizes and are therefore taken to be non-negative, except those named with `SIGNED_PREFIX`.
+An expression is a polynomial with integer coefficients over atoms; an atom is a symbol (``batch``) or an operation that
+a polynomial cannot hold (floor division, modulo, minimum, maximum of two expressions). The form is canonical, so equal
+polynomials compare equal. Symbols stand for sizes, which are not negative, except those named with `SIGNED_PREFIX`.
 """
 
 from __future__ import annotations
@@ -100,8 +99,8 @@ def add(left: Dim, right: Dim) -> Dim:
     """``left + right``."""
     if isinstance(left, int) and isinstance(right, int):
         return left + right
-    total = dict(_terms(left))
-    for monomial, coefficient in _terms(right):
+    total = dict(terms(left))
+    for monomial, coefficient in terms(right):
         total[monomial] = total.get(monomial, 0) + coefficient
     return from_terms(total)
 
@@ -117,7 +116,7 @@ def multiply(left: Dim, right: Dim) -> Dim:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _multiplied(left: Dim, right: Dim) -> Dim:
-    left_terms, right_terms = _terms(left), _terms(right)
+    left_terms, right_terms = terms(left), terms(right)
     check_atoms(_atoms(left) * len(right_terms) + _atoms(right) * len(left_terms))
     total: dict[Monomial, int] = {}
     for left_monomial, left_coefficient in left_terms:
@@ -173,9 +172,9 @@ def divide_exactly(left: Dim, right: Dim) -> Dim | None:
 @lru_cache(maxsize=_REMEMBERED)
 def _quotient(left: Dim, right: Dim) -> Dim | None:
     """Long division of polynomials; monomials are ordered by the powers of their atoms."""
-    atoms = sorted({atom for dim in (left, right) for monomial, _ in _terms(dim) for atom in monomial}, key=_atom_key)
+    atoms = sorted({atom for dim in (left, right) for monomial, _ in terms(dim) for atom in monomial}, key=_atom_key)
     rest, divisor = (
-        {tuple(map(monomial.count, atoms)): coefficient for monomial, coefficient in _terms(dim)}
+        {tuple(map(monomial.count, atoms)): coefficient for monomial, coefficient in terms(dim)}
         for dim in (left, right)
     )
     highest = max(divisor)
@@ -226,7 +225,7 @@ def _ordered(left: Dim, right: Dim) -> tuple[Dim, Dim] | None:
 
 def is_non_negative(dim: Dim) -> bool:
     """Whether the dimension is certainly >= 0, if all symbols are >= 0 (except those with `SIGNED_PREFIX`)."""
-    return all(coefficient >= 0 and all(map(_is_size, monomial)) for monomial, coefficient in _terms(dim))
+    return all(coefficient >= 0 and all(map(_is_size, monomial)) for monomial, coefficient in terms(dim))
 
 
 def is_non_negative_from_one(dim: Dim) -> bool:
@@ -353,11 +352,12 @@ def _atom_text(atom: Atom, symbol_text: Callable[[str], str]) -> str:
 
 def _lone_atom(dim: Dim) -> Atom | None:
     """The atom if the dimension is a single one, else None."""
-    terms = _terms(dim)
-    return terms[0][0][0] if len(terms) == 1 and terms[0][1] == len(terms[0][0]) == 1 else None
+    found = terms(dim)
+    return found[0][0][0] if len(found) == 1 and found[0][1] == len(found[0][0]) == 1 else None
 
 
-def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+def terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+    """The monomials of a dimension with their coefficients: that of its constant is empty."""
     if isinstance(dim, int):
         return (((), dim),) if dim else ()
     return dim.terms

@@ -41,6 +41,8 @@ GIVEN = {
     "e": _RANDOM.random((ROWS, 1)).astype(np.float32),
     "r": _RANDOM.normal(size=(ROWS, 1, 6)).astype(np.float32),
     "p": _RANDOM.normal(size=(1, 1, 5, 6)).astype(np.float32),
+    "b": _RANDOM.normal(size=(10, COLS)).astype(np.float32),
+    "d": _RANDOM.normal(size=(ROWS, 20)).astype(np.float32),
     "g": _RANDOM.uniform(-1, 1, (1, 3, 4, 2)).astype(np.float32),
 }
 _WEIGHTS = [str((place % 7 - 3) / 4) for place in range(36)]
@@ -71,6 +73,9 @@ CASES = {
     "TopK-row": ("v, places = TopK(f, k) y = Neg(v)", "float[n,m] f", "int64[1] k = {4}"),
     "TopK-one": ("v, places = TopK<largest = 0>(e, k) y = LogSoftmax(v)", "float[n,1] e", "int64[1] k = {1}"),
     "MaxPool": ("m, i = MaxPool<kernel_shape = [2], strides = [2]>(r) y = Cast<to = 1>(i)", "float[n,1,6] r", ""),
+    "Concat": ("y = Concat<axis = 0>(b, x, b, b)", "float[k,m] b, float[n,m] x", ""),
+    "Concat-columns": ("y = Concat<axis = 1>(d, d, x)", "float[n,k] d, float[n,m] x", ""),
+    "Pad": ("y = Pad(d, p, v)", "float[n,k] d", "int64[4] p = {10, 10, 10, 10}, float v = {2.0}"),
     "GridSample": ("y = GridSample<mode = \"nearest\">(p, g)", "float[1,1,a,b] p, float[1,c,d,2] g", ""),
     "RNN": ("h, y = RNN<hidden_size = 3, activations = [\"ThresholdedRelu\"], activation_alpha = [0.3]>(s, W, R)",
             "float[5,n,4] s", f"float[1,3,4] W = {{{', '.join(_WEIGHTS[:12])}}}, float[1,3,3] R = {{{', '.join(_WEIGHTS[:9])}}}"),

@@ -64,7 +64,7 @@ SPARK: tuple[Fault, ...] = (
         " rbind, and cbind(cbind(A, B), C), which is taken for the former. Where numbers would meet it is an error",
         "result = cbind(X, matrix(0, rows=2, cols=8), X)",
         ((1, 2, *(8 * [0]), 1, 2), (3, 4, *(8 * [0]), 3, 4)),
-        "templates/library/scatter_rows.dml; none for other matrices: docs/differences.md says so",
+        "importing/passes/split_joins.py; functions of the library; none for filters of depthwise convolutions",
         inputs=((1, 2), (3, 4)),
     ),
     Fault(

@@ -39,6 +39,7 @@ EXTREMES_CUT = f"{_CUT}cuts the block: max(max(A, B), C) is wrong for sparse mat
 TRANSPOSED_CUT = f"{_CUT}cuts the block: t(A) %*% t(B) is taken for a product of other sizes"
 COMPARED_CUT = f"{_CUT}cuts the block: what is made of comparisons forgets NaN and infinities"
 SHIFTED_CUT = f"{_CUT}cuts the block: zeros beside zeros and a number are taken for that number, negated"
+JOINED_CUT = f"{_CUT}cuts the block: three joined at once meet where blocks of Spark end"
 # Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
 # returns for the value after it: a function with control flow is not inlined.
 NOT_INLINED = f"{_CUT}not to be inlined: constant results would spread over all branches"

@@ -32,6 +32,7 @@ from onnx_systemds.importing.passes.specialisation.specialise import (
     with_hoisted_constants,
     with_split_loads,
 )
+from onnx_systemds.importing.passes.split_joins import with_split_joins
 from onnx_systemds.importing.passes.zero_biases import without_zero_biases
 from onnx_systemds.importing.script import Script
 from onnx_systemds.stages import Stages
@@ -60,6 +61,7 @@ SCRIPT_PASSES: tuple[ScriptPass, ...] = (
     without_probed_sizes,
     with_kept_sizes,
     with_equal_counts,
+    with_split_joins,
     with_lone_cuts,
     with_scope_comments,
 )
