@@ -71,6 +71,14 @@ def test_results_with_shared_weights(name: str) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_weight_of_several_nodes_is_written_once() -> None:
+    model = model_of(steps(("Gemm", "{x} row", "r{n}", {"transB": 1}), ("Gemm", "r{n} row", "{y}", {})))
+    model.graph.initializer.append(numpy_helper.from_array(W[:1], "row"))
+    text = import_model(model, weights="inline", functions="flat").text
+    assert text.count('= matrix("') == 2  # in both directions
+    assert "row_turned = matrix(" in text
+
+
 def test_both_directions_of_one_initializer_are_two_weights() -> None:
     nodes = steps(("Gemm", "{x} w b", "t{n}", {"transB": 1}), ("Gemm", "t{n} w b", "{y}", {}))
     script = import_model(model_of(nodes))

@@ -284,12 +284,19 @@ class NodeView(NodeFacts):
         """
         return self.named(hint, text) if depends_on_run(sizes) else self._scope.shared(text, hint)
 
-    def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
-        """The identifier of a matrix that is known at conversion; ``array`` has rank 2."""
-        name = f"{self._base_name}_{hint}"
-        while name in self._scope.constants or name in self._scope.graph.values:
+    def constant_matrix(self, array: np.ndarray[Any, Any], hint: str, base: str = "") -> str:
+        """The identifier of a matrix that is known at conversion; ``array`` has rank 2.
+
+        base: what it is named after instead of this node. Nodes that name views of one weight alike share the matrix.
+        """
+        name = f"{base or self._base_name}_{hint}"
+        while self._scope.constants.is_other(name, array) or name in self._scope.graph.values:
             name += "_"
         return self._scope.constant(name, array, View(*array.shape))
+
+    def is_shared(self, given: Input) -> bool:
+        """Whether other inputs of nodes of this graph are the same value."""
+        return self._scope.reads[self.name(given)] > 1
 
     def text_result(self, call: str, form: Form) -> Fragment:
         """As `result`, for a call that returns codes and the dictionary extended by new strings."""

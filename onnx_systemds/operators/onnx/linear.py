@@ -14,6 +14,7 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api import SCALAR, Backward, Fragment, NodeFacts, NodeView, Value, View, split_view
 from onnx_systemds.operators.onnx.combining import truncated, wrapped, wraps
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
@@ -221,8 +222,7 @@ def gemm(node: NodeView) -> Fragment:
         a = f"t({a})"
     weight = node.constant("B")
     if node.attribute("transB"):
-        # a known weight is stored the way the product reads it
-        b = f"t({node.matrix('B', 1)})" if weight is None else node.constant_matrix(weight.T, "weight")
+        b = f"t({node.matrix('B', 1)})" if weight is None else _turned_weight(node, weight)
     else:
         b = node.matrix("B", 1)
     rows, cols = node.output_dims()
@@ -243,6 +243,13 @@ def gemm(node: NodeView) -> Fragment:
     return node.result(text, View(rows, cols))
 
 
+def _turned_weight(node: NodeView, weight: Array) -> str:
+    """A known weight, stored the way the product reads it; once for all nodes that read it, as steps of a cell do."""
+    if node.is_shared("B"):
+        return node.constant_matrix(weight.T, "turned", node.name("B"))
+    return node.constant_matrix(weight.T, "weight")
+
+
 @nn_layer("Gemm")
 def affine(node: NodeView) -> Fragment | None:
     """nn/layers/affine.dml, of a known weight and a bias per column, or none."""
@@ -253,7 +260,7 @@ def affine(node: NodeView) -> Fragment | None:
         return None
     if has_bias and (node.attribute("beta") != 1 or node.dims("C") not in ((cols,), (1, cols))):
         return None
-    b = node.constant_matrix(weight.T, "weight") if node.attribute("transB") else node.matrix("B", 1)
+    b = _turned_weight(node, weight) if node.attribute("transB") else node.matrix("B", 1)
     bias = node.view("C", View(1, cols)) if has_bias else node.filled(0, View(1, cols))
     return node.result(node.layer("affine", node.matrix("A", 1), b, bias), View(rows, cols))
 

@@ -12,6 +12,7 @@ from onnx_systemds.inference.known_dims import as_int
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.rendering.equal_arrays import is_same
 from onnx_systemds.operators.rendering.script_parts import ScriptParts
 from onnx_systemds.operators.rendering.value_forms import ValueForms
 from onnx_systemds.operators.rendering.weight_loads import load
@@ -30,6 +31,11 @@ class Constants:
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
+
+    def is_other(self, name: str, array: Array) -> bool:
+        """Whether a name is that of a constant which is no view of the same memory."""
+        known = self._arrays.get(name)
+        return known is not None and not is_same(known, array)
 
     def note(self, name: str, array: Array, user: int) -> None:
         """Have a constant defined before a fragment, or of one that uses it before."""

@@ -16,9 +16,15 @@ def sample(matrix: Array) -> Hashable:
     return matrix.dtype, matrix.shape, matrix[::rows, ::cols].tobytes()
 
 
+def is_same(left: Array, right: Array) -> bool:
+    """Whether two arrays are the same view of the same memory."""
+    form = (left.dtype, left.shape, left.strides)
+    return left.ctypes.data == right.ctypes.data and form == (right.dtype, right.shape, right.strides)
+
+
 def equal(left: Array, right: Array) -> bool:
     """Whether two matrices of the same dtype and dims have the same bits; views of the same memory are not read."""
-    if left.ctypes.data == right.ctypes.data and left.strides == right.strides:
+    if is_same(left, right):
         return True
     if left.flags.f_contiguous and right.flags.f_contiguous:
         left, right = left.T, right.T  # rows that lie one after the other in a file

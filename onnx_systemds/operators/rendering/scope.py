@@ -8,7 +8,9 @@ the dead-code elimination. The first form demanded of a value gets the plain nam
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from onnx_systemds.dml.literals import element_literal
 from onnx_systemds.dml.names import Names
@@ -61,6 +63,11 @@ class Scope:
                             if node.identity in boundary_operators or (position, BODY) in graph.bodies}
         self.returned: dict[str, None] = {}  # sizes that no result's rows and columns show: the node gives them, too
         self.uses_texts = False
+
+    @cached_property
+    def reads(self) -> Counter[str]:
+        """How many inputs of nodes of this graph each value is."""
+        return Counter(name for node in self.graph.nodes for name in node.inputs)
 
     def value(self, name: str) -> Value:
         """What inference knows of a value."""
