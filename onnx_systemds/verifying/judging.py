@@ -27,6 +27,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_systemds.errors import TranspileError, escaped, quoted_list
 from onnx_systemds.model.from_protobuf import implied_imports
 from onnx_systemds.model.ir import Graph
+from onnx_systemds.model.protos import numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -153,8 +154,14 @@ def run(
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     source = str(model) if isinstance(model, Path) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, dict(feeds))))
+    given = session.get_outputs()
+    return {info.name: _of_type(content, info.type) for info, content in zip(given, session.run(None, dict(feeds)))}
+
+
+def _of_type(content: Any, declared: str) -> Any:
+    """An output in its type: onnxruntime gives floats of 8 bits as their bytes."""
+    code = declared.removeprefix("tensor(").removesuffix(")")
+    return content.view(numpy_dtype(code)) if code.startswith("float8") else content
 
 
 def judge(model: ModelProto | Path, feeds: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -17,14 +18,14 @@ W = np.full((4, 3), 127, np.int8)
 EXACT = A.astype(np.int32) @ W.astype(np.int32)
 
 
-def _judged(op_type: str, inputs: list[str], constants: dict[str, Any], activations: np.ndarray) -> np.ndarray:
+def _judged(op_type: str, inputs: list[str], constants: dict[str, Any], activations: np.ndarray, opset: int = 13) -> np.ndarray:
     kind = helper.np_dtype_to_tensor_dtype(activations.dtype)
     given = helper.make_tensor_value_info("a", kind, activations.shape)
     node = helper.make_node(op_type, inputs, ["y"])
     graph = helper.make_graph([node], "g", [given], [onnx.ValueInfoProto(name="y")],
                               [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()])
     model = onnx.shape_inference.infer_shapes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8))
     judged = judgement(model, {"a": activations})
     assert judged.judge.startswith("onnxruntime")
     return np.asarray(judged.outputs["y"])
@@ -86,6 +87,13 @@ def test_products_with_weights_of_four_bits() -> None:
                  numpy_helper.from_array(SCALES[None], "scales"),
                  helper.make_tensor("zeros", TensorProto.UINT4, (1, 8), [8] * 8)]
     np.testing.assert_allclose(_four_bits(nodes, constants), PRODUCT, atol=1e-5)
+
+
+def test_floats_of_eight_bits_are_no_bytes() -> None:
+    zero = np.zeros((), ml_dtypes.float8_e4m3fn)
+    found = _judged("QuantizeLinear", ["a", "scale", "zero"], {"scale": np.float32(0.5), "zero": zero}, X, opset=19)
+    assert found.dtype == zero.dtype
+    np.testing.assert_array_equal(found.view(np.uint8), (X / 0.5).astype(zero.dtype).view(np.uint8))
 
 
 @pytest.mark.parametrize("operator, advice", [
