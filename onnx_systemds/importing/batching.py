@@ -9,11 +9,11 @@ Text is no exception: its codes are given again at each call, but operators comp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.text_uses import distinguishing_node
-from onnx_systemds.inference.assumptions import node_words
+from onnx_systemds.inference.assumptions import Relation, node_words
 from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, product, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import BatchRule, batch_rules, find
@@ -71,6 +71,23 @@ class Batching:
         known = dict(sizes) if self.batch is None else {**sizes, self.batch.symbol: 1}
         counts = [substitute(product, known) for product in self._products]
         return max((count for count in counts if isinstance(count, int)), default=1)
+
+
+def with_single_samples(typed: TypedGraph, batched: TypedGraph | None = None) -> TypedGraph:
+    """The graph that takes a single sample, too, where a Squeeze without axes has samples; the same object without one.
+
+    Of a single one, ONNX takes the axis of samples away. It stays here: a block of samples, as of a file, may have one.
+    batched: the graph that has the batch axis, by default this one.
+    """
+    assumed = {assumption.left for assumptions in typed.assumptions.values() for assumption in assumptions
+               if assumption.relation is Relation.OTHER}
+    batch = find_batch(typed if batched is None else batched)[0] if assumed else None
+    if batch is None or symbol(batch.symbol) not in assumed:
+        return typed
+    left = {position: [each for each in assumptions
+                       if each.relation is not Relation.OTHER or each.left != symbol(batch.symbol)]
+            for position, assumptions in typed.assumptions.items()}
+    return replace(typed, assumptions=left)
 
 
 def find_batch(typed: TypedGraph) -> tuple[Batch | None, Node | None]:

@@ -18,7 +18,7 @@ from onnx_systemds.dml.templates import is_library_function
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batch_statistics import compare_rows, with_given_statistics, with_moved_statistics
-from onnx_systemds.importing.batching import Batching
+from onnx_systemds.importing.batching import Batching, with_single_samples
 from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.dropout import with_drawn_dropout, without_dropout
@@ -230,7 +230,8 @@ def script_with_derivatives(
     # what passes made of the nodes is derived: they see no further once derivatives read values between the nodes
     rewritten = replace(forward.model, graph=replace(forward.graph.source, nodes=_typed(forward).nodes))
     typed = typing(with_gradients(rewritten, forward.graph, derived, moved), keeps_functions=False)
-    typed = replace(typed, model=forward.model)  # whose names are known
+    # of the forward pass the names are known, and samples
+    typed = replace(typed, model=forward.model, graph=with_single_samples(typed.graph, main.graph))
     columns = dict(zip(reversed(typed.graph.outputs), reversed(keys.values())))
     seeds = typed.graph.inputs[len(forward.graph.inputs) :]
     both = _script_of(
@@ -270,7 +271,7 @@ def _written(
     gradients: Gradients,
 ) -> Script:
     """The script as its nodes are rendered, one by one."""
-    model, typed = source.model, source.graph
+    model, typed = source.model, with_single_samples(source.graph)
     parts.short_names = short_value_names(model, typed)
     parts.integers = integers = WideIntegers(typed)
     parts.in_single_precision = values_in_single_precision(typed)

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from onnx_systemds import import_model
+from onnx_systemds import ScoringFunction, import_model
 from onnx_systemds.importing.batching import Batch
 
 WEIGHTS = {
@@ -184,3 +184,21 @@ def test_found(name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     assert import_model(model(*REFUSED[name])).batch is None
+
+
+@pytest.mark.parametrize(("inputs", "nodes", "refuses"), [
+    ("float[n, 1, 4] x", "y = Squeeze(x)", False),
+    ("float[n, 1, m] x", "y = Squeeze(x)", True),  # other sizes than that of samples
+    ("float[n, 4] x", "a = Softmax<axis = 0>(x)  y = Squeeze(a)", True),  # samples that depend on each other
+])
+def test_a_single_sample(inputs: str, nodes: str, refuses: bool) -> None:
+    """A Squeeze without axes takes it, as a block of rows may have one: the last one of a file, or at a site."""
+    text = import_model(model(inputs, nodes), gradients="inputs").text
+    assert text.count("the script takes it to be another size") == (2 if refuses else 0)
+
+
+@pytest.mark.engine
+def test_a_single_sample_is_scored() -> None:
+    with ScoringFunction(import_model(model("float[n, 1, 4] x", "y = Squeeze(x)"))) as function:
+        found = function({"x": np.full((1, 1, 4), 2, np.float32)})["y"]
+    assert found.shape == (1, 4) and (found == 2).all()
