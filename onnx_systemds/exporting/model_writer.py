@@ -35,6 +35,7 @@ from onnx_systemds.exporting.passes.decimal_bounds import put_decimal_bounds
 from onnx_systemds.exporting.passes.graph_passes import fuse
 from onnx_systemds.exporting.passes.hoisting import hoist
 from onnx_systemds.exporting.passes.if_conversion import convert_ifs
+from onnx_systemds.exporting.passes.missing_extremes import keep_missing
 from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
 from onnx_systemds.exporting.passes.widening import widen
 from onnx_systemds.exporting.provenance import Provenance
@@ -58,6 +59,7 @@ def write_model(
     fuse(builder)
     widen(builder)
     put_decimal_bounds(builder)
+    keep_missing(builder)
     narrow(builder)
     model = _Writer(builder, origin, external).model(name)
     origin.describe(model)

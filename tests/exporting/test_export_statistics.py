@@ -7,7 +7,7 @@ import pytest
 
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
-from tests.exporting.export_harness import ExportCase, check_export, model_of, run_model
+from tests.exporting.export_harness import ExportCase, check_export, model_of, operators, run_model
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(9, 1)).round(2)
@@ -17,6 +17,7 @@ V = RNG.uniform(0.5, 2, size=(9, 1)).round(2)
 DATA = {"X": X, "B": RNG.normal(size=(9, 1)), "W": W, "V": V}
 OPEN = {name: ["N", 1] for name in DATA}
 FEWER = [{name: array[:6] for name, array in DATA.items()}]
+GAPS = np.array([[1, 2, np.nan], [np.inf, 0, -np.inf], [3, np.nan, 1], [0, -5, 7]])
 SHARES = {"X": X, "S": np.array([[0.3], [0.0], [1.0], [0.77]])}
 
 
@@ -46,6 +47,10 @@ CASES = [
     ExportCase("a direction that is computed", "d = as.scalar(S) > 0\nY = cbind(order(target=X, by=1, decreasing=d), "
                "order(target=X, by=1, decreasing=d, index.return=TRUE))", {"X": Z, "S": np.array([[1.0]])},
                symbols={"X": ["N", 1]}, sizes=[{"S": np.array([[-1.0]])}]),
+    ExportCase("extremes of inputs with NaN", "E = cbind(rowMaxs(X), rowMins(-X), X >= rowMaxs(X), (X >= colMins(X)) * 2, matrix(max(X), nrow(X), 1))\n"
+               "if (nrow(X) > 2) { Y = cbind(E, rowMaxs(cbind(X, X ^ 2))) } else { Y = cbind(E, rowMaxs(rev(X))) }\n"
+               "Z = colMaxs(replace(target=X, pattern=NaN, replacement=0))", {"X": GAPS}, ("Y", "Z"), symbols={"X": ["N", 3]},
+               sizes=[{"X": GAPS[1:3]}, {"X": GAPS[2:]}]),
     ExportCase("a computed pattern", "Y = replace(target=X, pattern=as.scalar(S), replacement=7)",
                {"X": np.array([[1.0, np.nan], [np.inf, 2]]), "S": np.array([[2.0]])},
                sizes=[{"S": np.array([[item]])} for item in (np.nan, np.inf, 5.0)]),
@@ -55,6 +60,17 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_statistics_agree_with_the_engine(case: ExportCase) -> None:
     check_export(case)
+
+
+@pytest.mark.parametrize(("body", "used"), [
+    ("rowMaxs(X)", ["ReduceMax", "ReduceL1", "IsNaN", "Where"]),
+    ("rowMaxs(X * 2)", ["Mul", "ReduceMax"]),
+    ("rowMaxs(replace(target=X, pattern=NaN, replacement=0))", ["IsNaN", "Where", "ReduceMax"]),
+    ("exp(X - rowMaxs(X)) / rowSums(exp(X - rowMaxs(X)))", ["Softmax"]),
+])
+def test_extremes_are_looked_at_for_nan_only_where_inputs_may_hold_it(body: str, used: list[str]) -> None:
+    model = model_of(ExportCase(body, f"Y = {body}", {"X": GAPS}), "float32")
+    assert operators(model) == used
 
 
 @pytest.mark.parametrize(("body", "most"), [("as.matrix(median(X))", 22), ('quantile(X, matrix("0.25 0.5 0.75", 3, 1))', 10)])
