@@ -13,6 +13,7 @@ from onnx_systemds.exporting.builtins.composed_functions import COMPOSED
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.texts import number_in
+from onnx_systemds.exporting.graph.nodes import made_by, source_of
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
@@ -61,17 +62,14 @@ def _double(whole: dims.Dim) -> Scalar:
 
 def _size_quotient(ctx: Context, op: str, value: Value) -> dims.Dim | None:
     """Return the quotient of a size by a number, rounded, as a size; None for other values."""
-    node = value.content.node if isinstance(value, Scalar) and isinstance(value.content, Tensor) else None
-    if node is None or node.op != "Div" or node.inputs[0] is None or node.inputs[1] is None:
+    node = made_by(value.content, "Div") if isinstance(value, Scalar) and isinstance(value.content, Tensor) else None
+    if node is None:
         return None
-    source, divisor = node.inputs[0], node.inputs[1].constant
-    while source.node is not None and source.node.op in ("Cast", "Reshape") and source.node.inputs[0] is not None:
-        source = source.node.inputs[0]
+    source, number = node.operand(), node.operand(1).only_element
+    while (before := source_of(source, "Cast", "Reshape")) is not None:
+        source = before
     size = ctx.g.size_of(source) if source.kind == INT else None
-    if size is None or not dims.is_non_negative(size) or divisor is None or divisor.size != 1:
-        return None
-    number = float(divisor.item())
-    if number < 1 or not number.is_integer():
+    if size is None or not dims.is_non_negative(size) or number is None or number < 1 or number % 1:
         return None
     return (size + int(number) - 1 if op == "Ceil" else size) // int(number)
 
@@ -144,7 +142,7 @@ def _of_two(ctx: Context, op: str, a: Value, b: Value) -> Value:
     def operation(x: Tensor, y: Tensor) -> Tensor:
         x, y = ctx.g.floating(x), ctx.g.floating(y)
         for one, other in ((x, y), (y, x)):
-            if op == "Max" and one.constant is not None and not one.dims and one.constant.item() == 0:
+            if op == "Max" and not one.dims and one.only_element == 0:
                 return other.apply("Relu")
         return ctx.g.binary(op, x, y)
 

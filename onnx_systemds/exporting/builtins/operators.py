@@ -108,7 +108,7 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
 def _adds(total: Tensor, number: Tensor) -> bool:
     """Whether ``x + c`` is compared with c: they are equal where c takes all bits of x, of doubles that is."""
     made = made_by(total, "Add")
-    return made is not None and number.constant is not None and number.constant.size == 1 and number in made.inputs
+    return made is not None and number.only_element is not None and number in made.inputs
 
 
 def _finite_beside(ctx: Context, factor: Tensor, other: Tensor) -> Tensor:
@@ -143,8 +143,8 @@ def _rounding_difference(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
 def _rounding_sum(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
     """Return ``(x + c) + d`` for a large number c and about its opposite d in float64; None for others."""
     made = made_by(a, "Add")
-    constants = [] if made is None else [part.constant for part in (*made.inputs, b) if part is not None]
-    numbers = [constant.item() for constant in constants if constant is not None and constant.size == 1]
+    known = [] if made is None else [part.only_element for part in (*made.given(), b)]
+    numbers = [number for number in known if number is not None]
     if len(numbers) != 2 or b.constant is None or abs(sum(numbers)) > abs(numbers[0]) / _FLOAT32_STEPS:
         return None
     if abs(numbers[0]) < _FLOAT32_STEPS:
@@ -168,21 +168,17 @@ def _logistic(a: Tensor, b: Tensor) -> Tensor | None:
     """
     for one, power in pairs(made_by(b, "Add")):
         raised = made_by(power, "Exp")
-        if raised is None or not _is_one(one) or power.dims != b.dims:
+        if raised is None or one.only_element != 1 or power.dims != b.dims:
             continue
         exponent = raised.operand()
         if a is power:
             return exponent
         z = source_of(exponent, "Neg")
-        if _is_one(a):
+        if a.only_element == 1:
             return -exponent if z is None else z
         if a is z:
             return z
     return None
-
-
-def _is_one(x: Tensor) -> bool:
-    return x.constant is not None and x.constant.size == 1 and x.constant.item() == 1
 
 
 def _cut_off(x: Tensor) -> Tensor:

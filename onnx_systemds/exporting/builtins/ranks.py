@@ -97,7 +97,7 @@ def _picked(ctx: Context, x: Matrix, share: float) -> Tensor:
     g, size, values = ctx.g, x.rows, _sorted(ctx, ctx.only_column(x))
     reached = _reached(ctx, values, np.array([share]))
     if isinstance(size, int):
-        place = int(reached.constant.item()) if reached.constant is not None else 1
+        place = reached.only_element or 1
         found = g.slice(values, 0, place - 1, place)
         if not share or size % 2 or place == size:
             return found

@@ -167,8 +167,8 @@ def _converted(context: Context, value: Value, parameter: inspect.Parameter, fun
 def known_content(value: Value, wanted: type, name: str, function: str) -> Any:
     """Return the content of the argument `name` of a builtin. Raises UnsupportedCase when it is not known."""
     known = known_of(value)
-    if known is None and isinstance(value, Matrix) and value.constant is not None and value.constant.size == 1:
-        known = value.constant.item()
+    if known is None and isinstance(value, Matrix):
+        known = value.tensor.only_element
     if known is None:
         raise UnsupportedCase(f"the argument {name} of {function} must be known when the script is exported",
                               hint="give it as a literal or a bound argument")

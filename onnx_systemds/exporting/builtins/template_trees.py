@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.builtins.trees import Ensemble
-from onnx_systemds.exporting.graph.nodes import Array, made_by
+from onnx_systemds.exporting.graph.nodes import Array, made_by, source_of
 from onnx_systemds.exporting.graph.operators import pieces
 
 _AGGREGATES = {"sum": "SUM", "min": "MIN", "max": "MAX"}
@@ -163,10 +164,9 @@ def _with_missing(part: Tensor) -> tuple[Tensor, bool]:
     node = made_by(part, "Where")
     if node is not None:
         gaps, number, x = (node.operand(place) for place in range(3))
-        test, known = made_by(gaps, "IsNaN"), number.constant
-        replaced = test is not None and test.inputs[0] is x
-        if replaced and known is not None and known.size == 1 and np.isinf(known.item()):
-            return x, known.item() < 0
+        known = number.only_element
+        if source_of(gaps, "IsNaN") is x and known is not None and math.isinf(known):
+            return x, known < 0
     return part, True
 
 

@@ -50,7 +50,7 @@ def compare_texts(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
 def compare_printed(operator: str, a: Tensor, b: Tensor) -> Tensor | None:
     """Return ``x == "NaN"``, or the like, of a number, which is what the engine prints of it; None for all else."""
     for number, known in ((a, b), (b, a)):
-        meant = None if known.kind != TEXT or known.constant is None else _NOT_FINITE.get(known.constant.item())
+        meant = _NOT_FINITE.get(known.only_element) if known.kind == TEXT else None
         if meant is not None and number.kind == FLOAT and operator in ("==", "!="):
             same = number.apply("IsNaN") if math.isnan(meant) else number.equals(meant)
             return same if operator == "==" else ~same

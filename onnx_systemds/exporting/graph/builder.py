@@ -204,9 +204,8 @@ class GraphBuilder:
 
     def size_of(self, tensor: Tensor) -> Dim | None:
         """Return the size that an int tensor of one element holds, None where that is not known."""
-        if tensor.constant is not None:
-            return int(tensor.constant.item()) if tensor.constant.size == 1 else None
-        return self.sizes.get(tensor)
+        known = tensor.only_element
+        return self.sizes.get(tensor) if known is None else int(known)
 
     def size_tensor(self, dim: Dim) -> Tensor:
         """Return a size as an int tensor of one element and rank 1."""

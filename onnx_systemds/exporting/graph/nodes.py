@@ -82,6 +82,11 @@ class Tensor:
         return self.constant is not None or self.stored is not None
 
     @property
+    def only_element(self) -> Any:
+        """Its only element as Python has it (a text, too), where that is known; None for any other tensor."""
+        return self.constant.item() if self.constant is not None and self.constant.size == 1 else None
+
+    @property
     def is_single(self) -> bool:
         """Whether it has one element."""
         return all(dim == 1 for dim in self.dims)

@@ -46,10 +46,10 @@ def _are_found(positions: Tensor) -> bool:
     moved, node = 0.0, positions.node
     while node is not None and node.op in ("Add", "Cast", "Reshape", "Sub"):
         if node.op in ("Add", "Sub"):
-            known = node.operand(1).constant
-            if known is None or known.size != 1:
+            number = node.operand(1).only_element
+            if number is None:
                 return False
-            moved += known.item() if node.op == "Add" else -known.item()
+            moved += number if node.op == "Add" else -number
         positions = node.operand()
         node = positions.node
     if node is not None and node.op == "Gather":  # one of known numbers

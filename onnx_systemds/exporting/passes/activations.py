@@ -300,8 +300,10 @@ def _factors(fusing: Fusing, tensor: Tensor | None) -> tuple[float, list[Tensor]
         made = fusing.single(factor, "Mul")
         if made is not None:
             stack += made.inputs
-        elif factor is not None and factor.constant is not None and factor.constant.size == 1 and factor.kind != TEXT:
-            number *= float(factor.constant.item())
         elif factor is not None:
-            found.append(factor)
+            known = factor.only_element
+            if known is None or factor.kind == TEXT:
+                found.append(factor)
+            else:
+                number *= float(known)
     return (number if math.isfinite(number) else 0.0), found

@@ -291,10 +291,9 @@ class Batching:
 
     def block(self, node: Node) -> Block | None:
         """Return what a Slice reads in each iteration, None where its positions are no such block."""
-        starts, axes = node.operand(1), node.operand(3)
-        if axes.constant is None or axes.constant.size != 1 or len(node.inputs) > 4:
+        starts, axis = node.operand(1), node.operand(3).only_element
+        if axis is None or len(node.inputs) > 4:
             return None
-        axis = int(axes.constant.item())
         return self.block_of(axis, self.graph.size_of(starts), node.outputs[0].dims[axis])
 
     def block_of(self, axis: int, start: Dim | None, size: Dim) -> Block | None:

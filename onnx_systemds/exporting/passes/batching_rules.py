@@ -154,10 +154,10 @@ def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 
 
 def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, axis = node.operand(0), node.operand(1)
-    if axis.constant is None:
+    source, axis = node.operand(0), node.operand(1).only_element
+    if axis is None:
         raise UnsupportedCase(f"{node.op} along a computed axis")
-    along = int(axis.constant.item()) % source.rank
+    along = axis % source.rank
     found = _in_place(batching, node, inputs, [along])
     if found is not None:
         return found
@@ -165,11 +165,11 @@ def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None])
 
 
 def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    source, axes, found, result, graph = node.operand(), node.operand(3), inputs[0], node.outputs[0], batching.graph
+    source, axis, found = node.operand(), node.operand(3).only_element, inputs[0]
+    result, graph = node.outputs[0], batching.graph
     assert found is not None
-    if axes.constant is None or axes.constant.size != 1:
+    if axis is None:
         raise UnsupportedCase("a Slice along several axes")
-    axis = int(axes.constant.item())
     bounds = [bound for bound in inputs[1:] if bound is not None]
     is_safe = not batching.may_fail(node)
     if all(bound.is_invariant for bound in bounds) and is_safe:

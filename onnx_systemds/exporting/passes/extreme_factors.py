@@ -65,9 +65,9 @@ def _spelt_out(fusing: Fusing, node: Node, x: Tensor, number: float) -> bool:
 def _is_extreme(node: Node) -> bool:
     """Whether a Mul or Div has a known number that is 0 or infinite as a factor in float32."""
     factors = node.inputs if node.op == "Mul" else node.inputs[1:]
-    known = [x.constant.item() for x in factors if x is not None and x.constant is not None and x.constant.size == 1]
+    known = [None if x is None else x.only_element for x in factors]
     with np.errstate(all="ignore"):
-        narrow = [np.float32(each if node.op == "Mul" else 1 / np.float64(each)) for each in known]
+        narrow = [np.float32(each if node.op == "Mul" else 1 / np.float64(each)) for each in known if each is not None]
     return any(each == 0 or np.isinf(each) for each in narrow)
 
 

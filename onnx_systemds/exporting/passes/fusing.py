@@ -92,16 +92,14 @@ Rule = Callable[[Fusing, Node], bool]
 
 def number_of(tensor: Tensor | None) -> float | None:
     """Return the only known number of a float tensor that is no NaN, None for others."""
-    known = None if tensor is None else tensor.constant
-    if known is None or known.size != 1 or known.dtype.kind != "f" or math.isnan(known.item()):
-        return None
-    return float(known.item())
+    known = None if tensor is None else tensor.only_element
+    return known if isinstance(known, float) and not math.isnan(known) else None
 
 
 def is_number(tensor: Tensor | None, number: float) -> bool:
     """Whether a tensor is one known number."""
-    known = None if tensor is None else tensor.constant
-    return known is not None and known.size == 1 and math.isclose(known.item(), number, rel_tol=1e-12)
+    known = None if tensor is None else tensor.only_element
+    return known is not None and math.isclose(known, number, rel_tol=1e-12)
 
 
 def reduced_axes(node: Node | None) -> tuple[int, ...] | None:

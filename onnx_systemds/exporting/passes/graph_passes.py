@@ -5,6 +5,7 @@ MatMul + Add is Gemm, Conv and per-channel constants after it are one Conv, exp 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -27,7 +28,7 @@ from onnx_systemds.exporting.passes import (
     stacks,
     views,
 )
-from onnx_systemds.exporting.passes.fusing import Fusing, Rule, kept_axes, only_axis
+from onnx_systemds.exporting.passes.fusing import Fusing, Rule, kept_axes, number_of, only_axis
 from onnx_systemds.exporting.passes.plugin_joins import joined
 
 
@@ -82,9 +83,9 @@ def gemm(fusing: Fusing, node: Node) -> bool:
 def _multiplied(fusing: Fusing, x: Tensor) -> tuple[Tensor, float]:
     """Return what a number is multiplied with, and that number if an attribute holds it exactly; else `x` and 1."""
     for one, other in pairs(fusing.single(x, "Mul")):
-        known = other.constant
-        if known is not None and not known.shape and 0 < abs(known) < np.inf and _is_float32(known.item()):
-            return one, float(known)
+        number = number_of(other)
+        if number is not None and not other.dims and 0 < abs(number) < math.inf and _is_float32(number):
+            return one, number
     return x, 1.0
 
 

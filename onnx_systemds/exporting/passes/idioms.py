@@ -81,11 +81,12 @@ def layer_normalization(fusing: Fusing, node: Node) -> bool:
         return False
     for variance, epsilon in pairs(fusing.single(deviation, "Sqrt", "Add")):
         squares = _mean_of(variance)
-        if epsilon.constant is None or epsilon.constant.size != 1 or squares is None:
+        number = epsilon.only_element
+        if number is None or squares is None:
             continue
-        if _square_of(squares) is centered and epsilon.constant.item() > 0:
+        if _square_of(squares) is centered and number > 0:
             scale = fusing.builder.constant(np.ones(width), FLOAT)
-            return fusing.become(node, "LayerNormalization", [x, scale], axis=-1, epsilon=epsilon.constant.item())
+            return fusing.become(node, "LayerNormalization", [x, scale], axis=-1, epsilon=number)
     return False
 
 

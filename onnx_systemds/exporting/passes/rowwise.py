@@ -101,10 +101,9 @@ class Rowwise:
     def _is_range(self, node: Node) -> bool:
         """Whether a Slice reads the rows of the iteration, of a matrix with just the rows that are written."""
         source, start, axes = (node.operand(place) for place in (0, 1, 3))
-        if axes.constant is None or len(node.inputs) > 4:
+        if axes.only_element != 0 or len(node.inputs) > 4:
             return False
-        first = axes.constant.size == 1 and axes.constant.item() == 0
-        return first and source.dims[0] == self.height and self.graph.size_of(start) == self.rows.start
+        return source.dims[0] == self.height and self.graph.size_of(start) == self.rows.start
 
     def _is_rowwise(self, node: Node) -> bool:
         """Whether each row of a result depends on the same row of operands for all rows alone."""

@@ -63,12 +63,13 @@ def counted_back(fusing: Fusing, node: Node) -> bool:
     """A Slice whose bounds are the end of an axis, or known positions before it: its size need not be known."""
     x, *bounds = node.inputs[:3]
     axes = node.inputs[3] if len(node.inputs) == 4 else None
-    if x is None or axes is None or axes.constant is None or axes.constant.size != 1:
+    axis = None if axes is None else axes.only_element
+    if x is None or axis is None:
         return False
     known = list(bounds)
     for place, bound in enumerate(bounds):
         size = None if bound is None or bound.constant is not None else fusing.builder.size_of(bound)
-        back = -1 if size is None else x.dims[int(axes.constant.item())] - size
+        back = -1 if size is None else x.dims[axis] - size
         if isinstance(back, int) and back >= 1 - place:
             known[place] = fusing.builder.constant([-back or TO_THE_END])
     return known != bounds and fusing.become(node, "Slice", [x, *known, axes])
@@ -168,8 +169,7 @@ def classified(fusing: Fusing, node: Node) -> bool:
 def inverse(fusing: Fusing, node: Node) -> bool:
     """A matrix of 1 divided by what has fewer axes: onnxruntime loses axes of the 1 where a product follows."""
     one, divisor = node.operand(0), node.operand(1)
-    known = one.constant
-    if known is None or known.size != 1 or known.item() != 1 or one.rank <= divisor.rank:
+    if one.only_element != 1 or one.rank <= divisor.rank:
         return False
     viewed = fusing.viewed(divisor, node.outputs[0].dims, node)
     return viewed is not None and fusing.become(node, "Div", [fusing.builder.constant(np.ones(()), one.kind), viewed])
