@@ -65,19 +65,14 @@ def layer_normalization(
     g, count = ctx.g, X.rows * B
     parts = ctx.viewed(X, (X.rows, B, C))
     scale, shift = (ctx.viewed(row, (C,)) for row in (gamma, beta))
-    if g.opset < _LAYER_NORM_SINCE:
-        out = None
-    else:
-        out = g.node("LayerNormalization", [parts, scale, shift], parts.dims, axis=-1, epsilon=epsilon)
     mean = g.reduce("ReduceMean", parts, (2,))
     centered = parts - mean
     variance = g.reduce("ReduceMean", centered * centered, (2,))
     norm = centered / (variance + epsilon).root()
-    if out is None:
+    if g.knows("LayerNormalization"):
+        out = g.node("LayerNormalization", [parts, scale, shift], parts.dims, axis=-1, epsilon=epsilon)
+    else:
         out = norm * scale + shift
     transposed = g.transpose(g.reshape(norm, (count, C)), (1, 0))
     return (Matrix(out, X.rows, X.cols), *(Matrix(g.reshape(one, (1, count)), 1, count) for one in (mean, variance)),
             ctx.matrix(transposed))
-
-
-_LAYER_NORM_SINCE = 17

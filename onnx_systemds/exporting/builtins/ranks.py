@@ -14,7 +14,6 @@ from onnx_systemds.exporting.graph.nodes import WIDE
 from onnx_systemds.exporting.values import DOUBLE, known_of
 from onnx_systemds.inference.dims import modulo
 
-_TRILU_SINCE = 14
 _ROUNDING = 1e-7
 """By how much a share in float32 may be too large."""
 
@@ -181,7 +180,7 @@ def _register_triangle(name: str, upper: int, side: str) -> None:
         g = ctx.g
         x = ctx.flat(target) if values else g.filled(1.0, target.dims)
         beside = 0 if diag else 1 if upper else -1
-        if g.opset < _TRILU_SINCE:
+        if not g.knows("Trilu"):
             rows, columns = g.reshape(g.count(0, target.rows), (target.rows, 1)), g.count(0, target.cols)
             kept = columns >= rows + beside if upper else columns <= rows + beside
             return ctx.matrix(g.where(kept, x, 0.0))

@@ -10,14 +10,12 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.graph.nodes import SubGraph
 
-_CUMPROD_SINCE = 26
-
 
 @builtin("cumprod")
 def cumulative_product(ctx: Context, target: Matrix) -> Value:
     """The running product of each column."""
     x, g = ctx.flat(target), ctx.g
-    if g.opset >= _CUMPROD_SINCE:
+    if g.knows("CumProd"):
         return ctx.matrix(g.node("CumProd", [x, g.constant(0)], x.dims))
     return ctx.matrix(_scanned(ctx, x, 1.0, operator.mul))
 

@@ -14,21 +14,20 @@ from onnx_systemds.exporting.builtins.api import Context, Matrix, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.builtins.linear import matrix_product
 
-_GELU_SINCE = 20
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def _register_fitted(name: str, op: str, since: int = 0) -> None:
-    """Register a function of one matrix that is one operator in float32, from a version on."""
+def _register_fitted(name: str, op: str) -> None:
+    """Register a function of one matrix that is one operator in float32."""
 
     @template_function(name, meaning=f"{op} of each element, in float32.")
     def function(ctx: Context, X: Matrix) -> Value | None:
-        if ctx.g.dtype == "float64" or ctx.g.opset < since:
+        if ctx.g.dtype == "float64" or not ctx.g.knows(op):
             return None
         return Matrix(ctx.g.unary(op, ctx.g.floating(X.tensor)), X.rows, X.cols)
 
 
-_register_fitted("gelu", "Gelu", _GELU_SINCE)
+_register_fitted("gelu", "Gelu")
 _register_fitted("erf", "Erf")
 _register_fitted("softplus", "Softplus")
 _register_fitted("area_cosh", "Acosh")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 import numpy as np
+import onnx
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.builder import GraphBuilder
@@ -45,6 +46,10 @@ _ALLOWZERO_SINCE = 14
 
 class Operators(GraphBuilder):
     """A graph under construction, and the usual operators as methods."""
+
+    def knows(self, op: str) -> bool:
+        """Whether ONNX has an operator in the opset of the model."""
+        return onnx.defs.has(op, max_inclusive_version=self.opset, domain="")
 
     def unary(self, op: str, x: Tensor) -> Tensor:
         """Return an operator of one input and the same dims."""

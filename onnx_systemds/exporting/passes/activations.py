@@ -14,7 +14,6 @@ from typing import NamedTuple
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Node, Tensor, first_found, made_by, pairs, source_of
 from onnx_systemds.exporting.passes.fusing import Fusing, is_number, kept_axes, number_of
 
-_HARD_SWISH_SINCE = 14
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
 
 
@@ -161,7 +160,7 @@ def hard_sigmoid(fusing: Fusing, node: Node) -> bool:
 
 def hard_swish(fusing: Fusing, node: Node) -> bool:
     """``X * min(max(X + 3, 0), 6) / 6``, the factors in any order."""
-    if fusing.builder.opset < _HARD_SWISH_SINCE:
+    if not fusing.builder.knows("HardSwish"):
         return False
     divisor = number_of(node.inputs[1]) if node.op == "Div" else None
     parts = [_factors(fusing, tensor) for tensor in (node.inputs if node.op == "Mul" else node.inputs[:1])]

@@ -9,7 +9,6 @@ import numpy as np
 from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor, made_by, pairs
 from onnx_systemds.exporting.passes.fusing import Fusing, is_number, reduced_axes
 
-_GELU_SINCE, _LAYER_NORM_SINCE = 20, 17
 _COUNTING = ("ReduceSum", "ReduceMax", "Cast", "Reshape")
 _FARTHEST_MEAN = 100.0
 """Means of so many deviations: onnxruntime takes the mean from the scaled numbers, which costs as many digits."""
@@ -34,7 +33,7 @@ def missing_filled(fusing: Fusing, node: Node) -> bool:
 
 def gelu(fusing: Fusing, node: Node) -> bool:
     """``0.5 * (1 + tanh(sqrt(2/pi) * (X + 0.044715 * X^3))) * X``; onnxruntime knows it to float32 alone."""
-    if fusing.builder.opset < _GELU_SINCE or fusing.builder.dtype != "float32":
+    if not fusing.builder.knows("Gelu") or fusing.builder.dtype != "float32":
         return False
     for half, x in pairs(node):
         bent = fusing.beside_number(fusing.beside_number(half, "Mul", 0.5), "Add", 1.0)
@@ -73,7 +72,7 @@ def layer_normalization(fusing: Fusing, node: Node) -> bool:
     """``(X - mean) / sqrt(variance + epsilon)`` along the last axis."""
     centered, deviation = node.operand(0), node.operand(1)
     lowered = made_by(centered, "Sub")
-    if lowered is None or fusing.builder.opset < _LAYER_NORM_SINCE:
+    if lowered is None or not fusing.builder.knows("LayerNormalization"):
         return False
     x = lowered.operand()
     width = x.dims[-1] if x.rank >= 2 else None
