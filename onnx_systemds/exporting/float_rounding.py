@@ -1,4 +1,4 @@
-"""Rounds numbers to the floats of a model: `rounded`, and bounds of float32 numbers: `dividing`, `meant`."""
+"""Rounds numbers to the floats of a model: `rounded`, and bounds of float32 numbers: `dividing`, `not_above`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ _NOISE = 1e-13
 
 def meant(bound: float) -> float:
     """Return the number that counts of those that float32 rounds as a bound: that, or the decimal that it nearly is."""
-    with np.errstate(over="ignore"):
-        near = np.float32(bound)
+    near = _rounded(bound)
     if not near or not math.isfinite(near):
-        return float(near)
-    decimal = float(str(near))
+        return near
+    decimal = float(str(np.float32(bound)))
     return decimal if math.isclose(decimal, bound, rel_tol=_NOISE) else bound
 
 
@@ -47,11 +46,22 @@ def dividing(bound: float, *, inclusive: bool) -> float:
     inclusive: whether the bound itself is on the lower side. Of the numbers that are rounded as the bound is, the
     one that counts is `meant`.
     """
-    with np.errstate(over="ignore"):
-        near = np.float32(bound)
-    held = meant(bound)
+    near, held = _rounded(bound), meant(bound)
     if inclusive and held > bound:
-        near = np.nextafter(near, np.float32(-np.inf))
-    elif not inclusive and held < bound:
-        near = np.nextafter(near, np.float32(np.inf))
-    return float(near)
+        return _next(near, -math.inf)
+    return _next(near, math.inf) if not inclusive and held < bound else near
+
+
+def not_above(bound: float) -> float:
+    """Return the largest number of float32 that is not above a bound."""
+    near = _rounded(bound)
+    return _next(near, -math.inf) if near > bound else near
+
+
+def _rounded(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def _next(number: float, to: float) -> float:
+    return float(np.nextafter(np.float32(number), np.float32(to)))

@@ -11,6 +11,7 @@ import numpy as np
 from onnx_systemds.exporting.builtins.api import Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.builtins.trees import Ensemble
+from onnx_systemds.exporting.float_rounding import not_above
 from onnx_systemds.exporting.graph.nodes import Array, made_by, source_of
 from onnx_systemds.exporting.graph.operators import pieces
 
@@ -218,7 +219,7 @@ class _Growing:
 
     def branch(self, tree: int, node: int, column: int, cut: float, left: int) -> None:
         """Add a branch whose children have the numbers `left` and the next one."""
-        self.ensemble.branch(tree, node, self.data.columns[column], "BRANCH_LEQ", cut, left, left + 1)
+        self.ensemble.branch(tree, node, self.data.columns[column], "BRANCH_LEQ", not_above(cut), left, left + 1)
         self.ensemble.missing[len(self.ensemble.nodes) - 1] = int(self.data.left[column])
 
     def tree(self, tree: int, boxes: _Boxes, ways: Array) -> bool:

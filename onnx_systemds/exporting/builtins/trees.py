@@ -31,8 +31,8 @@ class Ensemble:
     missing: dict[int, int] = field(default_factory=dict)
 
     def branch(self, tree: int, node: int, feature: int, mode: str, value: float, left: int, right: int) -> None:
-        """Add a node that tests a number."""
-        self.nodes.append((tree, node, feature, _bound(mode, value), mode, left, right))
+        """Add a node that compares with a number of float32."""
+        self.nodes.append((tree, node, feature, value, mode, left, right))
 
     def leaf(self, tree: int, node: int, target: int, weight: float) -> None:
         """Add a leaf with one number."""
@@ -53,17 +53,6 @@ class Ensemble:
             flags = tuple(self.missing.get(place, 0) for place in range(len(self.nodes)))
             attributes["nodes_missing_value_tracks_true"] = flags
         return ctx.g.node("TreeEnsembleRegressor", [x], (x.dims[0], targets), _domain=ML, **attributes)
-
-
-def _bound(mode: str, value: float) -> float:
-    """Return a number of float32 that divides these as `value` divides them: below it for <=, above it for <."""
-    with np.errstate(over="ignore"):
-        near = np.float32(value)
-    if mode == "BRANCH_LEQ" and float(near) > value:
-        near = np.nextafter(near, np.float32(-np.inf))
-    elif mode == "BRANCH_LT" and float(near) < value:
-        near = np.nextafter(near, np.float32(np.inf))
-    return float(near)
 
 
 @library_function("builtin/decisionTreePredict.dml", "m_decisionTreePredict")
