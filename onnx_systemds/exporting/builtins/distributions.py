@@ -54,17 +54,13 @@ def exponential_cdf(ctx: Context, target: Scalar, rate: Value = _ONE, lower_tail
 def chi_squared_cdf(ctx: Context, target: Scalar, df: Value, lower_tail: bool = True) -> Value:
     """The CDF of the chi-squared distribution."""
     freedom = _freedom(ctx, df)
-    if isinstance(freedom, int):
-        return _cdf(ctx, target, lambda x: chi_squared(x, freedom), lower_tail=lower_tail)
-    return _cdf(ctx, target, lambda x: gamma_cdf(x * 0.5, freedom * 0.5).tails, lower_tail=lower_tail)
+    return _cdf(ctx, target, lambda x: _chi_squared(x, freedom), lower_tail=lower_tail)
 
 
 @builtin("pt")
 def student_cdf(ctx: Context, target: Scalar, df: Value, lower_tail: bool = True) -> Value:
     """The CDF of Student's t distribution."""
     freedom = _freedom(ctx, df)
-    if isinstance(freedom, int):
-        return _cdf(ctx, target, lambda x: student(x, freedom), lower_tail=lower_tail)
     return _cdf(ctx, target, lambda x: _student(x, freedom), lower_tail=lower_tail)
 
 
@@ -184,8 +180,15 @@ def _freedom(ctx: Context, value: Value) -> int | Tensor:
     return int(known) if known <= _MOST_SUMMED else given
 
 
-def _student(x: Tensor, freedom: Tensor) -> Tails:
-    """Return the tails of a t distribution by those of its square, which is F-distributed."""
+def _chi_squared(x: Tensor, freedom: int | Tensor) -> Tails:
+    """Return the tails of a chi-squared distribution."""
+    return chi_squared(x, freedom) if isinstance(freedom, int) else gamma_cdf(x * 0.5, freedom * 0.5).tails
+
+
+def _student(x: Tensor, freedom: int | Tensor) -> Tails:
+    """Return the tails of a t distribution; by those of its square, which is F-distributed."""
+    if isinstance(freedom, int):
+        return student(x, freedom)
     x = within(x, -_FARTHEST_ROOT, _FARTHEST_ROOT)
     return symmetric_tails(x, beta_cdf(x * x / freedom, x.of(0.5), freedom * 0.5).tails.upper * 0.5)
 
