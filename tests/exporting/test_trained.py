@@ -157,6 +157,8 @@ PREPARATION = [
 
 MIXED = np.hstack([X[:, :3], (X[:, 3:] > 0)])
 FEW = np.concatenate([np.flatnonzero(label == TWO)[:count] for label, count in ((1, 4), (2, 6))])
+COUNTS_WITH_GAPS = COUNTS[:12].copy()
+COUNTS_WITH_GAPS[np.arange(0, 12, 2), np.arange(6) % 4] = [np.nan, np.nan, np.inf, np.nan, np.inf, np.nan]
 HELD_MIXED = np.hstack([numbers(7, 3), RNG.integers(0, 2, size=(7, 1))])
 KINDS = np.array([[1.0, 1, 1, 2]])
 TO_CLASS, TO_NUMBER = np.array([[1.0, 1, 1, 1, 2]]), np.ones((1, 5))
@@ -168,8 +170,12 @@ TREES = [
     *[row("decisionTreePredict", TREE, f'Y = decisionTreePredict(X=X, ctypes=c, M=M, strategy="{strategy}")', COUNTS,
           "M c", y=COUNT_CLASSES, held=HELD_COUNTS, more={"c": TO_CLASS}, variant=strategy)
       for strategy in ("TT", "GEMM")],
+    row("decisionTreePredict", TREE, "Y = decisionTreePredict(X=X, ctypes=c, M=M)", COUNTS, "M c", y=COUNT_CLASSES,
+        held=COUNTS_WITH_GAPS, more={"c": TO_CLASS}, variant="of rows with gaps"),
     row("randomForestPredict", FOREST, "Y = randomForestPredict(X=X, ctypes=c, M=M)", COUNTS, "M c", y=COUNT_CLASSES,
         held=HELD_COUNTS, more={"c": TO_CLASS}, variant="classes"),
+    row("randomForestPredict", FOREST.replace("feature_frac=0.8", "feature_frac=1.0"), "Y = randomForestPredict(X=X, ctypes=c, M=M)",
+        COUNTS, "M c", y=1.0 + (COUNTS[:, 2:3] > 2), held=COUNTS_WITH_GAPS, more={"c": TO_CLASS}, variant="of rows with gaps"),
     row("randomForestPredict", FOREST, "Y = randomForestPredict(X=X, ctypes=c, M=M)", COUNTS, "M c", y=np.round(Y + 8),
         held=HELD_COUNTS, more={"c": TO_NUMBER}, variant="numbers"),
     row("xgboostPredictRegression", BOOSTED.format(1), "Y = xgboostPredictRegression(X=X, M=M)", MIXED[FEW], "M",

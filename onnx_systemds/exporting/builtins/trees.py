@@ -18,6 +18,9 @@ from onnx_systemds.exporting.float_rounding import dividing
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.model.ir import ML
 
+_FEWEST_SPARSE = 16
+"""Columns of a table of one 1 in each row that the engine stores as a sparse one."""
+
 
 @dataclass
 class Ensemble:
@@ -66,7 +69,19 @@ def decision_tree(
         return None
     if not _add_tree(ensemble, 0, M.constant.ravel(), np.arange(M.constant.size), lambda label: (0, label)):
         return None
-    return ctx.matrix(ensemble.results(ctx, ctx.flat(X), 1))
+    return ctx.matrix(ensemble.results(ctx, _with_whole_gaps(ctx, X), 1))
+
+
+def _with_whole_gaps(ctx: Context, x: Matrix) -> Tensor:
+    """Return rows, NaN everywhere where one of few numbers is NaN or infinite.
+
+    The scripts multiply a row by 1 in the column that a node asks for, and by 0 elsewhere. The engine takes that for
+    sparse where there are many columns, and passes over what is elsewhere.
+    """
+    rows = ctx.flat(x)
+    if not isinstance(x.cols, int) or not 1 < x.cols < _FEWEST_SPARSE:
+        return rows
+    return rows + ctx.g.reduce("ReduceSum", rows * 0.0, (1,))
 
 
 def _add_tree(ensemble: Ensemble, tree: int, content: Array, features: Array, target: Any) -> bool:
@@ -108,11 +123,12 @@ def random_forest(
         if not _add_tree(ensemble, tree, line[width:], features, target):
             return None
     labels = [leaf[2] for leaf in ensemble.leaves]
+    rows = _with_whole_gaps(ctx, X) if model[:, :width].all() else ctx.flat(X)
     if not voting:
-        return ctx.matrix(ensemble.results(ctx, ctx.flat(X), 1, aggregate_function="AVERAGE"))
+        return ctx.matrix(ensemble.results(ctx, rows, 1, aggregate_function="AVERAGE"))
     if min(labels) < 0 or any(weight % 1 for *_, weight in ensemble.leaves):
         return None
-    g, votes = ctx.g, ensemble.results(ctx, ctx.flat(X), max(labels) + 1)
+    g, votes = ctx.g, ensemble.results(ctx, rows, max(labels) + 1)
     best = g.node("ArgMax", [votes], (X.rows, 1), INT, axis=1, keepdims=1, select_last_index=1)
     return ctx.matrix(g.floating(best + 1))
 
