@@ -49,6 +49,8 @@ CASES += [
                {"X": TENTHS}, keep=True, functions="turned = function(matrix[double] A) return (matrix[double] B) { B = rev(A) }\n"),
     ExportCase("decimals that are no decimals but for noise", "Y = (X == 0.1 * 3) + 2 * (X != 0.1 * 7) + 4 * (0.1 + 0.2 == X) + 8 * (X == 0.3)"
                " + 16 * replace(target=X, pattern=0.1 * 6, replacement=7)", {"X": TENTHS}),
+    ExportCase("elements of data among those of a matrix", 'Y = outer(X, W, "==")', {"X": np.arange(12).reshape(12, 1) * 0.1, "W": np.arange(3, 9).reshape(1, 6) * 0.1},
+               bound=["W"]),
     ExportCase("bounds of what is calculated", "Y = (X * 3 >= 0.1 * 3) + (X + 0.2 >= 0.1 + 0.2)", {"X": TENTHS}),
 ]
 

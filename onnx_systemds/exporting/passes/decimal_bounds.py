@@ -65,7 +65,9 @@ def _put_bounds(node: Node, calculated: Collection[Tensor], contents: Mapping[Te
     for place, is_on_the_left in ((1, False), (0, True)):
         bounds, data = node.operand(place), node.operand(1 - place)
         known = contents.get(bounds, bounds.constant)
-        if known is None or bounds.kind != FLOAT or data in calculated or known.size > _MOST:
+        if known is None or bounds.kind != FLOAT or data in calculated:
+            continue
+        if known.size > (1 if node.op == "Equal" else _MOST):  # what a matrix is searched for may be of such data
             continue
         inclusive = None if node.op == "Equal" else _BELOW_THE_BOUND[node.op] != is_on_the_left
         moved = np.array([_bound(number, inclusive) for number in known.ravel().tolist()]).reshape(known.shape)
