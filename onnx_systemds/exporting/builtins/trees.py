@@ -18,8 +18,8 @@ from onnx_systemds.exporting.float_rounding import dividing
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.model.ir import ML
 
-_FEWEST_SPARSE = 16
-"""Columns of a table of one 1 in each row that the engine stores as a sparse one."""
+_FEWEST_SPARSE = 18
+"""Columns from which on the engine stores a table of a 1 in each row as a sparse one; of 5 rows or fewer from 13 on."""
 
 
 @dataclass
