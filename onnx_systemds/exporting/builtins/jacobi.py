@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
+from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Tensor, Value, builtin
+from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.builtins.solving import checked_square, householder_qr, reflected_by, repeated
 from onnx_systemds.exporting.graph.formulas import where
 from onnx_systemds.inference.dims import Dim
@@ -42,7 +43,7 @@ def eigenvalues(ctx: Context, target: Matrix) -> tuple[Value, ...]:
 
     padded = _with_zeros(ctx, _with_zeros(ctx, x, even - size, 1), even - size, 0)
     rest, vectors = repeated(ctx, _steps(ctx, even), [padded, g.constant(np.eye(even), FLOAT)], step)
-    values, order = _sorted(ctx, g.slice(_picked(ctx, rest, diagonal), 1, 0, size), largest=0)
+    values, order = ascending(ctx, g.reshape(g.slice(_picked(ctx, rest, diagonal), 1, 0, size), (size,)), 0)
     found = g.reshape(values, (size, 1)), g.gather(g.slice(vectors, 0, 0, size), order, 1)
     symmetric = _is_symmetric(ctx, x)
     return tuple(ctx.matrix(g.where(symmetric, each, np.nan)) for each in found)
@@ -73,7 +74,7 @@ def _of_columns(ctx: Context, x: Tensor, size: int) -> tuple[Tensor, ...]:
     start = [_with_zeros(ctx, x, even - size, 1), g.constant(np.eye(even), FLOAT)]
     rest, vectors = repeated(ctx, _steps(ctx, even), start, step)
     rest, vectors = g.slice(rest, 1, 0, size), g.slice(g.slice(vectors, 0, 0, size), 1, 0, size)
-    _, order = _sorted(ctx, _sums(ctx, rest, rest), largest=1)
+    _, order = ascending(ctx, g.reshape(_sums(ctx, rest, rest), (size,)), 0, turned=True)
     # by reflections, so that the columns of U are orthonormal also where singular values are 0
     mirrors, triangle = householder_qr(ctx, g.gather(rest, order, 1))
     diagonal = g.constant(np.eye(size, dtype=bool))
@@ -148,14 +149,6 @@ def _with_zeros(ctx: Context, x: Tensor, count: int, axis: int) -> Tensor:
     """Return a matrix padded with zeros at the end of an axis."""
     dims = x.dims_with(axis, count)
     return ctx.g.concat([x, ctx.g.filled(0.0, dims)], axis) if count else x
-
-
-def _sorted(ctx: Context, row: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """Return the sorted numbers of a row, and their indices (both of rank 1)."""
-    g, size = ctx.g, row.dims[1]
-    kinds = [(FLOAT, (size,)), (INT, (size,))]
-    values, order = g.nodes("TopK", [g.reshape(row, (size,)), g.size_tensor(size)], kinds, axis=0, largest=largest)
-    return values, order
 
 
 def _is_symmetric(ctx: Context, x: Tensor) -> Tensor:
