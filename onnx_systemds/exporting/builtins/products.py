@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.exporting.builtins.api import INT, Tensor
-from onnx_systemds.exporting.graph.nodes import Convolution, Entries, first_found
+from onnx_systemds.exporting.graph.nodes import Convolution, Entries, first_found, made_by
 from onnx_systemds.exporting.graph.operators import Operators, pieces
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.known_dims import as_ints
@@ -52,8 +52,8 @@ def _with_offset(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
 
 def _without_last(g: Operators, a: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return a matrix without its last column, and the number that this holds everywhere; None for others."""
-    node, parts = a.node, pieces(a, 1)
-    if node is not None and node.op == "Pad" and len(node.inputs) == 3:
+    node, parts = made_by(a, "Pad"), pieces(a, 1)
+    if node is not None and len(node.inputs) == 3:
         x, widths, number = node.inputs
         if x is not None and widths is not None and widths.constant is not None and number is not None:
             return (x, number) if widths.constant.tolist() == [0, 0, 0, 1] else None

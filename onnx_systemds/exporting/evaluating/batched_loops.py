@@ -258,8 +258,8 @@ def _joined(graph: Operators, state: Tensor, end: Tensor) -> tuple[int, list[Ten
 
 def _grown_by_some(batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
     """Return the same if only the iterations of one branch join a row or a column."""
-    graph, node = batching.graph, end.node
-    if node is None or node.op != "If" or state.rank != 2:
+    graph, node = batching.graph, made_by(end, "If")
+    if node is None or state.rank != 2:
         return None
     position, (then, otherwise) = list(node.outputs).index(end), node.subgraphs()
     for wanted, body, other in ((True, then, otherwise), (False, otherwise, then)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, SubGraph, Tensor, made_by
 from onnx_systemds.exporting.passes.batching import Batching
 
 _TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
@@ -124,8 +124,8 @@ class ConditionalStates:
 
     def _search(self, part: Tensor, own: _ConditionalState) -> _Search | None:
         """Return what a condition compares with the state that it has set, None where it does something else."""
-        node = part.node
-        if node is None or node.op not in _TURNED:
+        node = made_by(part, *_TURNED)
+        if node is None:
             return None
         one, other = map(underlying, node.given())
         for op, value, state in ((node.op, one, other), (_TURNED[node.op], other, one)):
@@ -151,8 +151,8 @@ def _conditional_state(end: Tensor, state: Tensor) -> _ConditionalState | None:
 
 def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
     """Return the condition of a choice, what is chosen where it holds and where not, and the branch of the former."""
-    node = end.node
-    if node is None or node.op not in ("If", "Where"):
+    node = made_by(end, "If", "Where")
+    if node is None:
         return None
     condition, *chosen = node.given()
     if node.op == "Where":
@@ -165,8 +165,8 @@ def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
 def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield the operands of a conjunction."""
     for condition in map(underlying, conditions):
-        node = condition.node
-        if node is not None and node.op == "And":
+        node = made_by(condition, "And")
+        if node is not None:
             yield from _parts(node.given())
         else:
             yield condition

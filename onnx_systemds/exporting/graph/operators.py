@@ -42,6 +42,7 @@ _BOOLEAN_RESULTS = frozenset(
 _ONNX_TYPES = {INT: 7, TEXT: 8, BOOL: 9, WIDE: 11}
 TO_THE_END = 2**62  # where a Slice to the end of an axis of any size ends
 _ALLOWZERO_SINCE = 14
+_AXES_ARE_INPUTS_SINCE = 18
 
 
 class Operators(GraphBuilder):
@@ -152,10 +153,9 @@ class Operators(GraphBuilder):
         perm = tuple(perm)
         if perm == tuple(range(x.rank)):
             return x
-        if x.node is not None and x.node.op == "Transpose" and x.node.inputs[0] is not None:
-            before = x.node.attributes["perm"]
-            assert isinstance(before, tuple)
-            return self.transpose(x.node.inputs[0], [int(before[axis]) for axis in perm])
+        before = made_by(x, "Transpose")
+        if before is not None:
+            return self.transpose(before.operand(), [before.integers("perm")[axis] for axis in perm])
         dims = tuple(x.dims[axis] for axis in perm)
         if [axis for axis in perm if x.dims[axis] != 1] == [axis for axis in range(x.rank) if x.dims[axis] != 1]:
             return self.reshape(x, dims)
@@ -175,11 +175,15 @@ class Operators(GraphBuilder):
 
     def reduce(self, op: str, x: Tensor, axes: Sequence[int], keepdims: bool = True) -> Tensor:
         """Return ``ReduceSum`` and its like over `axes`."""
-        axes = tuple(axes)
         dims = tuple(1 if i in axes else dim for i, dim in enumerate(x.dims) if keepdims or i not in axes)
-        if op == "ReduceSum" or self.opset >= 18:
-            return self.node(op, [x, self.constant(np.array(axes, np.int64))], dims, x.kind, keepdims=int(keepdims))
-        return self.node(op, [x], dims, x.kind, axes=axes, keepdims=int(keepdims))
+        inputs, attributes = self.along(op, axes)
+        return self.node(op, [x, *inputs], dims, x.kind, **attributes, keepdims=int(keepdims))
+
+    def along(self, op: str, axes: Sequence[int]) -> tuple[list[Tensor], dict[str, tuple[int, ...]]]:
+        """Return the inputs behind the first and the attributes that tell a Reduce operator its axes."""
+        if op == "ReduceSum" or self.opset >= _AXES_ARE_INPUTS_SINCE:
+            return [self.constant(np.array(axes, np.int64))], {}
+        return [], {"axes": tuple(axes)}
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         """Return tensors of one kind joined along an axis."""

@@ -75,8 +75,9 @@ class Fusing:
         """Return a tensor with other dims, of a Reshape before `node`; None where sizes must be computed."""
         if source.dims == dims:
             return source
-        if source.node is not None and source.node.op == "Reshape" and source.node.scope is self.scope:
-            source = source.node.operand()
+        before = made_by(source, "Reshape")
+        if before is not None and before.scope is self.scope:
+            source = before.operand()
         target = self.builder.target(source, dims)
         if target.constant is None:
             return None

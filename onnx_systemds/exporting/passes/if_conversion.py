@@ -48,8 +48,8 @@ def _convert(node: Node) -> None:
 
 def _bare(tensor: Tensor, scope: Scope) -> Tensor:
     """Return what a result of a branch is a copy of."""
-    while tensor.node is not None and tensor.node.op == "Identity" and tensor.node.scope is scope:
-        tensor = tensor.node.operand()
+    while (node := made_by(tensor, "Identity")) is not None and node.scope is scope:
+        tensor = node.operand()
     return tensor
 
 

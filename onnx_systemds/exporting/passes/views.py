@@ -15,7 +15,6 @@ from onnx_systemds.inference.known_dims import as_ints
 _MORE = ("Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Softplus", "Tanh")
 _DEEPEST = 20
 _MOST_OFFSETS = 1 << 16
-_AXES_ARE_INPUTS_SINCE = 18
 
 
 def offset_of_view(fusing: Fusing, node: Node) -> bool:
@@ -103,7 +102,5 @@ def mean(fusing: Fusing, node: Node) -> bool:
     sizes = as_ints(tuple(x.dims[axis] for axis in axes))
     if sizes is None or math.prod(sizes) != number or not number or x.kind != FLOAT:
         return False
-    keepdims = summed.integer("keepdims")
-    if fusing.builder.opset >= _AXES_ARE_INPUTS_SINCE:
-        return fusing.become(node, "ReduceMean", summed.inputs, keepdims=keepdims)
-    return fusing.become(node, "ReduceMean", [x], axes=axes, keepdims=keepdims)
+    inputs, attributes = fusing.builder.along("ReduceMean", axes)
+    return fusing.become(node, "ReduceMean", [x, *inputs], **attributes, keepdims=summed.integer("keepdims"))
