@@ -158,7 +158,7 @@ PREPARATION = [
 MIXED = np.hstack([X[:, :3], (X[:, 3:] > 0)])
 FEW = np.concatenate([np.flatnonzero(label == TWO)[:count] for label, count in ((1, 4), (2, 6))])
 COUNTS_WITH_GAPS = COUNTS[:12].copy()
-COUNTS_WITH_GAPS[np.arange(0, 12, 2), np.arange(6) % 4] = [np.nan, np.nan, np.inf, np.nan, np.inf, np.nan]
+COUNTS_WITH_GAPS[np.arange(0, 12, 2), np.arange(6) % 4] = [np.nan, -np.inf, np.inf, np.nan, np.inf, -np.inf]
 HELD_MIXED = np.hstack([numbers(7, 3), RNG.integers(0, 2, size=(7, 1))])
 KINDS = np.array([[1.0, 1, 1, 2]])
 TO_CLASS, TO_NUMBER = np.array([[1.0, 1, 1, 1, 2]]), np.ones((1, 5))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.exporting.builtins.api import INT, Context, Matrix, Tensor, Value
+from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Matrix, Tensor, Value
 from onnx_systemds.exporting.builtins.library import library_function
 from onnx_systemds.exporting.float_rounding import dividing
 from onnx_systemds.exporting.graph.nodes import Array
@@ -73,15 +73,16 @@ def decision_tree(
 
 
 def _with_whole_gaps(ctx: Context, x: Matrix) -> Tensor:
-    """Return rows, NaN everywhere where one of few numbers is NaN or infinite.
+    """Return rows, NaN in all places where one of few numbers is NaN or infinite, but for -infinity itself.
 
     The scripts multiply a row by 1 in the column that a node asks for, and by 0 elsewhere. The engine takes that for
-    sparse where there are many columns, and passes over what is elsewhere.
+    sparse where there are many columns, and passes over what is elsewhere. Its sum of NaN and an infinity is infinite.
     """
-    rows = ctx.flat(x)
+    g, rows = ctx.g, ctx.flat(x)
     if not isinstance(x.cols, int) or not 1 < x.cols < _FEWEST_SPARSE:
         return rows
-    return rows + ctx.g.reduce("ReduceSum", rows * 0.0, (1,))
+    lowest = g.node("IsInf", [rows], rows.dims, BOOL, detect_positive=0)
+    return g.where(lowest, rows, rows + g.reduce("ReduceSum", rows * 0.0, (1,)))
 
 
 def _add_tree(ensemble: Ensemble, tree: int, content: Array, features: Array, target: Any) -> bool:
