@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.exporting.trained_model import trained_model
+from onnx_systemds.importing.optimizers import OPTIMIZERS
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.train_program import train_text, training_of
 from tests.command_line import run_dml
@@ -76,6 +77,24 @@ def test_a_step_is_that_of_all_samples_together(trained: str, ports: Ports, tmp_
     found = trained_weights(tmp_path / "model_trained.weights", ["A", "B", "C"])
     assert output.count("epoch ") == EPOCHS
     for name in WEIGHTS:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", [name for name in OPTIMIZERS if name != "adam"])
+def test_steps_of_other_optimizers(optimizer: str, ports: Ports, tmp_path: Path) -> None:
+    """Their functions are short, and the engine puts them into the one that calls them (engine fault scalar-of-item)."""
+    script = import_model(one_input(), gradients=["weights"])
+    _trained(script, ports, tmp_path, optimizer=optimizer, schedule="linear")
+    a = np.vstack([WEIGHTS["A"], WEIGHTS["B"]]).astype(np.float32).astype(float)
+
+    def gradients(weights: Mapping[str, Array]) -> dict[str, Array]:
+        scores = softmax_gradient(X @ weights["A"] + weights["C"])
+        return {"A": X.T @ scores, "C": scores.sum(0, keepdims=True)}
+
+    rates, start = RATE * (1 - np.arange(EPOCHS) / EPOCHS), {"A": a, "C": WEIGHTS["C"].astype(np.float32)}
+    expected = after_steps(optimizer, start, gradients, rates, EPOCHS)
+    found = trained_weights(tmp_path / "model_trained.weights", ["A", "C"])
+    for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
 
 
@@ -181,10 +200,10 @@ def test_samples_that_cannot_stay_at_their_sites(ports: Ports, tmp_path: Path) -
 
 def _trained(
     script: Script, ports: Ports, folder: Path, samples: Array = X, target: Array = TARGET, table: str = "",
-    **arguments: str,
+    optimizer: str = "adam", **arguments: str,
 ) -> str:
     """Train with some rows at one site and more at another one; what the engine prints."""
-    text = train_text(script, "model", training_of(["softmax_cross_entropy_loss"], "adam"))
+    text = train_text(script, "model", training_of(["softmax_cross_entropy_loss"], optimizer))
     return _run(script, text, ports, folder, samples, target, table, **arguments)
 
 
