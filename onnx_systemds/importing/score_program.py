@@ -36,6 +36,7 @@ from onnx_systemds.importing.score_sites import (
     making_features,
     matrices,
     obstacle_to_sites,
+    rows_at_sites,
     sizes_at_sites,
 )
 from onnx_systemds.importing.score_sizes import asked_of_sample, block_rows, count_text, size_texts, task_rows
@@ -147,6 +148,7 @@ def score_text(script: Script, name: str) -> str:
         table_kind='data_type="frame", ' if program.has_texts else "",
         files=dict(zip((variable.name for variable in program.inputs), program.files)),
         site_inputs=[] if where.no_sites else [*columns_of(FEATURES, coded, site_sizes), *checks],
+        rows_at_sites=rows_at_sites,
         site_features=[] if where.no_sites else [*making_features(program)],
         site_sizes=site_sizes,
         site_columns=dim.text(columns_side_by_side(program), site_sizes.__getitem__) if reads_table else "",

@@ -61,6 +61,14 @@ def obstacle_to_columns(program: Program) -> str:
     return ""
 
 
+def rows_at_sites(matrix: str) -> str:
+    """DML of how many rows the files of a federated matrix have: the engine leaves out those beyond the ranges.
+
+    Each site sends the number of its rows. No sum is more than infinite, NaN isn't, either.
+    """
+    return f"sum((rowSums({matrix}) > Inf) <= 0)"
+
+
 def making_features(program: Program) -> Iterator[str]:
     """The statements that put the inputs side by side, texts by their numbers, where they are not read so."""
     yield from matrices(program)

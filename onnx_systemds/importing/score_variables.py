@@ -23,7 +23,7 @@ engine makes a dense matrix of all rows, and a sparse one again, for each block 
 _MADE_OF_NAMES = ("_block", "_lines", "_part")
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
               "i", "features", "labels", "hyperparams", "gradients", "numbers", "span", "rows_of_block", "arrived",
-              "nothing", "scored", "joined", "part", "task_rows", MATRICES, TABLE, f"{TABLE}_file", TEXTS,
+              "at_sites", "nothing", "scored", "joined", "part", "task_rows", MATRICES, TABLE, f"{TABLE}_file", TEXTS,
               WEIGHTS)
 
 

@@ -32,6 +32,7 @@ from onnx_systemds.importing.score_sites import (
     columns_side_by_side,
     is_joint,
     obstacle_to_columns,
+    rows_at_sites,
     sizes_at_sites,
 )
 from onnx_systemds.importing.score_variables import TABLE, Program, program_of
@@ -48,7 +49,7 @@ TARGETS, _LABELS = "targets", "labels"
 _VARIABLES = ("epochs", "epoch", "batch", "seed", "folder", "trained", "parameters", "gradient", "t", "total",
               "samples", "keys", "counts", "start", "loss", "rate", "m", "v", "cache", "target", "holdout", "held",
               "of_held", "held_samples", "held_total", "count", "outside", "now", "statistics", "first_draw",
-              "patience", "schedule", "share", "best", "best_epoch", "kept", "kept_statistics", TARGETS)
+              "patience", "schedule", "share", "at_sites", "best", "best_epoch", "kept", "kept_statistics", TARGETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         widths=[*_widths(program)],
         site_columns=dim.text(columns_side_by_side(program), sizes.__getitem__) if by_variables else "",
         table_checks=[*columns_of(FEATURES, program, sizes), *checks] if by_variables and checks else [],
+        rows_at_sites=rows_at_sites,
         features=FEATURES if joint else TABLE if program.is_table else inputs[0],
         function=script.function,
         advice=in_literal(_advice(trained)),

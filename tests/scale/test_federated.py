@@ -17,7 +17,7 @@ from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.score_program import file_arguments, score_text
 from onnx_systemds.importing.script import Script
 from tests.command_line import run_dml
-from tests.scale.sites import Array, at_sites, times_fetched, two_workers
+from tests.scale.sites import ROWS_TOLD, Array, at_sites, times_fetched, two_workers
 
 Ports = tuple[int, int]
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -54,7 +54,7 @@ def test_columns_of_a_table(ports: Ports, tmp_path: Path) -> None:
     script = _imported(graph)
     rows = np.array([[1.0, 5], [2, 3], [7, -1]])
     output = _scored(script, rows, ports, tmp_path, first=1)
-    assert times_fetched(output) == 0
+    assert times_fetched(output) == ROWS_TOLD
     assert np.array_equal(np.loadtxt(tmp_path / "C.csv", delimiter=","), [-4, -1, 8])
 
 
@@ -66,7 +66,7 @@ def test_texts_of_the_model_and_others(ports: Ports, tmp_path: Path) -> None:
     script = with_coded_texts(_imported(helper.make_graph([node], "texts", [given], [made])))
     rows = np.array([["Köln", "Graz"], ["\\'b", ""], ["->", "Köln"]], dtype=object)
     output = _scored(script, rows, ports, tmp_path, first=2)
-    assert times_fetched(output) == 0
+    assert times_fetched(output) == ROWS_TOLD
     assert (tmp_path / "Y.csv").read_text(encoding="utf-8").splitlines() == ["K,?", "q',none", "arrow,K"]
 
 
@@ -100,6 +100,13 @@ def test_numbers_that_the_element_type_does_not_have_are_told(joint: bool, cell:
     else:
         with pytest.raises(AssertionError, match="results of 2 rows have come from the sites, not of 3"):
             _scored(script, rows, ports, tmp_path, first=2, **table)
+
+
+def test_rows_that_ranges_leave_out_are_told(ports: Ports, tmp_path: Path) -> None:
+    rows = np.array([[np.nan, 2], [3, np.inf], [0, 0]])
+    with pytest.raises(AssertionError, match="model_score.dml: the files at the sites have 5 rows, their ranges say 3"):
+        _scored(_negation(), rows, ports, tmp_path, first=1, more=2)
+    assert not (tmp_path / "Y.csv").exists()
 
 
 def test_rows_leave_their_sites_only_where_that_is_asked_for(ports: Ports, tmp_path: Path) -> None:
@@ -136,12 +143,12 @@ def test_columns_of_several_sites_are_fetched(ports: Ports, tmp_path: Path) -> N
 
 
 def _scored(
-    script: Script, array: Array, ports: Ports, folder: Path, first: int, **arguments: str
+    script: Script, array: Array, ports: Ports, folder: Path, first: int, more: int = 0, **arguments: str
 ) -> str:
     """Score rows, the first ones at another site than the rest; what the engine prints."""
     script.save(folder / "model.dml")
     text = score_text(script, "model")
-    program = at_sites(text, array, first, ports, folder)
+    program = at_sites(text, array, first, ports, folder, more=more)
     results = {name: f"{result.name}.csv" for name, result in zip(file_arguments(script)[1], script.main.results)}
     return run_dml(program, folder, arguments={**results, "format": "federated", **arguments}, options=["-stats"])
 

@@ -104,6 +104,8 @@ def test_a_target_that_is_no_class_is_told_before_sites_train(ports: Ports, tmp_
         _trained(script, ports, tmp_path, target=TARGET + 1)
     with pytest.raises(AssertionError, match="X has 4 columns, not 5"):
         _trained(script, ports, tmp_path, samples=X[:, 1:])
+    with pytest.raises(AssertionError, match="the files of target at the sites have 14 rows, their ranges say 12"):
+        _trained(script, ports, tmp_path, more=2)
     assert not (tmp_path / "model_trained.weights").exists()
     _trained(script, ports, tmp_path)
 
@@ -200,20 +202,21 @@ def test_samples_that_cannot_stay_at_their_sites(ports: Ports, tmp_path: Path) -
 
 def _trained(
     script: Script, ports: Ports, folder: Path, samples: Array = X, target: Array = TARGET, table: str = "",
-    optimizer: str = "adam", **arguments: str,
+    optimizer: str = "adam", more: int = 0, **arguments: str,
 ) -> str:
     """Train with some rows at one site and more at another one; what the engine prints."""
     text = train_text(script, "model", training_of(["softmax_cross_entropy_loss"], optimizer))
-    return _run(script, text, ports, folder, samples, target, table, **arguments)
+    return _run(script, text, ports, folder, samples, target, table, more, **arguments)
 
 
 def _run(
     script: Script, text: str, ports: Ports, folder: Path, samples: Array, target: Array, table: str,
-    **more: str,
+    left_out: int = 0, **more: str,
 ) -> str:
     script.save(folder / "model.dml")
     inputs, targets = text.split("target = read(", 1)
     inputs = at_sites(inputs, samples, FIRST, ports, folder, start=f"X{len(samples[0])}_")
-    targets = at_sites(f"target = read({targets}", target.astype(float), FIRST, ports, folder, start=f"target{target.sum()}_")
+    start = f"target{target.sum()}_{left_out}_"
+    targets = at_sites(f"target = read({targets}", target.astype(float), FIRST, ports, folder, start, left_out)
     arguments = {"format": "federated", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE), **more}
     return run_dml(inputs + targets, folder, arguments=arguments | ({"table": table} if table else {}))
