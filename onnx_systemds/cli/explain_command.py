@@ -74,7 +74,8 @@ def explain(  # noqa: PLR0913 - an argument for each option
             if background is not None:
                 others, _ = rows_of_table(script, background, chosen, has_header=not no_header)
         with stages.stage("explain"):
-            found = explained_rows(script, rows, result, Sampling(column, permutations, seed), others, numbers)
+            sampling, progress = Sampling(column, permutations, seed), partial(say, err=True)
+            found = explained_rows(script, rows, result, sampling, others, numbers, progress)
         with replacing(target) as stream:
             writer = WRITERS[target.suffix.lower()](stream, target, {})
             while _BASE in names:

@@ -45,7 +45,8 @@ BACKGROUND = "background"
 _VARIABLES = ("column", "seed", "groups", "m", BACKGROUND, "permutations", "count", "turns", "reverses", "around",
               "most", "part", "contributions", "size", "some", "place", "result", "chosen", "sums", "left", "right",
               "start", "others", "both", "found", "base", "answers", "differences",
-              "errors", "about", "period", "places", "paired", "signs", "two")
+              "errors", "about", "period", "places", "paired", "signs", "two", "exact", "of_group", "shares",
+              "share", "set", "mixed", "of_all", "with_it", "without", "done", "parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ def _header(found: Explained, name: str) -> Iterator[str]:
         yield f"  {background}=<file>  rows like those of {file} to see the answers against, instead of all rows"
     yield "  groups=<file>  a row of numbers from 1 on, one for each column: columns of one number count as one"
     yield "  permutations=<number>  of the columns: more are more exact; by default 200 for few rows, 10 for many"
-    yield "                 as many as the background has rows take each of these once"
+    yield "                 as many as the background has rows take each of these once; where all sets of groups,"
+    yield "                 with all these rows, are no more work, they are taken instead: contributions are exact"
     yield "  errors=<file>  to write: for each row by about what its contributions differ from exact ones"
     yield "  seed=1         of the permutations, and of the order in which rows of the background belong to them"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from onnx_systemds.runtime.row_blocks import common_rows
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _NAME = "model"
+_PROGRESS = re.compile(r"rows \d+ to \d+ of \d+, .*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,8 @@ class Explanation:
 
     base: [samples], the mean answer for the rows of the background that a sample was seen against; with the sum of its
     contributions it is the answer for it. errors: [samples], by about what the contributions of a sample differ from
-    exact ones: the standard error, in the quadratic mean over features. It is too large where there are as many
-    permutations as rows of the background, but not twice as many, and NaN for a single permutation.
+    exact ones: the standard error, in the quadratic mean over features, 0 where they are exact. It is too large where
+    there are as many permutations as rows of the background, but not twice as many, and NaN for a single permutation.
     """
 
     contributions: Array
@@ -68,7 +70,7 @@ class Sampling:
 def explain_model(  # noqa: PLR0913 - a public entry point: all but the first two go by name
     source: str | Path | bytes | onnx.ModelProto, inputs: Mapping[str, Array], *, result: str = "", column: int = 0,
     background: Mapping[str, Array] | None = None, groups: Sequence[int] | None = None,
-    permutations: int | None = None, seed: int = 1, **options: Any,
+    permutations: int | None = None, seed: int = 1, printed: Callable[[str], None] | None = None, **options: Any,
 ) -> Explanation:
     """What each feature of samples contributes to the answers of a model, in SystemDS, on this machine.
 
@@ -76,19 +78,21 @@ def explain_model(  # noqa: PLR0913 - a public entry point: all but the first tw
     results of floating-point numbers. column: of it, from 1 on; 0 for the one with the largest number, for each sample.
     background: other samples that these are seen against; by default the samples themselves. groups: a number from 1 on
     for each feature; features of one number count as one. permutations: of the features: more are more exact; by
-    default 200 for few samples, 10 for many. options: those of `import_model`. Raises TranspileError, EngineError,
-    ValueError for numbers that there are not.
+    default 200 for few samples, 10 for many. Where all sets of features, with all rows of the background, are no more
+    work, these are taken instead, and the values are exact. printed: takes lines that say how far a long run is.
+    options: those of `import_model`. Raises TranspileError, EngineError, ValueError for numbers that there are not.
     """
     sampling = Sampling(column, permutations, seed)
     model, sizes = load_model(source), options.get("dims") or {}
     types = common_rows(model, sizes, is_table=True) | (options.pop("types", None) or {})
     script = import_model(model, types=types, **options)
-    return explained_rows(script, inputs, result, sampling, background, groups)
+    return explained_rows(script, inputs, result, sampling, background, groups, printed)
 
 
 def explained_rows(
     script: Script, inputs: Mapping[str, Any], result: str, sampling: Sampling,
     background: Mapping[str, Any] | None = None, groups: Sequence[int] | None = None,
+    printed: Callable[[str], None] | None = None,
 ) -> Explanation:
     """As `explain_model`, for the script that was made of the model."""
     script = with_coded_texts(script)
@@ -111,10 +115,15 @@ def explained_rows(
                       weights_argument(_NAME): str(folder / f"{_NAME}.weights"), **sampling.arguments()}
         tells_errors = sampling.permutations != 1
         arguments |= {"errors": str(errors)} if tells_errors else {}
-        run_program(folder / program_name(_NAME), arguments)
+        run_program(folder / program_name(_NAME), arguments, None if printed is None else _progress_to(printed))
         found = read_matrix(written)
         about = read_matrix(errors)[:, 0] if tells_errors else np.full(len(found), np.nan)
     return Explanation(found[:, :-1], found[:, -1], about)
+
+
+def _progress_to(printed: Callable[[str], None]) -> Callable[[str], None]:
+    """What takes the lines of the program, and hands on those that say how far it is."""
+    return lambda line: printed(line) if _PROGRESS.fullmatch(line) else None
 
 
 def _row(groups: Sequence[int]) -> Array:
