@@ -276,6 +276,12 @@ def test_pads_that_the_run_computes(tmp_path: Path) -> None:
           {"n": 2}, tmp_path, 2, words=["x", "w"])
 
 
+@pytest.mark.engine
+def test_indices_of_an_open_number_of_samples(tmp_path: Path) -> None:
+    given = {"x": ["n", 4, "s"], "i": (TensorProto.INT64, ["n", 3, 1])}
+    check(model([node("GatherND", "x,i", "y", batch_dims=1)], given, {}, ["y"]), {"n": 3, "s": 2}, tmp_path, 1, words=["x"])
+
+
 REFUSED: Mapping[str, tuple[onnx.ModelProto, str]] = {
     "regions": (
         model([node("RoiAlign", "x,regions,images", "y", output_height=2, output_width=3)],
@@ -288,6 +294,9 @@ REFUSED: Mapping[str, tuple[onnx.ModelProto, str]] = {
     "a normalization of elements": (
         model([node("BatchNormalization", "x,s,s,s,s", "y", spatial=0)], {"x": ["n", 1, 4]}, {"s": np.abs(near(1, 4))}, ["y"], opset=7),
         "the derivative of a BatchNormalization of elements"),
+    "a diagonal of an open size": (
+        model([node("Einsum", "x,x", "y", equation="bii,bii->b")], {"x": ["n", "h", "h"]}, {}, ["y"]),
+        "the derivative of an Einsum that takes a diagonal of an open size"),
     "scales of blocks": (coded(near(2, 3), axis=0, block_size=2), "the derivative of a DequantizeLinear of blocks"),
 }
 

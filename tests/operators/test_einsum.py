@@ -96,6 +96,9 @@ DERIVATIVES = [
     *[Derivative("Einsum", {"a": near(2, 3, 4), "b": near(*right, seed=1)}, {"equation": equation})
       for right, equation in [((4, 2), "abc,cd->abd"), ((2, 4), "abc,ac->ab"), ((3, 4), "abc,bc->a"),
                               ((4, 2), "...c,cd->...d"), ((3, 4), "...bc,bc"), ((1, 4), "abc,bc->a"), ((5,), "abc,d->a")]],
+    *[Derivative("Einsum", {"a": near(*left), "b": near(*right, seed=1)}, {"equation": equation})
+      for left, right, equation in [((3, 3), (3, 2), "ii,ij->j"), ((2, 3, 2), (2, 2), "aba,aa->ba"), ((3, 3, 3), (3,), "iii,i->i"),
+                                    ((3, 3), (4,), "ii,j->"), ((1, 1), (3,), "ii,i->i")]],
 ]
 
 

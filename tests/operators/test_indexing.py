@@ -180,6 +180,8 @@ DERIVATIVES = [
       for axis, condition in ((0, [True, False, True]), (1, [False, True]), (-1, [True, False, False, True]), (None, [True, False, False, True, True]))],
     Derivative("GatherElements", {"x": near(3, 4), "i": ints([0, 0, 2, 1])}, {"axis": 0}, fixed=["i"]),
     Derivative("GatherND", {"x": near(3, 4, 2), "i": ints([0, 1], [2, 3], [0, 1])}, fixed=["i"]),
+    *[Derivative("GatherND", {"x": near(2, 3, 4), "i": i}, {"batch_dims": batch}, fixed=["i"])
+      for batch, i in [(1, ints([2], [0])), (1, ints([[2, 1], [-1, -3]], [[0, 3], [0, 3]])), (2, ints([[1], [3], [0]], [[2], [2], [-1]]))]],
 ]
 
 

@@ -105,6 +105,9 @@ DERIVATIVES = [
           ((2, 1.5), {"mode": "cubic", "coordinate_transformation_mode": "align_corners"})]],
     Derivative("Resize", {"x": near(1, 2, 3, 4), "roi": np.zeros(0, np.float32), "s": scales(), "n": np.array([1, 2, 5, 2])},
                {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}, fixed=["roi", "s", "n"]),
+    *[Derivative("Resize", {"x": near(1, 2, 3, 4), "roi": np.array([0, 0, *low, 1, 1, *high], np.float32), "s": scales(), "n": np.array([1, 2, 4, 3])},
+                 {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 5.0}, fixed=["roi", "s", "n"])
+      for mode, low, high in [("linear", (0.25, -0.25), (0.75, 1)), ("nearest", (0, 0.5), (1.5, 0.75)), ("cubic", (0.5, 0), (1, 0.5))]],
     Derivative("Upsample", {"x": near(1, 2, 3, 4), "s": scales(1, 1, 2, 2)}, {"mode": "nearest"}, 9, fixed=["s"]),
     # ONNX's reference computes places in FP32, and does not know the modes of opset 16: test_gradient_rules.py has these
     *[Derivative("GridSample", {"x": near(2, 2, 3, 4), "g": near(2, 2, 3, 2, low=-1.7, high=1.7)},

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
@@ -123,10 +125,11 @@ def einsum(node: NodeView) -> Fragment:
 
 @gradient("Einsum")
 def _einsum_gradient(n: Backward) -> Sequence[str]:
-    """For each operand the einsum of the other ones and the derivative, repeated along what it alone has."""
+    """For each operand the einsum of the other ones and the derivative, repeated along what it alone has.
+
+    Where it took a diagonal of the operand, all elements beside that have none.
+    """
     equation = equation_of(n)
-    if any(len(set(term)) < len(term) for term in equation.operands):
-        raise UnsupportedCase("the derivative of an Einsum that takes a diagonal")
     letters = dict(zip(equation.sizes, string.ascii_letters))
 
     def by_operand(position: int) -> str:
@@ -134,17 +137,33 @@ def _einsum_gradient(n: Backward) -> Sequence[str]:
         own, terms = equation.operands[position], [equation.result, *(equation.operands[place] for place in others)]
         # what an axis of size 1 says of others is a sum, what these have of size 1 is repeated
         wide = {label for place in others for label, size in zip(equation.operands[place], n.dims(place)) if size != 1}
-        left = [label for label, size in zip(own, n.dims(position))
+        sizes = dict(zip(own, n.dims(position)))
+        if any(sizes[label] != size for label, size in zip(own, n.dims(position))):
+            raise UnsupportedCase("the derivative of an Einsum that takes a diagonal of axes of different sizes")
+        left = [label for label, size in sizes.items()
                 if (label in wide or label in equation.result) and (size != 1 or equation.sizes[label] == 1)]
         texts = ["".join(letters[label] for label in term) for term in (*terms, left)]
         found = n.emit("Einsum", n.grad, *(n.node.inputs[place] for place in others),
                        equation=f"{','.join(texts[:-1])}->{texts[-1]}")
-        if len(left) == len(own):
-            return found
-        found = n.unsqueeze(found, *(axis for axis, label in enumerate(own) if label not in left))
-        return n.emit("Expand", found, n.emit("Shape", n.node.inputs[position]))
+        first = {label: axis for axis, label in reversed([*enumerate(own)])}
+        if alone := [axis for axis, label in enumerate(own) if label not in left or axis != first[label]]:
+            found = n.unsqueeze(found, *alone)
+            found = n.emit("Expand", found, n.emit("Shape", n.node.inputs[position]))
+        for axis, label in enumerate(own):
+            if axis != first[label]:
+                found = n.times(found, _diagonal(n, sizes[label], first[label], axis, len(own)))
+        return found
 
     return n.needed([partial(by_operand, position) for position in range(n.input_count)])
+
+
+def _diagonal(n: Backward, size: Dim, first: int, second: int, rank: int) -> str:
+    """Emit ones where two axes have the same place, zeros elsewhere; others have the size 1. Raises UnsupportedCase."""
+    if not isinstance(size, int):
+        reason = "the derivative of an Einsum that takes a diagonal of an open size"
+        raise UnsupportedCase(reason, hint="fix it by --dim")
+    dims = [size if axis in (first, second) else 1 for axis in range(rank)]
+    return n.known(np.eye(size).reshape(dims), n.values[n.out].dtype)
 
 
 @dataclass(frozen=True)

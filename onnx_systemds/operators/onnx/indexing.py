@@ -37,7 +37,7 @@ from onnx_systemds.operators.api import (
 )
 from onnx_systemds.operators.api.layout import around
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
-from onnx_systemds.operators.onnx.slice_gradients import run_of_axis
+from onnx_systemds.operators.onnx.slice_gradients import run_of_axis, with_batch_axes
 from onnx_systemds.operators.support.empty_outputs import empty, unless_empty, where_elements
 from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.selection_products import gather_rows_text, is_finite
@@ -322,10 +322,8 @@ def gather_nd(node: NodeView) -> Fragment:
 
 @gradient("GatherND")
 def _gather_nd_gradient(n: Backward) -> Sequence[str]:
-    if n.attribute("batch_dims"):
-        raise UnsupportedCase("the derivative of a GatherND with batch_dims")
     zeros = n.filled_like(n.x, n.dtype(0), 0.0)
-    return [n.emit("ScatterND", zeros, n.node.inputs[1], n.grad, reduction="add")]
+    return [n.emit("ScatterND", zeros, with_batch_axes(n), n.grad, reduction="add")]
 
 
 def nd_index(node: NodeView, dims: Dims, batch: int, depth: int) -> str:

@@ -362,23 +362,27 @@ def _inside(node: NodeView, dims: Dims, outside: dict[int, Array | str]) -> str:
 @gradient("Resize", "Upsample")
 def _resize_gradient(n: Backward) -> Sequence[str]:
     """Each element gets what was taken of it: axis by axis a product with the weights' matrix."""
-    how = resampling(n)
-    if how.coordinates == "tf_crop_and_resize":
-        raise UnsupportedCase("the derivative of a Resize that crops")
-    found = n.grad
+    how, found = resampling(n), n.grad
     for given in _axes(n):
         if given.is_same:
             continue
+        start, end = given.roi
         if given.scale is None or not (isinstance(given.size, int) and isinstance(given.count, int)):
             raise UnsupportedCase("the derivative of a Resize needs known sizes", hint="fix them by --dim")
-        found = n.along(found, given.axis, _matrix(how, given, given.size, given.count, given.scale))
+        if start is None or end is None:
+            raise UnsupportedCase("the derivative of a Resize that crops what only the run knows")
+        found = n.along(found, given.axis, _matrix(how, given.size, given.count, given.scale, (start, end)))
     return [found]
 
 
-def _matrix(how: Resampling, given: Axis, size: int, count: int, scale: float) -> Array:
+def _matrix(how: Resampling, size: int, count: int, scale: float, roi: tuple[float, float]) -> Array:
     """What each element of the result takes of those of an axis: [count, size]."""
-    at = positions(how, size, count, scale, (0.0, 1.0))
+    at = positions(how, size, count, scale, roi)
     if how.mode == "nearest":
-        return np.eye(size)[nearest(how, at, size, scale)]
-    inside = np.clip(at, 0, size - 1) if how.mode == "linear" and not how.antialias else at
-    return weights(how, inside, size, scale).T
+        found = np.eye(size)[nearest(how, at, size, scale)]
+    else:
+        inside = np.clip(at, 0, size - 1) if how.mode == "linear" and not how.antialias else at
+        found = weights(how, inside, size, scale).T
+    if how.coordinates == "tf_crop_and_resize":
+        found[(at < 0) | (at > size - 1)] = 0  # these are a number of their own
+    return found

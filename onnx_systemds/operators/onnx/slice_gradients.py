@@ -1,4 +1,4 @@
-"""The derivative of Slice: zeros around what it took, and between steps."""
+"""The derivative of Slice: zeros around what it took, and between steps; what other selections have in common."""
 
 from __future__ import annotations
 
@@ -102,3 +102,18 @@ def _first_position(n: Backward, axis: int, of_axis: str) -> str:
     start = n.cast(start, "int64")
     start = n.emit("Where", n.emit("Less", start, n.known([0])), n.emit("Add", start, of_axis), start)
     return n.emit("Min", n.emit("Max", start, n.known([0])), of_axis)
+
+
+def with_batch_axes(n: Backward) -> str:
+    """The indices of a GatherND as those of one without batch_dims: ahead of each the places in the batch axes."""
+    indices, rank, batch = n.node.inputs[1], n.rank(1), int(n.attribute("batch_dims") or 0)
+    if not batch:
+        return indices
+    dims = n.emit("Concat", n.emit("Shape", indices, start=0, end=rank - 1), n.known([1]), axis=0)
+    places = []
+    for axis in range(batch):
+        size = n.emit("Squeeze", n.emit("Shape", indices, start=axis, end=axis + 1))
+        numbers = n.emit("Range", n.known(0), size, n.known(1))
+        numbers = n.unsqueeze(numbers, *(other for other in range(rank) if other != axis))
+        places.append(n.emit("Expand", numbers, dims))
+    return n.emit("Concat", *places, indices, axis=rank - 1)
