@@ -66,6 +66,10 @@ CASES = [
 DERIVATIVES = [
     Derivative("DFT", {"x": near(2, 5, 1)}, {"axis": 1}), Derivative("DFT", {"x": near(2, 6, 1)}, {"axis": 1, "onesided": 1}),
     Derivative("DFT", {"x": near(2, 4, 3, 2)}, {"axis": 1}), Derivative("DFT", {"x": near(2, 3, 5, 2)}, {"axis": 2, "inverse": 1}),
+    *[Derivative("STFT", {"x": near(*dims), "step": length(step), "window": near(size, seed=1), "size": length(size)}, {"onesided": side},
+                 fixed=["step", "size"])
+      for dims, step, size, side in [((2, 11, 1), 2, 4, 1), ((1, 9, 2), 3, 5, 0)]],
+    Derivative("STFT", {"x": near(2, 8, 1), "step": length(5), "window": near(3, seed=1)}, fixed=["step"]),
 ]
 
 

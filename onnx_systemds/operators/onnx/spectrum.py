@@ -202,6 +202,39 @@ def stft(node: NodeView) -> Fragment:
     return node.result(f"{signals} %*% {matrix}", view)
 
 
+@gradient("STFT")
+def _stft_gradient(n: Backward) -> Sequence[str]:
+    """Frames back by the transform's matrix, each weighed by the window and added to where it came from."""
+    length, step, _ = _frame_sizes(n)
+    if not isinstance(length, int):
+        raise UnsupportedCase("the derivative of an STFT needs a known length of frames", hint="fix it by --dim")
+    parts = _parts(n) if n.rank(0) == 3 else 1
+    wanted = length // 2 + 1 if n.attribute("onesided") else length
+    matrix = n.known(dft_matrix(length, length, wanted, parts, inverse=False).T, n.dtype(0))
+    each = n.known([0, 0, length, parts])
+    back = n.emit("MatMul", n.emit("Reshape", n.grad, n.known([0, 0, 2 * wanted])), matrix)
+    back = n.emit("Reshape", back, each)
+    count = n.emit("Squeeze", n.emit("Shape", n.grad, start=1, end=2))
+    starts = n.emit("Mul", n.emit("Range", n.known(0), count, n.known(1)), n.known(step))
+    places = n.emit("Add", n.unsqueeze(starts, 1), n.known([range(length)]))
+
+    def by_signal() -> str:
+        frames = n.times(back, n.unsqueeze(n.node.inputs[2], 1)) if n.has(2) else back
+        frames = n.emit("Transpose", frames, perm=(1, 2, 0, 3))
+        points_first = (1, 0, 2)[: n.rank(0)]
+        if len(points_first) < 3:
+            frames = n.emit("Squeeze", frames, n.known([3]))
+        zeros = n.emit("Transpose", n.filled_like(n.x, n.dtype(0), 0.0), perm=points_first)
+        found = n.emit("ScatterND", zeros, n.unsqueeze(places, 2), frames, reduction="add")
+        return n.emit("Transpose", found, perm=points_first)
+
+    def by_window() -> str:
+        frames = n.emit("Reshape", n.emit("Gather", n.x, places, axis=1), each)
+        return n.total(n.times(back, frames), [0, 1, 3], keepdims=0)
+
+    return n.needed([by_signal, lambda: "", by_window, lambda: ""])
+
+
 def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim]) -> str:
     """The frames of all signals below each other; sizes: length of a frame, step, number of frames."""
     length, step, frames = sizes
