@@ -175,7 +175,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         rows_at_sites=rows_at_sites,
         features=FEATURES if joint else TABLE if program.is_table else inputs[0],
         function=script.function,
-        advice=in_literal(_advice(trained)),
+        advice=in_literal(_advice(trained, at_sites=derivatives.compares_rows)),
     )
 
 
@@ -277,10 +277,11 @@ def _columns_of(matrix: str, trained: Sequence[Trained]) -> Iterator[str]:
         yield f"{each.target} = {matrix}[, {f'{first}:{before}' if before > first else first}]"
 
 
-def _advice(trained: Sequence[Trained]) -> str:
-    """What may help where the loss is no number."""
+def _advice(trained: Sequence[Trained], *, at_sites: bool) -> str:
+    """What may help where the loss is no number. at_sites: it is none, either, of a single sample at a site."""
     takes = " and ".join(dict.fromkeys(f"{each.loss.name} takes {each.loss.of}" for each in trained))
-    return f"{takes}; else a smaller rate may help"
+    alone = "; for a batch normalization at a site a batch has more than one sample" if at_sites else ""
+    return f"{takes}{alone}; else a smaller rate may help"
 
 
 def _widths(program: Program) -> Iterator[tuple[str, int]]:

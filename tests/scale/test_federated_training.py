@@ -184,6 +184,15 @@ def test_sites_move_statistics_by_their_own_samples(ports: Ports, tmp_path: Path
         np.testing.assert_allclose(found[name], array, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
+def test_a_batch_of_one_sample_at_a_site_is_told(ports: Ports, tmp_path: Path) -> None:
+    """A batch normalization makes 0 of it."""
+    script = import_model(norms.network(), gradients=["weights"])
+    text = train_text(script, "model", training_of(["l2_loss"], "adam"))
+    samples = norms.X.reshape(norms.ROWS, -1)
+    with pytest.raises(AssertionError, match="epoch 1 is no number; .* at a site a batch has more than one sample"):
+        _run(script, text, ports, tmp_path, samples, norms.TARGET, "", first=1)
+
+
 def _mean(parts: Sequence[Mapping[str, Array]], shares: Sequence[float]) -> dict[str, Array]:
     """Of arrays by name, some of which count more."""
     return {name: np.asarray(sum(part[name] * share for part, share in zip(parts, shares))) for name in parts[0]}
@@ -211,12 +220,12 @@ def _trained(
 
 def _run(
     script: Script, text: str, ports: Ports, folder: Path, samples: Array, target: Array, table: str,
-    left_out: int = 0, **more: str,
+    left_out: int = 0, first: int = FIRST, **more: str,
 ) -> str:
     script.save(folder / "model.dml")
     inputs, targets = text.split("target = read(", 1)
-    inputs = at_sites(inputs, samples, FIRST, ports, folder, start=f"X{len(samples[0])}_")
-    start = f"target{target.sum()}_{left_out}_"
-    targets = at_sites(f"target = read({targets}", target.astype(float), FIRST, ports, folder, start, left_out)
+    inputs = at_sites(inputs, samples, first, ports, folder, start=f"X{len(samples[0])}_{first}_")
+    start = f"target{target.sum()}_{left_out}_{first}_"
+    targets = at_sites(f"target = read({targets}", target.astype(float), first, ports, folder, start, left_out)
     arguments = {"format": "federated", "batch": str(ROWS), "epochs": str(EPOCHS), "rate": str(RATE), **more}
     return run_dml(inputs + targets, folder, arguments=arguments | ({"table": table} if table else {}))
