@@ -320,7 +320,7 @@ def _header(
     yield "  patience=0     after so many epochs without a smaller loss of these it ends, with the weights of the"
     yield "                 epoch that had the smallest one; 0: it goes through all epochs"
     if not refusal:
-        yield "  format=federated  samples stay at their sites, which send derivatives; batch=32 is of each site"
+        yield "  format=federated  samples stay at their sites, in their order; batch=32 is of each site"
         yield from site_table_lines(program)
         if len(trained) > 1:
             names = ", ".join(each.target for each in trained)
