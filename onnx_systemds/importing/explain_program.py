@@ -46,7 +46,8 @@ _VARIABLES = ("column", "seed", "groups", "m", BACKGROUND, "permutations", "coun
               "most", "part", "contributions", "size", "some", "place", "result", "chosen", "sums", "left", "right",
               "start", "others", "both", "found", "base", "answers", "differences",
               "errors", "about", "period", "places", "paired", "signs", "two", "exact", "of_group", "shares",
-              "share", "set", "mixed", "of_all", "with_it", "without", "done", "parts")
+              "share", "sets", "taken", "in_set", "is_in", "of_set", "mixed",
+              "of_all", "with_it", "without", "done", "parts")
 
 
 @dataclass(frozen=True, slots=True)
