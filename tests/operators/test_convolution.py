@@ -65,6 +65,10 @@ CASES = [
           (None, None, ("w",)), (np.array(3, np.uint8), None, ("w", "xz")),
           (np.array(3, np.uint8), np.array(2, np.uint8), ("w", "xz", "wz")),
           (np.array(3, np.uint8), np.array(2, np.uint8), ())]],
+    *[Case("ConvInteger", 10, {"x": np.full((2, terms // 9, 3, 3), 255, np.uint8),
+                               "w": np.full((1, terms // 9, 3, 3), 255, np.uint8)}, note=f"sums of {terms} numbers",
+           expected=lambda x, w: np.einsum("nchw,fchw->nf", x.astype(np.int64), w).astype(np.int32)[:, :, None, None])
+      for terms in (33_021, 33_030)],  # the longer ones wrap around
 ]
 
 CASES += [
@@ -226,6 +230,13 @@ def test_few_results_of_dilated_taps_are_summed_by_one_product(
 ) -> None:
     case = _conv(random(images, 2, 6, 6), _weight(filters, 2, 3, 3), pads=[dilation] * 4, dilations=[dilation] * 2)
     assert ("tap_shifts(" in import_model(case_model(case)).text) == is_summed
+
+
+def test_integers_are_convolved_once() -> None:
+    case = Case("ConvInteger", 10, {"x": random(2, 2, 5, 5, dtype="uint8"), "w": random(4, 2, 3, 3, dtype="uint8")})
+    text = import_model(case_model(case)).text
+    assert text.count("conv2d(") == 1
+    assert "floor" not in text
 
 
 def test_no_table_of_all_windows_of_a_long_signal() -> None:

@@ -15,6 +15,7 @@ from onnx_systemds.operators.api import Backward, Fragment, NodeFacts, NodeView,
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
+from onnx_systemds.operators.onnx.wrapping import may_wrap
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import (
     channel_sum,
@@ -102,7 +103,9 @@ def conv2d_layer(node: NodeView) -> Fragment | None:
 def conv_integer(node: NodeView) -> Fragment:
     """A convolution of integers less their zero points; padding holds the zero point."""
     text, view = convolved(node, shifted_input(node), shifted_filters(node))
-    return node.result(wrapped("int32", f"({text})"), view)
+    if may_wrap(product(node.dims(1)[1:])):
+        text = wrapped("int32", node.named("sums", text))
+    return node.result(text, view)
 
 
 def shifted_input(node: NodeView) -> Source:

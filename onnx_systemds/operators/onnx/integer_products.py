@@ -18,6 +18,7 @@ from onnx_systemds.operators.api import Fragment, NodeFacts, NodeView, Value, Vi
 from onnx_systemds.operators.onnx.convolution import conv_windows, convolved, shifted_filters, shifted_input
 from onnx_systemds.operators.onnx.linear import matmul_dims, wrapped_result
 from onnx_systemds.operators.onnx.requantizing import Parameters, requantized
+from onnx_systemds.operators.onnx.wrapping import may_wrap
 from onnx_systemds.operators.support.batch_rules import (
     mixes_all_but_first,
     mixes_in_product,
@@ -30,8 +31,6 @@ batch_rule("QLinearConv")(mixes_all_but_first)
 
 _A_ZERO = 2
 """The position of the zero points of the left matrix, which is the first input."""
-
-MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31
 
 
 @shape_rule("MatMulInteger")
@@ -134,10 +133,7 @@ def _per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> st
 def matmul_integer(node: NodeView) -> Fragment:
     """A product of shifted 8-bit integers."""
     text, view = shifted_product(node, 1, 3)
-    inner = node.dims("A")[-1]
-    if not isinstance(inner, int) or inner > MOST_TERMS:
-        text = wrapped_result(node, text)
-    return node.result(text, view)
+    return node.result(wrapped_result(node, text) if may_wrap(node.dims("A")[-1]) else text, view)
 
 
 @generator("QLinearMatMul", since=(10, 21))

@@ -15,12 +15,18 @@ from onnx_systemds.operators.onnx.combining import as_matrix
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands
 
 WORDS = frozenset(["int32", "uint32"])
+_MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31
 _FACTOR_BITS = 21  # a word times a number of so many bits is exact in FP64
 
 
 def sign_offset(dtype: str) -> str:
     """What must be added before 2^32 is cut off: 2^31 for signed words."""
     return "2147483648" if dtype == "int32" else "0"
+
+
+def may_wrap(terms: Dim) -> bool:
+    """Whether sums of so many products of 8-bit integers less their zero points may have more than 32 bits."""
+    return not isinstance(terms, int) or terms > _MOST_TERMS
 
 
 def may_exceed(node: NodeFacts, terms: Dim = 1) -> bool:
