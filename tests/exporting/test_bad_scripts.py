@@ -33,6 +33,7 @@ LINES = [
     ('Y = removeEmpty(target=X, margin="row")', "2:5", "not rows or cols"),
     ('Y = outer(X[, 1], t(X[, 1]), "??")', "2:5", "the operator '??' is not exported"),
     ('Y = matrix("1 a 3 4", 2, 2)', "2:5", 'the string "1 a 3 4" holds something that is no number'),
+    ('Y = matrix("1,2,3,4", 2, 2)', "2:5", "hint: numbers with spaces between them make a matrix"),
     ('Y = matrix("1 2 3", 2, 2)', "2:5", "3 numbers are given for 2 x 2"),
     ('Y = matrix("1 2", cols=0, byrow=TRUE)', "2:5", "2 numbers are given for 2 x 0"),
     ('Y = matrix("1 2", cols=as.integer(sum(X)), byrow=TRUE)', "2:5", "a matrix from a string must be known"),

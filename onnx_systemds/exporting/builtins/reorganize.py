@@ -79,9 +79,10 @@ def _parsed(ctx: Context, text: str, rows: Dim | None, cols: Dim | None, byrow: 
     """Return the matrix of the numbers in a string; those of an empty one are 0."""
     special = {"Infinity": "inf", "-Infinity": "-inf", "Inf": "inf", "NaN": "nan"}
     try:
-        numbers = [float(special.get(item, item)) for item in text.replace(",", " ").split()]
+        numbers = [float(special.get(item, item)) for item in text.split()]
     except ValueError:
-        raise UnsupportedCase(f"the string {quoted(text)} holds something that is no number") from None
+        raise UnsupportedCase(f"the string {quoted(text)} holds something that is no number",
+                              hint="numbers with spaces between them make a matrix") from None
     rows = len(numbers) if rows is None and cols is None else rows
     if rows is None and isinstance(cols, int):
         rows = len(numbers) // max(cols, 1)
