@@ -49,6 +49,7 @@ from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.files import adding, check_target, check_targets, is_stream, replacing
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.convert import typed_model
+from onnx_systemds.importing.explain_program import METHODS, SHAPLEY
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.losses import LOSSES
 from onnx_systemds.importing.optimizers import DEFAULT, OPTIMIZERS
@@ -135,11 +136,12 @@ def main() -> None:
 @click.option("--explain", "explains", is_flag=True,
               help="Also write <name>_explain.dml, a program that says what features contribute to answers.")
 @click.option("--result", metavar="NAME", help="The result that it explains  [default: the only one of real numbers].")
+@click.option("--method", type=click.Choice(METHODS), help=f"By what it explains  [default: {SHAPLEY}].")
 @conversion_options
 def convert(  # noqa: PLR0913 - one parameter an option
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, gradients: tuple[str, ...],
     fixed: tuple[str, ...], losses: tuple[str, ...], optimizer: str | None, explains: bool, result: str | None,
-    options: ConversionOptions,
+    method: str | None, options: ConversionOptions,
 ) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes = options.sizes()
@@ -149,10 +151,11 @@ def convert(  # noqa: PLR0913 - one parameter an option
             raise TranspileError("--optimizer is of the program that --train writes")
         if fixed and not (gradients or losses):
             raise TranspileError("--fixed is of weights that --gradient or --train would derive by")
-        if result is not None and not explains:
-            raise TranspileError("--result is of the program that --explain writes")
+        if (result is not None or method is not None) and not explains:
+            option = "--method" if result is None else "--result"
+            raise TranspileError(f"{option} is of the program that --explain writes")
         training = training_of(losses, optimizer or DEFAULT) if losses else None
-        programs = Programs(scored, training, (result or "") if explains else None)
+        programs = Programs(scored, training, (result or "") if explains else None, method or SHAPLEY)
         files = programs.paths(target)
         targets = [path for path in (target, *files.values(), map_file) if path is not None]
         check_targets(targets, sources)

@@ -16,6 +16,8 @@ from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_option
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted, quoted_list, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.importing.explain_program import GRADIENTS, METHODS, SHAPLEY
+from onnx_systemds.importing.explain_program import explained as explaining
 from onnx_systemds.tables.reading import Array
 from onnx_systemds.tables.writing import TABLES, WRITERS
 
@@ -33,39 +35,47 @@ _SHOWN = 5
               help="The result to explain  [default: the only one of real numbers].")
 @click.option("--column", type=click.IntRange(min=0, max=_MOST), default=0, show_default=True,
               help="The column of the result, from 1 on; 0 for the one with the largest number, in each row.")
+@click.option("--method", type=click.Choice(METHODS), default=SHAPLEY, show_default=True,
+              help="Shapley values, of any model; or integrated gradients, of one with derivatives by its inputs.")
 @click.option("--permutations", type=click.IntRange(min=1, max=_MOST),
               help="Permutations of the columns; more are more exact  [default: 200 for few rows, 10 for many].")
+@click.option("--steps", type=click.IntRange(min=1, max=_MOST),
+              help="Steps of integrated gradients; more are more exact  [default: 200 for few rows, 20 for many].")
 @click.option("--seed", type=click.IntRange(min=0, max=_MOST), default=1, show_default=True,
-              help="Seed of the permutations and of the background.")
+              help="Seed of the permutations and of the order of the background.")
 @click.option("--columns", metavar="NAME,NAME,...", help="The columns of the inputs, in their order, as for score.")
 @click.option("--group", "groups", multiple=True, metavar="NAME=COLUMN,COLUMN,...",
               help="Columns that count as one, as those of a word in a code; repeatable.")
 @click.option("--no-header", is_flag=True, help="The .csv has no header; its columns are named 1, 2, 3 ...")
 @conversion_options
 def explain(  # noqa: PLR0913 - an argument for each option
-    model: Path, source: Path, target: Path, background: Path | None, result: str, column: int,
-    permutations: int | None, seed: int, columns: str | None, groups: tuple[str, ...], no_header: bool,
-    options: ConversionOptions,
+    model: Path, source: Path, target: Path, background: Path | None, result: str, column: int, method: str,
+    permutations: int | None, steps: int | None, seed: int, columns: str | None, groups: tuple[str, ...],
+    no_header: bool, options: ConversionOptions,
 ) -> None:
     """Say what each column of a file contributes to the answers of MODEL.onnx, in SystemDS.
 
-    Contributions are Shapley values: in each row they, and the mean answer for the background in the column "base", add
-    up to the answer. Columns belong to inputs by their names, as for score. To explain where SystemDS runs anyway, let
-    convert --explain write the program.
+    Contributions are Shapley values, or integrated gradients: in each row they, and the mean answer for the background
+    in the column "base", add up to the answer. Columns belong to inputs by their names, as for score. To explain where
+    SystemDS runs anyway, let convert --explain write the program.
     """
-    from onnx_systemds.importing.explain_program import explained as explaining
     from onnx_systemds.runtime.explaining import Sampling, explained_rows
     from onnx_systemds.runtime.sample_rows import rows_of_table
 
     sizes = options.sizes()
+    for name, number, its in (("permutations", permutations, SHAPLEY), ("steps", steps, GRADIENTS)):
+        if number is not None and method != its:
+            raise click.UsageError(f"--{name} is of --method {its}")
+    sampling = Sampling(column, permutations, seed, method, steps)
     with opened(model, options) as (loaded, stages, sources):
         files = [source, *([background] if background else [])]
         check_target(target, [*files, *sources])
         if wrong := next((path for path in (*files, target) if path.suffix.lower() not in TABLES), None):
             raise TranspileError("the file must be named *.csv or *.parquet", wrong)
-        convert = partial(converted, loaded, sizes, options, stages=stages)
-        script = Programs(scores=False, training=None, explains=result).script(convert, loaded, sizes)
-        explaining(script, result)  # raises before files are read
+        programs = Programs(scores=False, training=None, explains=result, method=method)
+        convert = partial(converted, loaded, sizes, options, stages=stages, gradients=programs.gradients((), loaded))
+        script = programs.script(convert, loaded, sizes)
+        explaining(script, result, method)  # raises before files are read
         chosen = None if columns is None else listed_names(columns, "--columns")
         with stages.stage("read"):
             rows, names = rows_of_table(script, source, chosen, has_header=not no_header)
@@ -74,8 +84,7 @@ def explain(  # noqa: PLR0913 - an argument for each option
             if background is not None:
                 others, _ = rows_of_table(script, background, chosen, has_header=not no_header)
         with stages.stage("explain"):
-            sampling, progress = Sampling(column, permutations, seed), partial(say, err=True)
-            found = explained_rows(script, rows, result, sampling, others, numbers, progress)
+            found = explained_rows(script, rows, result, sampling, others, numbers, partial(say, err=True))
         with replacing(target) as stream:
             writer = WRITERS[target.suffix.lower()](stream, target, {})
             while _BASE in names:

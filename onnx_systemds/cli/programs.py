@@ -9,7 +9,8 @@ from pathlib import Path
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream
 from onnx_systemds.importing import explain_program, score_program, train_program
-from onnx_systemds.importing.explain_program import EXPLAINS, explain_text
+from onnx_systemds.importing.explain_program import EXPLAINS, GRADIENTS, SHAPLEY, explain_text
+from onnx_systemds.importing.explained_slopes import DERIVED_BY
 from onnx_systemds.importing.program_files import check_program
 from onnx_systemds.importing.score_program import SCORES, score_text
 from onnx_systemds.importing.script import Script
@@ -26,12 +27,13 @@ _FIRST = {"--score": SCORES, "--train": TRAINS, "--explain": EXPLAINS}
 class Programs:
     """What is asked for. scores: a program that scores files. training: what another one does, if there is one.
 
-    explains: the result that a third one explains, "" for the only one; None without it.
+    explains: the result that a third one explains, "" for the only one; None without it. method: of explaining.
     """
 
     scores: bool
     training: Training | None
     explains: str | None
+    method: str = SHAPLEY
 
     def paths(self, target: Path) -> dict[str, Path]:
         """Their files beside the script, by option. Raises TranspileError where it is a stream, or they are no such."""
@@ -50,6 +52,10 @@ class Programs:
 
     def gradients(self, named: tuple[str, ...], model: Model) -> tuple[str, ...]:
         """What is derived by, if these names are given. Raises TranspileError where a loss does not fit the model."""
+        if self.explains is not None and self.method == GRADIENTS:
+            if self.training is not None or named not in ((), DERIVED_BY):
+                raise TranspileError("integrated gradients are by all inputs alone: convert once more for others")
+            return DERIVED_BY
         if self.training is None:
             return named
         check_trainable(self.training.losses, model)
@@ -71,7 +77,7 @@ class Programs:
         if self.training is not None:
             found[paths["--train"]] = train_text(script, name, self.training)
         if self.explains is not None:
-            found[paths["--explain"]] = explain_text(script, name, self.explains)
+            found[paths["--explain"]] = explain_text(script, name, self.explains, self.method)
         return found
 
 

@@ -16,7 +16,15 @@ from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
 from onnx_systemds.engine.programs import run_program
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.convert import import_model
-from onnx_systemds.importing.explain_program import explain_text, explained, program_name
+from onnx_systemds.importing.explain_program import (
+    GRADIENTS,
+    METHODS,
+    SHAPLEY,
+    explain_text,
+    explained,
+    program_name,
+)
+from onnx_systemds.importing.explained_slopes import DERIVED_BY
 from onnx_systemds.importing.interface import weights_argument
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.given_inputs import InvalidInput
@@ -32,12 +40,13 @@ _PROGRESS = re.compile(r"rows \d+ to \d+ of \d+, .*")
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Shapley values. contributions: [samples, features], where features are the columns of all inputs, or groups.
+    """What features contribute. contributions: [samples, features]: the columns of all inputs, or groups of them.
 
     base: [samples], the mean answer for the rows of the background that a sample was seen against; with the sum of its
     contributions it is the answer for it. errors: [samples], by about what the contributions of a sample differ from
     exact ones: the standard error, in the quadratic mean over features, 0 where they are exact. It is too large where
     there are as many permutations as rows of the background, but not twice as many, and NaN for a single permutation.
+    Those of integrated gradients are what the sum of contributions and base misses the answer by.
     """
 
     contributions: Array
@@ -49,28 +58,39 @@ class Explanation:
 class Sampling:
     """What is explained, and how exactly. column: of the result, from 1 on; 0 for the largest one of each sample.
 
-    permutations: of the features, None for as many as suit the number of samples. Raises ValueError.
+    method: "shapley", or "gradients". permutations: of the features, for the former; steps: for the latter; None for as
+    many as suit the number of samples. Raises ValueError.
     """
 
     column: int = 0
     permutations: int | None = None
     seed: int = 1
+    method: str = SHAPLEY
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         check_whole("column", self.column, 0)
-        check_whole("permutations", 1 if self.permutations is None else self.permutations, 1)
+        for name, number, method in (("permutations", self.permutations, SHAPLEY), ("steps", self.steps, GRADIENTS)):
+            if number is not None:
+                check_whole(name, number, 1)
+                if self.method != method:
+                    raise ValueError(f"{name} are of the method {method!r}")
+        if self.method not in METHODS:
+            raise ValueError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")
         check_whole("seed", self.seed, 0)
 
     def arguments(self) -> dict[str, str]:
         """Those of the program."""
         given = {"column": str(self.column), "seed": str(self.seed)}
-        return given if self.permutations is None else given | {"permutations": str(self.permutations)}
+        numbers = {"permutations": self.permutations, "steps": self.steps}
+        return given | {name: str(number) for name, number in numbers.items() if number is not None}
 
 
 def explain_model(  # noqa: PLR0913 - a public entry point: all but the first two go by name
     source: str | Path | bytes | onnx.ModelProto, inputs: Mapping[str, Array], *, result: str = "", column: int = 0,
     background: Mapping[str, Array] | None = None, groups: Sequence[int] | None = None,
-    permutations: int | None = None, seed: int = 1, printed: Callable[[str], None] | None = None, **options: Any,
+    permutations: int | None = None, seed: int = 1, printed: Callable[[str], None] | None = None,
+    method: str = SHAPLEY, steps: int | None = None, **options: Any,
 ) -> Explanation:
     """What each feature of samples contributes to the answers of a model, in SystemDS, on this machine.
 
@@ -80,12 +100,14 @@ def explain_model(  # noqa: PLR0913 - a public entry point: all but the first tw
     for each feature; features of one number count as one. permutations: of the features: more are more exact; by
     default 200 for few samples, 10 for many. Where all sets of features, with all rows of the background, are no more
     work, these are taken instead, and the values are exact. printed: takes lines that say how far a long run is.
+    method: "shapley"; or "gradients", for a model with derivatives by its inputs, as a network for images: integrated
+    gradients, the mean derivative on the way from rows of the background to a sample, times the way. steps: of the way.
     options: those of `import_model`. Raises TranspileError, EngineError, ValueError for numbers that there are not.
     """
-    sampling = Sampling(column, permutations, seed)
+    sampling = Sampling(column, permutations, seed, method, steps)
     model, sizes = load_model(source), options.get("dims") or {}
     types = common_rows(model, sizes, is_table=True) | (options.pop("types", None) or {})
-    script = import_model(model, types=types, **options)
+    script = import_model(model, types=types, gradients=DERIVED_BY if method == GRADIENTS else (), **options)
     return explained_rows(script, inputs, result, sampling, background, groups, printed)
 
 
@@ -96,13 +118,13 @@ def explained_rows(
 ) -> Explanation:
     """As `explain_model`, for the script that was made of the model."""
     script = with_coded_texts(script)
-    files = explained(script, result).backgrounds
+    files = explained(script, result, sampling.method).backgrounds
     tensors, _ = tensors_of(script.inputs, inputs)
     others = None if background is None else tensors_of(script.inputs, background)[0]
     with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name:
         folder = Path(name).absolute()
         script.save(folder / f"{_NAME}.dml")
-        text = explain_text(script, _NAME, result, f"{folder.as_posix()}/")
+        text = explain_text(script, _NAME, result, sampling.method, f"{folder.as_posix()}/")
         (folder / program_name(_NAME)).write_text(text, encoding="utf-8")
         arguments = write_inputs(folder, [*files], [*files], tensors.values())
         if others is not None:

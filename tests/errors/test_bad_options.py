@@ -157,7 +157,8 @@ EXPORT: dict[str, list[str]] = {
 BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, "gradients": ["", "no_such", "input"],
                 "fixed": ["", "no_such", "input"],
-                "losses": ["", "loss", "l2_loss", "Y=", "=l2_loss", "nosuch=l2_loss"], "optimizer": ["", "Adam", "adam"], "result": ["", "nosuch"], **CONVERSION},
+                "losses": ["", "loss", "l2_loss", "Y=", "=l2_loss", "nosuch=l2_loss"], "optimizer": ["", "Adam", "adam"], "result": ["", "nosuch"],
+                "method": ["", "lime", "gradients"], **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
     "score": {"source": [*ARRAY_FILES, ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
               "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", "", "9" * 30], "engine": ["", "cloud", "Spark"],
@@ -175,7 +176,7 @@ BAD: dict[str, dict[str, list[str]]] = {
               "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "explain": {"source": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "target": [*TARGETS, "out.txt", "rows.csv", ""],
                 "background": [*ARRAY_FILES, "a.csv", "empty.csv", ""], "result": ["nosuch"], "column": ["", "-1", "x", "9" * 30],
-                "permutations": ["", "0", "-1", "x", "1.5"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], "groups": ["", "a", "a=", "a=nosuch"], **CONVERSION},
+                "permutations": ["", "0", "-1", "x", "1.5"], "method": ["", "lime"], "steps": ["", "0", "x", "3"], "seed": ["", "-1", "x"], "columns": ["", "X", ",", "a,b"], "groups": ["", "a", "a=", "a=nosuch"], **CONVERSION},
     "trained": {"folder": ["m.onnx", "folder", "nowhere", "loop", ""], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "m.onnx/y", "loop", ""],
                 "gradients": ["", "no_such", "X", "inputs"], "fixed": ["", "no_such", "X"], **CONVERSION},
     "operators": {"plugins": CONVERSION["plugins"]},
