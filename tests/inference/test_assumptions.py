@@ -64,8 +64,8 @@ ROWS = [
          {"a": (2, 4, 3), "b": (2, 4, 3)}, {"a": (2, 1, 3), "b": (2, 4, 3)}, 'axis 1 of "b" is 4', "inner axis"),
     _row(PAIR, "sum = Add(a, b) y0 = Shape(sum) y = Cast<to = 1>(y0)", {"a": (4, 3), "b": (4, 3)},
          {"a": (1, 3), "b": (4, 3)}, 'axis 0 of "b" is 4', "shape alone"),
-    _row("(float[A, 3] a) => (float[A, 3] y)", "y = Squeeze(a)", {"a": (4, 3)}, {"a": (1, 3)},
-         '(Squeeze): axis 0 of "a" is 1', "squeeze"),
+    _row("(float[A, 3] a) => (float[A, 3] y)", "b = Softmax<axis = 0>(a) y = Squeeze(b)", {"a": (4, 3)}, {"a": (1, 3)},
+         '(Squeeze): axis 0 of "b" is 1', "squeeze"),  # of independent samples one is taken, too
     _row("(float[A, K] a, float[L, 3] b) => (float[A, 3] y)", "y = MatMul(a, b)", {"a": (2, 4), "b": (4, 3)},
          {"a": (2, 4), "b": (5, 3)}, '"b" has to be [K, 3], where K is 4', "product"),
     _row("(float[A, K] a) => (float[A, 3] y)", "y = MatMul(a, w)", {"a": (2, 4)}, {"a": (2, 5)},
