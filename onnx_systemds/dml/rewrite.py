@@ -39,6 +39,11 @@ def rewritten(node: Part, change: Change, whole: Change | None = None) -> Part:
     return found
 
 
+def unchanged(node: tree.Node) -> tree.Node:
+    """The ``change`` of `rewritten` where ``whole`` does all."""
+    return node
+
+
 def _rewritten(node: Any, change: Change, whole: Change | None) -> Any:
     if isinstance(node, tuple):
         items = tuple(_rewritten(item, change, whole) for item in node)

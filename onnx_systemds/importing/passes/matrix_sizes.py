@@ -7,11 +7,11 @@ or expressions over symbols where sizes are open.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeGuard
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, blocks_in
+from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, blocks_in, matrix_parameters
 from onnx_systemds.importing.passes.convolution_sizes import POOLINGS, IntegerOf, images_of
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 from onnx_systemds.inference import dims as dim
@@ -32,6 +32,12 @@ _Rule: TypeAlias = Callable[[Sequence[Symbolic | None]], Symbolic | None]
 _BY_ELEMENT = {"abs", "acos", "asin", "atan", "bias_add", "bias_multiply", "ceil", "ceiling", "cos", "cosh", "cumsum",
                "exp", "floor", "log", "replace", "round", "rev", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
                "tanh"}
+
+
+def parameter_sizes(function: tree.Function, rows: Collection[str] = ()) -> dict[str, Symbolic]:
+    """The sizes of the matrices that a function takes, as ``nrow`` and ``ncol`` say them. rows: those that are rows."""
+    return {name: (1 if name in rows else dim.symbol(f"nrow({name})"), dim.symbol(f"ncol({name})"))
+            for name in matrix_parameters(function)}
 
 
 def sizes_in(

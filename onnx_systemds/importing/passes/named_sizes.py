@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.rewrite import rewritten, with_origin
+from onnx_systemds.dml.rewrite import rewritten, unchanged, with_origin
 from onnx_systemds.dml.scopes import assigned, assignment_counts, is_call, is_operation, read_in
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.script import Script, with_functions
@@ -154,7 +154,7 @@ class _Naming:
     def statements(self, statement: tree.Statement) -> Iterator[tree.Statement]:
         """The statement with names, after the definitions that it needs."""
         self.new = []
-        found = rewritten(statement, lambda node: node, self._size)
+        found = rewritten(statement, unchanged, self._size)
         yield from (with_origin(definition, statement.origin) for definition in self.new)
         yield found
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.operands import expression_of
-from onnx_systemds.dml.scopes import definition_counts, matrix_parameters
-from onnx_systemds.importing.passes.matrix_sizes import SizeAnalysis, Symbolic, text
+from onnx_systemds.dml.scopes import definition_counts
+from onnx_systemds.importing.passes.matrix_sizes import SizeAnalysis, Symbolic, parameter_sizes, text
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 
@@ -40,11 +40,7 @@ def _sizes_in(
     function: tree.Function, functions: Mapping[str, tree.Function], rows: Collection[str] = ()
 ) -> _NamedSizes:
     scalars = [parameter.name for parameter in function.parameters if parameter.type.kind == "scalar"]
-    known: dict[str, Symbolic] = {
-        name: (1 if name in rows else dim.symbol(f"nrow({name})"), dim.symbol(f"ncol({name})"))
-        for name in matrix_parameters(function)
-    }
-    sizes = _NamedSizes(functions, known | {name: dim.symbol(name) for name in scalars})
+    sizes = _NamedSizes(functions, parameter_sizes(function, rows) | {name: dim.symbol(name) for name in scalars})
     sizes.named = {name for name, count in definition_counts(function).items() if count == 1}
     sizes.run(function.body)
     return sizes

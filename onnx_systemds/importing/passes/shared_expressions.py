@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.rewrite import rewritten, with_origin
+from onnx_systemds.dml.rewrite import rewritten, unchanged, with_origin
 from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, is_call, is_operation, mentioned
 from onnx_systemds.importing.passes.specialisation.hoisting import impure_functions
 from onnx_systemds.importing.script import Script, with_functions
@@ -68,7 +68,7 @@ def with_shared_expressions_in(body: tree.Block, given: Collection[str], impure:
                 first[max(start, after)].append(with_origin(definition, statement.origin))
             return known[node]
 
-        found[place] = rewritten(statement, lambda node: node, named)
+        found[place] = rewritten(statement, unchanged, named)
     return tuple(it for place, statement in enumerate(found) for it in (*first[place], statement))
 
 

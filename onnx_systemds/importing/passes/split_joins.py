@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.rewrite import call, rewritten, same_objects
-from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in, is_call, matrix_parameters, name_counts
+from onnx_systemds.dml.rewrite import call, rewritten, same_objects, unchanged
+from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in, is_call, name_counts
 from onnx_systemds.engine.safe_forms import BLOCK
 from onnx_systemds.importing.passes.block_cuts import JOINED_CUT, cut, with_never
-from onnx_systemds.importing.passes.matrix_sizes import SizeAnalysis, Symbolic
+from onnx_systemds.importing.passes.matrix_sizes import SizeAnalysis, Symbolic, parameter_sizes
 from onnx_systemds.importing.passes.specialisation.specialise import symbolic_sizes
 from onnx_systemds.importing.script import Script, with_functions
 from onnx_systemds.inference import dims as dim
@@ -43,10 +43,7 @@ def with_split_joins_in(
     """
     if not any(is_call(node, *_AXES) for node in tree.walk(*function.body)):
         return function
-    known: dict[str, Symbolic] = {
-        name: (dim.symbol(f"nrow({name})"), dim.symbol(f"ncol({name})")) for name in matrix_parameters(function)
-    }
-    sizes = SizeAnalysis(functions, known | dict(given))
+    sizes = SizeAnalysis(functions, parameter_sizes(function) | dict(given))
     body = _Joins(function, sizes).block(function.body)
     return function if body is function.body else replace(function, body=with_never(body))
 
@@ -97,13 +94,13 @@ class _Joins:
             if not is_call(node, *_AXES):
                 return None
             operands = tuple(self._operands(node, {}))
-            inner = tuple(rewritten(operand, _same, split) for operand in operands)
+            inner = tuple(rewritten(operand, unchanged, split) for operand in operands)
             joined = node if same_objects(inner, operands) else call(node.function, *inner)
             if len(inner) == 2 or not self._may_meet(joined):
                 return joined
             return call(node.function, *(self._pair(node.function, half, found) for half in _halves(inner)))
 
-        self._add(rewritten(statement, _same, split), found)
+        self._add(rewritten(statement, unchanged, split), found)
         return found
 
     def _pair(
@@ -133,8 +130,8 @@ class _Joins:
             self._made[statement.target.name] = statement.value
 
     def _may_meet(self, node: tree.Call) -> bool:
-        """Whether a call joins three or more, of which those in front of one may fill whole blocks."""
-        operands = list(self._operands(node, self._made)) if node.function in _AXES else []
+        """Whether a join has three or more, of which those in front of one may fill whole blocks."""
+        operands = list(self._operands(node, self._made))
         if len(operands) < 3 or any(is_call(it, "as.frame") for operand in operands for it in tree.walk(operand)):
             return False
         axis = _AXES[node.function]
@@ -167,7 +164,3 @@ def _may_fill_blocks(count: Dim) -> bool:
     terms = dict(dim.terms(count))
     constant = terms.pop((), 0)
     return constant % math.gcd(BLOCK, *terms.values()) == 0
-
-
-def _same(node: tree.Node) -> tree.Node:
-    return node

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import rewritten, unchanged
 from onnx_systemds.dml.scopes import (
     assignment_counts,
     assigns_variable,
@@ -73,7 +73,7 @@ def with_sunk_divisions(
 
         if assigns_variable(statement):
             name, value = statement.target.name, statement.value
-            statement = rewritten(statement, lambda node: node, sunk)
+            statement = rewritten(statement, unchanged, sunk)
             if counts[name] == 1 and scores_of_powers(value) is not None:
                 exponentials.add(name)
             exponential = powers_of_shares(value)
