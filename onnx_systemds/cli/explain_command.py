@@ -16,7 +16,7 @@ from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_option
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted, quoted_list, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
-from onnx_systemds.importing.explain_program import GRADIENTS, METHODS, SHAPLEY
+from onnx_systemds.importing.explain_program import METHODS, NUMBERS, SHAPLEY
 from onnx_systemds.importing.explain_program import explained as explaining
 from onnx_systemds.tables.reading import Array
 from onnx_systemds.tables.writing import TABLES, WRITERS
@@ -63,9 +63,9 @@ def explain(  # noqa: PLR0913 - an argument for each option
     from onnx_systemds.runtime.sample_rows import rows_of_table
 
     sizes = options.sizes()
-    for name, number, its in (("permutations", permutations, SHAPLEY), ("steps", steps, GRADIENTS)):
-        if number is not None and method != its:
-            raise click.UsageError(f"--{name} is of --method {its}")
+    for name, number in (("permutations", permutations), ("steps", steps)):
+        if number is not None and method != NUMBERS[name]:
+            raise click.UsageError(f"--{name} is of --method {NUMBERS[name]}")
     sampling = Sampling(column, permutations, seed, method, steps)
     with opened(model, options) as (loaded, stages, sources):
         files = [source, *([background] if background else [])]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from onnx_systemds.dml.names import Names
 from onnx_systemds.errors import quoted_list
-from onnx_systemds.importing.interface import assigned_call
+from onnx_systemds.importing.interface import assigned_call, zeros_of
 from onnx_systemds.importing.score_sites import FEATURES, columns_of, sizes_at_sites
 from onnx_systemds.importing.score_variables import Program, Variable
 from onnx_systemds.inference.values import FLOAT_DTYPES
@@ -40,8 +40,7 @@ def slope_statements(program: Program, output: Variable) -> Iterator[str]:
     known = dict(zip(forward.parameters, inputs)) | {WEIGHTS: WEIGHTS}
     results = {name: names.fresh(name) for name in forward.results}
     seeds = {
-        seed: (names.fresh(seed), CHOSEN if port.name == output.port.name else
-               f"matrix(0, rows=nrow({results[result]}), cols=ncol({results[result]}))")
+        seed: (names.fresh(seed), CHOSEN if port.name == output.port.name else zeros_of(results[result], port))
         for seed, result, port in zip(backward.parameters, forward.results, forward.outputs) if not port.is_of_passes
     }
     yield from columns_of(FEATURES, program, sizes_at_sites(program))

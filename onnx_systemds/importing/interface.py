@@ -166,6 +166,11 @@ def derivative_calls(derivatives: Derivatives, main: Interface, name: str) -> li
     return [line for statement in statements for line in broken(statement, 4)]
 
 
+def zeros_of(result: str, port: Port) -> str:
+    """DML of zeros in the form of a result: its derivative where nothing depends on it."""
+    return f"matrix(0, rows=nrow({result}), cols=ncol({result}))" if port.dims else "0"
+
+
 def call_of(function: Interface, namespace: str) -> str:
     """The statement that calls a function."""
     return assigned_call(f"{namespace}::{function.function}", function.parameters, function.results)

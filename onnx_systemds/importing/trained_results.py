@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx_systemds.dml.names import Names
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted, quoted_list
 from onnx_systemds.importing.batch_statistics import obstacles
-from onnx_systemds.importing.interface import Derivatives, Port
+from onnx_systemds.importing.interface import Derivatives, Port, zeros_of
 from onnx_systemds.importing.losses import Loss
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
@@ -196,4 +196,4 @@ def _without_loss(derivatives: Derivatives, trained: set[str]) -> Iterator[str]:
     forward, backward = derivatives.forward, derivatives.backward
     for seed, result, port in zip(backward.parameters, forward.results, forward.outputs):
         if not port.is_of_passes and result not in trained:
-            yield f"{seed} = {f'matrix(0, rows=nrow({result}), cols=ncol({result}))' if port.dims else '0'}"
+            yield f"{seed} = {zeros_of(result, port)}"

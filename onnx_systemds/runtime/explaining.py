@@ -19,6 +19,7 @@ from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.explain_program import (
     GRADIENTS,
     METHODS,
+    NUMBERS,
     SHAPLEY,
     explain_text,
     explained,
@@ -70,20 +71,24 @@ class Sampling:
 
     def __post_init__(self) -> None:
         check_whole("column", self.column, 0)
-        for name, number, method in (("permutations", self.permutations, SHAPLEY), ("steps", self.steps, GRADIENTS)):
-            if number is not None:
-                check_whole(name, number, 1)
-                if self.method != method:
-                    raise ValueError(f"{name} are of the method {method!r}")
+        for name, number in self.numbers.items():
+            check_whole(name, number, 1)
+            if self.method != NUMBERS[name]:
+                raise ValueError(f"{name} are of the method {NUMBERS[name]!r}")
         if self.method not in METHODS:
             raise ValueError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")
         check_whole("seed", self.seed, 0)
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Those of `NUMBERS` that are given."""
+        given = {"permutations": self.permutations, "steps": self.steps}
+        return {name: number for name, number in given.items() if number is not None}
+
     def arguments(self) -> dict[str, str]:
         """Those of the program."""
         given = {"column": str(self.column), "seed": str(self.seed)}
-        numbers = {"permutations": self.permutations, "steps": self.steps}
-        return given | {name: str(number) for name, number in numbers.items() if number is not None}
+        return given | {name: str(number) for name, number in self.numbers.items()}
 
 
 def explain_model(  # noqa: PLR0913 - a public entry point: all but the first two go by name
