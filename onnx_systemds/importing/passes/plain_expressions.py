@@ -1,4 +1,4 @@
-"""Expressions as one would write them: nothing transposed there and back, and no number for a condition.
+"""Expressions as one would write them: nothing transposed there and back or shaped twice, no number for a condition.
 
 Generators give a condition as the number of a boolean, and an ``if`` asks whether that is 0: where nothing else reads
 the number, the condition stands in the ``if``.
@@ -13,6 +13,7 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import called_in, definition_counts, mentioned, name_counts, operand_of, results
 from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.importing.origins import joined_origin
+from onnx_systemds.importing.passes.single_shapes import has_two_shapes, reshaped_once
 from onnx_systemds.importing.script import Script, with_functions
 
 _OF_SIZES = frozenset(("nrow", "ncol", "length"))
@@ -27,6 +28,8 @@ def with_plain_expressions_in(function: tree.Function) -> tree.Function:
     """The function with plain expressions, the same object where it has others nowhere."""
     if any(called_in(statement).count("t") > 1 for statement in function.body):
         function = rewritten(function, _transposed_once)
+    if has_two_shapes(function):  # of what was read once, and so stands where it was read
+        function = rewritten(function, reshaped_once)
     return _with_conditions(function)
 
 

@@ -100,5 +100,9 @@ def view_hint(name: str, form: Form) -> str:
     """What a further form of a value is called."""
     if form is SCALAR:
         return f"{name}_scalar"
-    cols = form.cols
-    return f"{name}_by_{cols}" if isinstance(cols, int) else f"{name}_view"
+    return shape_hint(name, form.cols if isinstance(form.cols, int) else None)
+
+
+def shape_hint(name: str, cols: int | None) -> str:
+    """What a matrix in another shape is called; cols: None if only the run knows how many it has."""
+    return f"{name}_view" if cols is None else f"{name}_by_{cols}"
