@@ -49,7 +49,9 @@ CASES = [
                symbols={"X": ["N", 1]}, sizes=[{"S": np.array([[-1.0]])}]),
     ExportCase("extremes of inputs with NaN", "E = cbind(rowMaxs(X), rowMins(-X), X >= rowMaxs(X), (X >= colMins(X)) * 2, matrix(max(X), nrow(X), 1))\n"
                "if (nrow(X) > 2) { Y = cbind(E, rowMaxs(cbind(X, X ^ 2))) } else { Y = cbind(E, rowMaxs(rev(X))) }\n"
-               "Z = colMaxs(replace(target=X, pattern=NaN, replacement=0))", {"X": GAPS}, ("Y", "Z"), symbols={"X": ["N", 3]},
+               "Z = colMaxs(replace(target=X, pattern=NaN, replacement=0))\nF = replace(target=X, pattern=NaN, replacement=0)\n"
+               "C = rbind(colMins(X * 2), colMaxs(F - F), colMaxs(X / rowSums(X > 9)), colMaxs((X > 9) / rowSums(X > 9)), colMins(X %*% diag(matrix(1, 3, 1))))\n"
+               "k = 0\nwhile (k < 3 & max(abs(X - k)) > 1) { k = k + 1 }", {"X": GAPS}, ("Y", "Z", "C", "k"), symbols={"X": ["N", 3]},
                sizes=[{"X": GAPS[1:3]}, {"X": GAPS[2:]}]),
     ExportCase("a computed pattern", "Y = replace(target=X, pattern=as.scalar(S), replacement=7)",
                {"X": np.array([[1.0, np.nan], [np.inf, 2]]), "S": np.array([[2.0]])},
@@ -64,11 +66,12 @@ def test_statistics_agree_with_the_engine(case: ExportCase) -> None:
 
 @pytest.mark.parametrize(("body", "used"), [
     ("rowMaxs(X)", ["ReduceMax", "ReduceL1", "IsNaN", "Where"]),
-    ("rowMaxs(X * 2)", ["Mul", "ReduceMax"]),
+    ("rowMaxs(X * 2)", ["Mul", "ReduceMax", "ReduceL1", "IsNaN", "Where"]),
     ("rowMaxs(replace(target=X, pattern=NaN, replacement=0))", ["IsNaN", "Where", "ReduceMax"]),
+    ("rowMaxs((X > 1) + 1)", ["Greater", "Cast", "Add", "ReduceMax"]),
     ("exp(X - rowMaxs(X)) / rowSums(exp(X - rowMaxs(X)))", ["Softmax"]),
 ])
-def test_extremes_are_looked_at_for_nan_only_where_inputs_may_hold_it(body: str, used: list[str]) -> None:
+def test_extremes_are_looked_at_for_nan_only_where_there_may_be_any(body: str, used: list[str]) -> None:
     model = model_of(ExportCase(body, f"Y = {body}", {"X": GAPS}), "float32")
     assert operators(model) == used
 

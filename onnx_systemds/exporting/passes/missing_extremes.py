@@ -1,4 +1,4 @@
-"""The extremes of inputs that may hold NaN are NaN then, as in the engine: `keep_missing`.
+"""The extremes of numbers that may be NaN are NaN then, as in the engine: `keep_missing`.
 
 onnxruntime compares elements one by one: a NaN is what ReduceMax gives only where it comes first. Sums of absolute
 numbers are NaN where an element is, and nowhere else.
@@ -18,7 +18,7 @@ _FLOATS = (FLOAT, WIDE)
 
 
 def keep_missing(builder: GraphBuilder) -> None:
-    """Let maxima and minima of inputs be NaN where an element is, unless the script has replaced NaN before."""
+    """Let maxima and minima be NaN where an element is, unless the script has replaced NaN before."""
     nodes = list(all_nodes(builder))
     extremes = [node for node in nodes if node.op in _EXTREMES]
     if not extremes:
@@ -30,11 +30,24 @@ def keep_missing(builder: GraphBuilder) -> None:
 
 
 def _may_be_missing(inputs: Iterable[Tensor], nodes: Sequence[Node]) -> set[Tensor]:
-    """Return the floats that hold numbers of inputs, or of texts, as they are."""
-    edges = [edge for node in nodes if node.subgraphs() or (node.op in KEEPING and not _is_filled(node))
-             for edge in edges_of(node)]
-    read = (node.outputs[0] for node in nodes if node.op == "Cast" and node.operand().kind == TEXT)
-    return reached(edges, (tensor for tensor in (*inputs, *read) if tensor.kind in _FLOATS), _FLOATS)
+    """Return the floats that are calculated from those of inputs or of texts, or are quotients.
+
+    What the script has filled has no NaN, however it is moved and chosen; what is calculated of it may have: Inf - Inf.
+    """
+    begin = [tensor for tensor in inputs if tensor.kind in _FLOATS]
+    begin += [tensor for node in nodes if _may_make(node) for tensor in node.outputs if tensor.kind in _FLOATS]
+    numbers = reached([edge for node in nodes for edge in edges_of(node)], begin, _FLOATS)
+    calculated = (node.outputs for node in nodes if node.op not in KEEPING and not node.subgraphs())
+    begin += [tensor for outputs in calculated for tensor in outputs if tensor in numbers]
+    kept = (node for node in nodes if node.subgraphs() or (node.op in KEEPING and not _is_filled(node)))
+    return reached([edge for node in kept for edge in edges_of(node)], begin, _FLOATS)
+
+
+def _may_make(node: Node) -> bool:
+    """Whether a node may give NaN for numbers that are none: counts have quotients 0 / 0, and texts may say so."""
+    if node.op == "Div":
+        return node.operand(1).constant is None
+    return node.op == "Cast" and node.operand().kind == TEXT
 
 
 def _is_filled(node: Node) -> bool:
