@@ -1,7 +1,8 @@
 """Scripts named by ``source("...")``, and those that are part of SystemDS.
 
 The engine looks for a path below the folder it was started in (or that of ``setwd``), then below ``scripts/``
-there, then inside SystemDS.jar. `SourceFiles` does the same, and looks beside the importing script before the jar.
+there, then inside SystemDS.jar. `SourceFiles` does the same. Before the jar it looks beside the importing script, and
+where that one's own path began: a project whose paths begin in its folder is exported from any other one, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class SourceFiles:
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path.cwd() if folder is None else Path(folder)
         self._parsed: dict[str, tree.Script] = {}
+        self._beginning: dict[str, Path] = {}
+        """By the file of a script that is imported, the folder in which the path to it begins."""
 
     def resolve(self, path: str, importer: tree.Script | None = None, working_folder: str = ".") -> tree.Script:
         """Return the script that ``source(path)`` in `importer` means, after ``setwd(working_folder)``.
@@ -34,13 +37,15 @@ class SourceFiles:
         Raises ScriptNotFound with the paths that were tried, and ScriptSyntaxError.
         """
         looked: list[str] = []
-        for place in self._candidates(path, importer, working_folder):
+        for folder, place in self._candidates(path, importer, working_folder):
             key = str(place) if isinstance(place, str) else os.path.normpath(place)
             if key in self._parsed:
                 return self._parsed[key]
             found = jar_script(key) if isinstance(place, str) else _file(Path(key))
             if found is not None:
                 self._parsed[key] = found
+                if folder is not None:
+                    self._beginning[found.file] = folder
                 return found
             looked.append(key)
         shown = ", ".join(dict.fromkeys(looked))
@@ -77,15 +82,20 @@ class SourceFiles:
             self._parsed[key] = found
         return self._parsed[key]
 
-    def _candidates(self, path: str, importer: tree.Script | None, working_folder: str) -> list[Path | str]:
-        """Return where a script may be, the first place first."""
+    def _candidates(
+        self, path: str, importer: tree.Script | None, working_folder: str
+    ) -> list[tuple[Path | None, Path | str]]:
+        """Return where a script may be, the first place first: folders in which its path begins, or None, and files."""
         path = _joined(path, working_folder)
-        places: list[Path | str] = []
+        folders: list[Path] = []
+        places: list[str] = []
         inside_jar = importer is not None and importer.file.startswith(JAR_PREFIX)
         if not inside_jar:
-            places = [self.folder / path, self.folder / "scripts" / path]
+            folders = [self.folder, self.folder / "scripts"]
             if importer is not None:
-                places.append(Path(importer.file).parent / path)
+                folders.append(Path(importer.file).parent)
+                if importer.file in self._beginning:
+                    folders.append(self._beginning[importer.file])
         name = _normal(path)
         if name is not None:
             places.append(f"{JAR_PREFIX}{name}")
@@ -94,7 +104,7 @@ class SourceFiles:
         if inside_jar and importer is not None:
             beside = _normal(str(PurePosixPath(importer.file.removeprefix(JAR_PREFIX)).parent / path))
             places += [] if beside is None else [f"{JAR_PREFIX}{beside}"]
-        return places
+        return [*((folder, folder / path) for folder in folders), *((None, place) for place in places)]
 
 
 def jar_scripts() -> tuple[str, ...]:

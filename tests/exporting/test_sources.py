@@ -42,6 +42,18 @@ def test_below_the_folder_beside_the_importer_and_below_scripts(tmp_path) -> Non
     assert files.resolve(str(tmp_path / "models" / "here.dml")) == parse_script("x = 4")
 
 
+def test_where_the_path_to_the_importer_began(tmp_path) -> None:
+    """A project whose paths begin in its folder, exported from another one."""
+    main = parse_file(write(tmp_path, "project/main.dml", "y = 1"))
+    write(tmp_path, "project/lib/one.dml", "x = 1")
+    write(tmp_path, "project/lib/two.dml", "x = 2")
+    files = SourceFiles(tmp_path)
+    one = files.resolve("./lib/one.dml", main)
+    assert files.resolve("lib/two.dml", one) == parse_script("x = 2")
+    with pytest.raises(ScriptNotFound, match="not found"):
+        SourceFiles(tmp_path).resolve("lib/two.dml", one)
+
+
 def test_each_file_is_parsed_once(tmp_path) -> None:
     path = write(tmp_path, "a.dml", "x = 1")
     files = SourceFiles(tmp_path)
