@@ -84,7 +84,7 @@ def _opened(path: Path) -> Any:
                 return stored
             found = read_array_file(path)
             if isinstance(found, dict):
-                return {name: _matrix(array) for name, array in found.items()}
+                return {name: array.item() if _is_scalar(array) else _matrix(array) for name, array in found.items()}
             return _matrix(found)
         if path.suffix == ".json":
             return path.read_text(encoding="utf-8")
@@ -263,6 +263,11 @@ def _cells(path: Path, description: dict[str, Any]) -> Array:
             raise ValueError(f"it has no cell {row}, {column}")
         matrix[int(row) - 1, int(column) - 1] = float(value)
     return matrix
+
+
+def _is_scalar(array: Array) -> bool:
+    """Whether an item of a list is a number, boolean or text: as.scalar of the engine takes no matrix of a list."""
+    return array.ndim == 0 and array.dtype.kind in "fiubU"
 
 
 def _matrix(array: Array) -> Array:

@@ -244,7 +244,7 @@ def test_what_is_given_twice_or_to_nobody(tmp_path: Path) -> None:
 def test_weights_of_all_formats(tmp_path: Path) -> None:
     matrix = np.array([[1.0, 0.0], [2.5, -3.0]])
     np.save(tmp_path / "a.npy", matrix)
-    np.savez(tmp_path / "l.npz", W=matrix, b=matrix[0])
+    np.savez(tmp_path / "l.npz", W=matrix, b=matrix[0], n=2, flip=True, mode="sum")
     write_matrix(tmp_path / "b.bin", matrix)
     (tmp_path / "t.txt").write_text("1 1 1.0\n2 1 2.5\n2 2 -3.0\n")
     (tmp_path / "t.txt.mtd").write_text('{"data_type": "matrix", "rows": 2, "cols": 2, "format": "text"}')
@@ -252,7 +252,9 @@ def test_weights_of_all_formats(tmp_path: Path) -> None:
     (tmp_path / "h.csv.mtd").write_text('{"data_type": "matrix", "format": "csv", "header": true, "sep": ";"}')
     for name in ("a.npy", "b.bin", "t.txt", "h.csv"):
         np.testing.assert_array_equal(read_value(tmp_path / name), matrix)
-    assert list(read_value(tmp_path / "l.npz")) == ["W", "b"]
+    found = read_value(tmp_path / "l.npz")
+    assert found["b"].shape == (matrix.shape[1], 1)
+    assert {name: value for name, value in found.items() if name not in "Wb"} == {"n": 2, "flip": True, "mode": "sum"}
     (tmp_path / "bad.csv").write_text("a,b\n")
     with pytest.raises(TranspileError):
         read_value(tmp_path / "bad.csv")
