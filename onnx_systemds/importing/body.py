@@ -23,6 +23,7 @@ from onnx_systemds.importing.empty_results import EmptyResults
 from onnx_systemds.importing.node_sizes import NodeSizes
 from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
+from onnx_systemds.importing.passes.joined_guards import with_joined_guards
 from onnx_systemds.importing.results import Results
 from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.registry import (
@@ -113,7 +114,10 @@ class Body:
         scalars = [form[SCALAR] for form in forms if SCALAR in form]
         rows = [text for form in forms for view, text in form.items()
                 if isinstance(view, View) and view.rows == 1 and not isinstance(view.cols, int)]
-        return [*first, *cut_blocks(self._statements, self.functions, scalars, first, rows)]
+        statements = self._statements
+        if not self.results.derives:  # else one branch could be of the forward and the backward pass
+            statements = with_joined_guards(statements, [parameter.name for parameter in self.results.parameters])
+        return [*first, *cut_blocks(statements, self.functions, scalars, first, rows)]
 
     def _render_node(self, position: int) -> _Rendered | None:
         scope, graph = self.scope, self.scope.graph

@@ -84,7 +84,7 @@ class EmptyResults:
         results = self._possibly_zero_of(values)
         common = [size for size in results if all(size in (value.dims or ()) for value in values)]
         if common and self._sizes.intersection(symbols(common)):
-            is_right = all(map(_is_right, parse(fragment.statements, node)))
+            is_right = all(map(is_right_on_nothing, parse(fragment.statements, node)))
             return fragment if is_right else where_elements(node, fragment, product(common))
         given = self._possibly_zero_of(node.values[name] for name in node.node.inputs if name)
         checkable = [size for size in results | given if self._sizes.isdisjoint(symbols(size))]
@@ -123,7 +123,7 @@ def _of_shapes(graph: TypedGraph) -> set[str]:
     return values
 
 
-def _is_right(statement: tree.Statement) -> bool:
+def is_right_on_nothing(statement: tree.Statement) -> bool:
     """Whether the engine computes a statement correctly for empty matrices."""
     if not assigns_variable(statement):
         return False

@@ -2,7 +2,7 @@
 
 Passes move and change statements, and a script is printed in several forms (saved, specialised, with a main program
 around it), so that lines are no key: a statement has its node with it (`StatementNode.origin`, docs/decisions/0027).
-What stands in a loop or a branch is of the node that the whole is of.
+What stands in a loop or a branch is of the node that the whole is of, unless it has one of its own.
 """
 
 from __future__ import annotations
@@ -186,6 +186,8 @@ def read_back(text: str, functions: Sequence[tree.Function], block: tree.Block =
 def _keep_origins(printed: tree.Block, block: tree.Block) -> None:
     for shown, statement in zip(printed, block, strict=True):
         tree.keep_origin(shown, statement.origin)
+        for inner, own in zip(blocks_in(shown), blocks_in(statement)):
+            _keep_origins(inner, own)
 
 
 def placed_statements(script: tree.Script) -> list[PlacedStatement]:

@@ -35,7 +35,7 @@ class Results:
     """The results of one function, requested from its scope.
 
     statements: those that hand over what needs one of its own. parameters: the results, in order. returned: the symbols
-    of the main function whose sizes are returned after the outputs.
+    of the main function whose sizes are returned after the outputs. derives: whether derivatives are among them.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Results:
         self.is_inner = is_inner
         self.parameters: list[tree.Parameter] = []
         self.returned: dict[str, None] = {}
+        self.derives = bool(gradients.outputs)
         self._columns, self._derived = gradients.columns, gradients.outputs
         self.statements = self._demand_outputs(sizes)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import TypeGuard
@@ -17,7 +18,7 @@ from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.printer import WIDTH
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import assigns_variable, is_call, mentioned, statements_in
+from onnx_systemds.dml.scopes import assigns_variable, blocks_in, is_call, mentioned, statements_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
@@ -125,10 +126,22 @@ def cut_blocks(
         if reason is not None:
             found.append(cut(reason))
             count, block = 0, _Block(uses, numbers, rows)
-        found.append(statement)
+        found.append(_with_cuts_inside(statement, functions, numbers))
         count += not statement.shares_line
         block.add(step)
     return found
+
+
+def _with_cuts_inside(
+    statement: tree.Statement, functions: Mapping[str, tree.Function], scalars: Iterable[str]
+) -> tree.Statement:
+    """The statement with cuts in its sides if it is a branch that has two."""
+    if not isinstance(statement, tree.If) or not statement.otherwise:
+        return statement
+    sides = [tuple(cut_blocks(block, functions, scalars)) for block in blocks_in(statement)]
+    if [*map(len, sides)] == [*map(len, blocks_in(statement))]:
+        return statement
+    return replace(statement, body=sides[0], otherwise=sides[1])
 
 
 def _uses(steps: Iterable[_Step]) -> Counter[str]:

@@ -16,23 +16,27 @@ _DEPTH = 2
 def with_scope_comments(script: Script) -> Script:
     """The script with comments in its main function."""
     main = script.main
-    commented = replace(main, body=_with_comments(main.body))
+    commented = replace(main, body=_with_comments(main.body)[0])
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))
 
 
-def _with_comments(body: tree.Block) -> tree.Block:
+def _with_comments(body: tree.Block, current: str = "") -> tuple[tree.Block, str]:
     """The statements, with the module of their nodes before the first of each group: a layer, or a larger part.
 
-    A group of one statement has it at the end of its line if there is room.
+    A group of one statement has it at the end of its line if there is room. current: the module before them; that of
+    the last one is returned, too.
     """
     named = [(place, module) for place, statement in enumerate(body) if (module := module_of(statement.origin))]
     found = [*body]
-    current = ""
     for (place, module), following in zip(named, [*(module for _, module in named[1:]), ""]):
-        if module != current and not body[place].shares_line:
+        statement = body[place]
+        if module != current and not statement.shares_line:
             current = module
-            found[place] = _with_comment(body[place], f"# {module}", is_alone=following != module)
-    return tuple(found)
+            found[place] = _with_comment(statement, f"# {module}", is_alone=following != module)
+        if isinstance(statement, tree.If) and statement.otherwise:
+            inner, current = _with_comments(statement.body, current)
+            found[place] = replace(statement, body=inner, comments=found[place].comments)
+    return tuple(found), current
 
 
 def module_of(origin: object) -> str:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block, print_expression
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import rewritten, same_objects
 from onnx_systemds.dml.scopes import (
     Mentioned,
     assigns_variable,
+    blocks_in,
     definition_counts,
     mentioned,
     once,
@@ -78,17 +79,23 @@ class _Joining:
     ) -> None:
         self.function, self.others, self.kept = function, others, results(function)
         self.in_place, self.asking = impure | apart, apart.union(_OF_VARIABLES)
-        self.reads = Counter(name for statement in function.body for name in reads_of(statement))
+        self.reads = Counter(name for part in _parts(function.body) for name in reads_of(part))
         self.changes = definition_counts(function)
 
     def joined(self) -> tree.Function:
         """The function, the same object where there is nothing to join."""
         self.kinds = kinds_of(self.function, self.others)
+        body = self._joined(self.function.body)
+        return self.function if body is self.function.body else replace(self.function, body=body)
+
+    def _joined(self, block: tree.Block) -> tree.Block:
+        """The statements of a block, the same object where there is nothing to join."""
         made: list[tree.Statement | None] = []
         waiting: dict[str, tuple[int, _Part]] = {}
-        for statement in self.function.body:
+        for statement in block:
             if not isinstance(statement, (tree.Assign, tree.MultiAssign)):
                 waiting.clear()
+                statement = self._with_joined_sides(statement)
             elif (
                 assigns_variable(statement) and not statement.shares_line
                 and (found := mentioned(statement.value)).variables  # a constant is called what it is
@@ -107,8 +114,17 @@ class _Joining:
                 if self._may_move(part):
                     waiting[statement.target.name] = len(made), part
             made.append(statement)
-        body = tuple(statement for statement in made if statement is not None)
-        return self.function if len(body) == len(made) else replace(self.function, body=body)
+        joined = tuple(statement for statement in made if statement is not None)
+        return block if same_objects(joined, block) else joined
+
+    def _with_joined_sides(self, statement: tree.Statement) -> tree.Statement:
+        """The statement with joined statements in its sides if it is a branch that has two."""
+        if not isinstance(statement, tree.If) or not statement.otherwise:
+            return statement
+        body, otherwise = self._joined(statement.body), self._joined(statement.otherwise)
+        if body is statement.body and otherwise is statement.otherwise:
+            return statement
+        return replace(statement, body=body, otherwise=otherwise)
 
     def _part(self, statement: tree.Assign, found: Mentioned) -> _Part:
         whole: set[str] = set()
@@ -131,6 +147,17 @@ class _Joining:
         if statement.accumulate or self.kinds.get(name) != MATRIX or is_load(value) or is_entry(value):
             return False
         return part.is_pure and self.changes[name] == 1 and all(self.changes[read] <= 1 for read in part.variables)
+
+
+def _parts(block: tree.Block) -> Iterator[tree.Statement]:
+    """The statements of a block; in place of branches what is in them, and their conditions."""
+    for statement in block:
+        if isinstance(statement, tree.If):
+            yield replace(statement, body=(), otherwise=())
+            for inner in blocks_in(statement):
+                yield from _parts(inner)
+        else:
+            yield statement
 
 
 def _joined(first: _Part, second: _Part) -> _Part | None:

@@ -7,7 +7,18 @@ from dataclasses import replace
 from functools import reduce
 from textwrap import indent
 
-from onnx_systemds.inference.dims import Dim, depends_on_run, may_be_zero, symbol, symbols
+from onnx_systemds.inference.dims import (
+    Atom,
+    Dim,
+    Operation,
+    depends_on_run,
+    from_terms,
+    may_be_zero,
+    product,
+    symbol,
+    symbols,
+    terms,
+)
 from onnx_systemds.operators.api import Fragment, NodeView, View
 
 
@@ -52,5 +63,21 @@ def where_elements(
         nothing = reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
     zeros = [f"{node.dim(each)} = 0" for each in none]
     blocks = [indent("\n".join(lines), "  ") for lines in (fragment.statements, (*zeros, *nothing.statements))]
-    text = "\n".join([f"if ({node.dim(size)} > 0) {{", blocks[0], "} else {", blocks[1], "}"])
+    text = "\n".join([f"if ({node.dim(_deciding(size))} > 0) {{", blocks[0], "} else {", blocks[1], "}"])
     return replace(fragment, statements=(text,)) + replace(nothing, statements=())
+
+
+def _deciding(size: Dim) -> Dim:
+    """A shorter size that is positive where this one is: ``n`` for ``144 * n`` and ``min(30, n)``."""
+    found = terms(size)
+    if len(found) != 1 or found[0][1] < 1:
+        return size
+    return product(map(_deciding_atom, found[0][0]))
+
+
+def _deciding_atom(atom: Atom) -> Dim:
+    if isinstance(atom, Operation) and atom.operator == "min":
+        for bound, other in ((atom.left, atom.right), (atom.right, atom.left)):
+            if isinstance(bound, int) and bound > 0:
+                return _deciding(other)
+    return from_terms({(atom,): 1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigns_variable
+from onnx_systemds.dml.scopes import assigns_variable, blocks_in
 from onnx_systemds.importing.parameters import INTEGER, MATRIX, TEXT_FRAME, UNKNOWN_LIST
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 
@@ -21,7 +21,7 @@ _MATRICES = frozenset(
 
 
 def kinds_of(function: tree.Function, functions: Mapping[str, tree.Function]) -> dict[str, tree.DataType]:
-    """The types of parameters and of variables that are assigned outside of branches and loops, where they are known.
+    """The types of parameters and of variables that are assigned outside of loops, where they are known.
 
     functions: those that it calls, by name.
     """
@@ -42,6 +42,23 @@ class _Kinds(ForwardAnalysis[tree.DataType]):
                 results = [None] * len(statement.targets) if called is None else [it.type for it in called.results]
                 for target, kind in zip(statement.targets, results):
                     self.set(target.name, kind)
+            elif isinstance(statement, tree.If):
+                self._run_sides(statement)
+
+    def _run_sides(self, branch: tree.If) -> None:
+        """Update the types by both sides of a branch; what is assigned on one of them has that type."""
+        before = self.known
+        sides: list[dict[str, tree.DataType]] = []
+        for block in blocks_in(branch):
+            self.known = dict(before)
+            self.run(block)
+            sides.append(self.known)
+        taken, other = sides
+        self.known = {**taken, **other}
+        for name in [*self.known]:
+            is_lost = name in before and not (name in taken and name in other)
+            if is_lost or taken.get(name, other.get(name)) != other.get(name, taken.get(name)):
+                self.set(name, None)
 
     def of_binary(
         self, node: tree.Binary, left: tree.DataType | None, right: tree.DataType | None
