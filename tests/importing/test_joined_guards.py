@@ -11,6 +11,7 @@ from onnx import parser
 from onnx_systemds import ScoringFunction, import_model
 from onnx_systemds.dml.printer import print_block
 from onnx_systemds.dml.snippets import parse_snippet
+from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.importing.passes.joined_guards import with_joined_guards
 from onnx_systemds.verifying import judging
 from tests.operators.harness import compare
@@ -139,3 +140,11 @@ def test_network_of_what_is_found() -> None:
             results, expected = score(feeds), judging.judge(model, feeds)
             for name in ("y", "taken"):
                 compare(results[name], expected[name], 1e-5, f"{name} {level}")
+
+
+def test_error_in_a_branch_names_its_node() -> None:
+    text = MODEL.replace("h1 = Gemm(taken, w1, b1)", "c = Gather<axis = 1>(taken, at) h1 = Gemm(c, w1, b1)")
+    model = parser.parse_model(text.replace("float[n] level)", "float[n] level, int64[3] at)"))
+    feeds = {"x": np.ones((4, 3), np.float32), "level": np.ones(4, np.float32), "at": np.array([0, 5, 1])}
+    with ScoringFunction(import_model(model)) as score, pytest.raises(ScriptRuntimeError, match=r"node \"#5\".*Gather"):
+        score(feeds)
