@@ -45,7 +45,7 @@ def check_target(target: Path, sources: Iterable[Path]) -> None:
     if os.path.islink(os.path.realpath(target)):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(target))
     if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+        raise IsADirectoryError(errno.EISDIR, "it is a folder; give the name of a file", str(target))
     for source in sources:
         if target.exists() and source.exists() and target.samefile(source):
             raise TranspileError("the output would replace a file that is read", target, "give it another name")
@@ -70,8 +70,8 @@ def part_files(path: Path) -> list[Path]:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary stream whose content takes the place of ``path`` when the block ends without an exception.
 
-    It is written beside the target and renamed. Links are followed; devices and pipes are written to. Raises OSError,
-    and whatever the block raises.
+    It is written beside the target and renamed. Links are followed; devices and pipes are written to. The ``.mtd`` file
+    of what was there goes: the engine would read the new content by it. Raises OSError, and whatever the block raises.
     """
     if is_stream(path):
         buffer = io.BytesIO()
@@ -91,6 +91,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             os.unlink(name)
             raise
+    for each in {path, target}:
+        each.with_name(f"{each.name}.mtd").unlink(missing_ok=True)
 
 
 @contextmanager

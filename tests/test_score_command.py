@@ -264,6 +264,16 @@ def test_an_interruption_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.engine
+def test_numbers_as_names_and_what_the_engine_said_of_an_older_file(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("1,2,3,4\n5,6,7,8\n")
+    (tmp_path / "y.csv.mtd").write_text('{"data_type": "frame", "format": "csv", "header": false}')
+    note = "x.csv: its first line, 1,2,3,4, is taken for names; if it is a row, add --no-header"
+    printed = scored(saved(tmp_path, MLP), tmp_path / "x.csv", tmp_path / "y.csv")
+    assert f"note: {tmp_path}/{note}" in printed and "1 row," in printed
+    assert not (tmp_path / "y.csv.mtd").exists()
+
+
+@pytest.mark.engine
 def test_a_file_of_no_rows(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b,c,d\n")
     result = score(saved(tmp_path, MLP), "--input", tmp_path / "x.csv", "--output", tmp_path / "y.csv")

@@ -12,7 +12,7 @@ import numpy as np
 from onnx_systemds.cli.converting import converted, opened
 from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, note_numbers_as_names
 from onnx_systemds.cli.programs import Programs
 from onnx_systemds.errors import TranspileError, counted, quoted, quoted_list, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
@@ -79,6 +79,7 @@ def explain(  # noqa: PLR0913 - an argument for each option
         chosen = None if columns is None else listed_names(columns, "--columns")
         with stages.stage("read"):
             rows, names = rows_of_table(script, source, chosen, has_header=not no_header)
+            note_numbers_as_names(source, names, chosen, has_header=not no_header)
             numbers, names = _grouped(names, groups)
             others = None
             if background is not None:

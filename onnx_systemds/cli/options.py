@@ -6,7 +6,7 @@ import csv
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from onnx_systemds.cli.given import GIVEN_OPTIONS, GivenInputs, given_inputs
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.dml.templates import is_library_function
-from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.errors import TranspileError, quoted, shown_path
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.convert import FUNCTIONS_MODES, STYLES, WEIGHTS_MODES
 from onnx_systemds.inference.passes import check_omitted
@@ -34,6 +34,7 @@ FILE = click.Path(path_type=Path, readable=False)  # opening it gives the reason
 
 _LARGEST_SIZE = 2**31 - 1  # of a matrix of the engine
 _MOST_DIGITS = 20
+_SHOWN = 5
 
 
 def or_standard_output(_: click.Context, __: click.Parameter, output: Path | None) -> Path | None:
@@ -221,6 +222,15 @@ def listed_names(text: str, option: str) -> list[str]:
         hint = 'names with commas are quoted: a,"b,c"'
         raise TranspileError(f"{option} is {quoted(text)}: {error}", None, hint) from None
     return [name.strip() for name in names] or [""]
+
+
+def note_numbers_as_names(path: Path, names: Sequence[str], chosen: Sequence[str] | None, *, has_header: bool) -> None:
+    """Say on standard error that the first line of a table is taken for names, where it may be a row of numbers."""
+    from onnx_systemds.runtime.table_inputs import counts_columns
+
+    if path.suffix.lower() == ".csv" and has_header and chosen is None and counts_columns(names):
+        shown = f"{shown_path(path)}: its first line, {','.join(names[:_SHOWN])}{',...' * (len(names) > _SHOWN)}"
+        say(f"note: {shown}, is taken for names; if it is a row, add --no-header", err=True)
 
 
 def fixed_sizes(dims: tuple[str, ...]) -> dict[str, int]:

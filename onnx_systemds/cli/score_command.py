@@ -18,7 +18,7 @@ from onnx_systemds.array_files import named_arrays, read_array_file
 from onnx_systemds.cli.converting import converted, on_terminal, opened
 from onnx_systemds.cli.explaining import say
 from onnx_systemds.cli.once import OnceCommand
-from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, listed_names, note_numbers_as_names
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
 from onnx_systemds.errors import TranspileError, counted, quoted
@@ -119,7 +119,9 @@ def _opened(
         table = open_table(path, has_header=has_header)
         try:
             script = convert(types)
-            return script, TableRows(table, table_inputs(script, table, chosen, has_header=has_header))
+            inputs = table_inputs(script, table, chosen, has_header=has_header)
+            note_numbers_as_names(path, [column.name for column in inputs.columns], chosen, has_header=has_header)
+            return script, TableRows(table, inputs)
         except BaseException:
             table.close()
             raise

@@ -132,10 +132,14 @@ def _names(port: Port, names: Sequence[str]) -> list[str]:
     return found or [f"{port.name}_0"]
 
 
+def counts_columns(names: Sequence[str]) -> bool:
+    """Whether the names are the numbers of the columns, as pandas writes them; a row of numbers may look the same."""
+    return any(list(names) == [str(first + place) for place in range(len(names))] for first in (0, 1))
+
+
 def _is_row(names: Sequence[str]) -> bool:
     """Whether a header looks like a row: all names are numbers, but not the numbers of the columns."""
-    counted = any(list(names) == [str(first + place) for place in range(len(names))] for first in (0, 1))
-    return not counted and all(_NUMBER.fullmatch(name.strip()) for name in names)
+    return not counts_columns(names) and all(_NUMBER.fullmatch(name.strip()) for name in names)
 
 
 def _is_named(port: Port, names: Sequence[str]) -> bool:
