@@ -12,6 +12,7 @@ import numpy as np
 from onnx_systemds.errors import TranspileError, escaped
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_TABLE = "the rows of a table are scored by onnx-systemds score"
 
 
 def read_array_file(path: Path, *, mapped: bool = False) -> Array | dict[str, Array]:
@@ -30,7 +31,8 @@ def read_array_file(path: Path, *, mapped: bool = False) -> Array | dict[str, Ar
     except Exception as error:  # numpy, zipfile and zlib raise a dozen types of hostile files
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise TranspileError(f"it cannot be read as numpy's .npy or .npz: {_reason(error)}", path) from error
+        hint = _TABLE if path.suffix.lower() in (".csv", ".parquet") else ""
+        raise TranspileError(f"it cannot be read as numpy's .npy or .npz: {_reason(error)}", path, hint) from error
 
 
 def named_arrays(content: Array | dict[str, Array], names: Sequence[str], path: Path) -> dict[str, Array]:

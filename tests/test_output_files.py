@@ -123,7 +123,7 @@ def test_a_full_disk_while_an_array_is_written(tmp_path: Path) -> None:
 def test_a_folder_as_output_leaves_no_weights(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     (tmp_path / "out.dml").mkdir()
-    refused(invoke(model, "-o", tmp_path / "out.dml", "--weights", "files"), "out.dml: Is a directory")
+    refused(invoke(model, "-o", tmp_path / "out.dml", "--weights", "files"), "out.dml: it is a folder; give the name of a file")
     with pytest.raises(IsADirectoryError):
         import_model(model, weights="files").save(tmp_path / "out.dml")
     assert not (tmp_path / "out.weights").exists()
@@ -259,6 +259,12 @@ def test_results_are_called_npz(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     result = invoke("run", model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.csv")
     refused(result, "out.csv", "results are an .npz file")
+
+
+def test_arrays_are_not_read_from_tables(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    result = invoke("run", model_with_weights(tmp_path), "--inputs", tmp_path / "in.csv", "--outputs", tmp_path / "out.npz")
+    refused(result, "in.csv", "scored by onnx-systemds score")
 
 
 def test_a_map_goes_to_standard_output(

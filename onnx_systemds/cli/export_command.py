@@ -144,8 +144,11 @@ def export(
     stages = Stages()
     with explained(options.traceback):
         if listing:
-            for line in list_script(parse_file(script), options.function):
+            lines = list_script(_parsed(script, stages), options.function)
+            for line in lines:
                 say(line)
+            if not lines:
+                say(f"note: {shown_path(script)} has no functions and no arguments", err=True)
             return
         parsed = _parsed(script, stages)
         target = output or script.with_suffix(".onnx")

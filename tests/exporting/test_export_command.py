@@ -221,6 +221,9 @@ def test_command_lists_functions(tmp_path: Path) -> None:
         assert shown.startswith("f(matrix[double] X, matrix[double] W, double k = 2)")
     unknown = invoke(tmp_path / "m.dml", "--list", "--function", "g")
     assert unknown.exit_code == 1 and "m.dml: there is no function \"g\"\n  hint: its functions: f\n" in unknown.output
+    (tmp_path / "none.dml").write_text('X = read("X")\nwrite(X, "Y")\n')
+    assert "none.dml has no functions and no arguments\n" in invoke(tmp_path / "none.dml", "--list").output
+    assert "this is a model" in invoke("export", tmp_path / "m.onnx", "--list").output
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
