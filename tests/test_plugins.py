@@ -16,6 +16,7 @@ from onnx_systemds.errors import PluginError, TranspileError
 from onnx_systemds.inference.registry import expanders, find, operator_generators, text_operators
 from onnx_systemds.operators import expander, generator, rewrite, shape_rule
 from onnx_systemds.plugins import load_plugins
+from onnx_systemds.runtime.list_transfer import tensor_of_matrix
 from onnx_systemds.verifying.verify import verify_model
 from tests.invoking import invoke
 from tests.test_docs import ROOT, example
@@ -162,6 +163,19 @@ def test_no_shape_rule_is_said_everywhere(tmp_path: Path) -> None:
     assert "| my.company.Own | no: it has no shape rule |" in invoke("operators").output
     shape_rule("Own", domain="my.company")(lambda node: (node.tensor(node.dims(0)),))
     assert "| my.company.Own | yes |" in invoke("operators").output
+
+
+def test_a_misspelt_name_is_told_from_a_domain_that_nobody_knows() -> None:
+    generator("Own", since=1, domain="my.company")(lambda node: node.matrix_result(node.matrix(0, 1), 1))
+    with pytest.raises(TranspileError, match='my.company.Owm, opset 1.: the operator has no generator\n  hint: its domain has: "Own"'):
+        import_model(model("(float[2] X) => (float[2] Y) { Y = my.company.Owm(X) }", ', "my.company": 1'))
+
+
+@pytest.mark.parametrize(("shape", "dims"), [((3, 3), (3, 2)), ((2, 3), (3, 2)), ((1, 3), (3,)), ((2, 1), ())])
+def test_results_of_other_dims_than_the_shape_rule_says(shape: tuple[int, int], dims: tuple[int, ...]) -> None:
+    (port,) = import_model(model("(float[n] X) => (float[n] Y) { Y = Neg(X) }")).outputs
+    with pytest.raises(TranspileError, match=re.escape(f'output "Y" is {shape[0]} x {shape[1]}, not {list(dims)} as its dims say')):
+        tensor_of_matrix(port, np.ones(shape), dims, {})
 
 
 def test_templates_of_a_plugin(tmp_path: Path) -> None:

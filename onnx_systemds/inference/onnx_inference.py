@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import onnx
 import onnx.shape_inference
 
-from onnx_systemds.errors import ShapeUnknown, UnsupportedOperator
+from onnx_systemds.errors import ShapeUnknown, UnsupportedOperator, quoted_list
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts, find_schema, unknown_size
 from onnx_systemds.inference.lists import declared_list
@@ -45,6 +45,8 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
         return UnsupportedOperator("the operator is not supported yet", hint="see: onnx-systemds operators")
     if node.domain == CONTRIB:
         return UnsupportedOperator("the operator of onnxruntime is not supported", hint="see: onnx-systemds operators")
+    if others := sorted(op_type for domain, op_type in operator_generators if domain == node.domain):
+        return UnsupportedOperator("the operator has no generator", hint=f"its domain has: {quoted_list(others)}")
     return UnsupportedOperator("the operator's domain is unknown", hint="register a generator for it by --plugin")
 
 

@@ -181,6 +181,10 @@ def tensor_of_matrix(port: Port, matrix: Matrix, dims: Sequence[Dim], sizes: Map
     shape = _solved_shape(dims, matrix.shape, sizes)
     if shape is None:
         return None
+    if math.prod(shape) != matrix.size or (matrix.size and matrix.shape[0] != math.prod(shape[:1])):
+        rows, columns = matrix.shape
+        raise TranspileError(f"output {quoted(port.name)} is {rows} x {columns}, not {list(shape)} as its dims say",
+                             hint="a shape rule, or what the model declares, is wrong")
     tensor = matrix.reshape(shape)
     if tensor.dtype == object:
         return tensor
