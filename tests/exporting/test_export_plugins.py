@@ -48,6 +48,7 @@ def test_without_the_plugin(tmp_path: Path) -> None:
     result = invoke(tmp_path / "m.dml")
     assert result.exit_code == 1
     assert "relu6 is no function of the script, and no builtin that can be exported" in result.output
+    assert "hint: --plugin registers builtins of your own" in result.output
 
 
 def test_a_builtin_stays_what_it_is(tmp_path: Path) -> None:

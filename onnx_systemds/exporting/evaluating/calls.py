@@ -92,7 +92,7 @@ def _dispatched(
     if found is None:
         near = get_close_matches(node.function, [*evaluator.frame.module.functions, *BUILTINS], 1, 0.8)
         raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported",
-                              hint=f"is {near[0]} meant?" if near else "")
+                              hint=f"is {near[0]} meant?" if near else "--plugin registers builtins of your own")
     given = bound(evaluator, *found, positional, named, of_list=of_list)
     if evaluator.outline:
         return outlined(evaluator, node, *found, given)
