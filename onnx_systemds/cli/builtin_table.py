@@ -111,5 +111,6 @@ def _first_line(function: object) -> str:
 
 def document() -> str:
     """The text of docs/builtins.md."""
-    head = "# Builtins\n\nGenerated from the registry (`onnx-systemds builtins`); do not edit.\n\n"
+    head = "# Builtins of DML that are exported\n\n"
+    head += "Generated from the registry (`onnx-systemds builtins`); do not edit.\n\n"
     return head + "\n".join(builtin_lines()) + "\n"

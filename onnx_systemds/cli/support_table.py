@@ -119,7 +119,9 @@ def _facets(row: Row) -> str:
 
 def document() -> str:
     """The text of docs/operators.md."""
-    head = ["# Operators", "", "Generated from the registry (`onnx-systemds operators`); do not edit.", "",
+    head = ["# Operators of ONNX that are imported", "",
+            "Generated from the registry (`onnx-systemds operators`); do not edit.", ""]
+    tail = ["", "## Facets", "", "What else is known of an operator. Rules for dims are not listed above.", "",
             "| facet | registered by | what it is |", "|---|---|---|"]
     facets = [f"| {facet} | `{DECORATORS[facet]}` | {meaning} |" for facet, meaning in FACETS.items()]
-    return "\n".join([*head, *facets, "", "Rules for dims are not listed below.", "", *table_lines()]) + "\n"
+    return "\n".join([*head, *table_lines(), *tail, *facets]) + "\n"

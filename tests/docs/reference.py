@@ -47,7 +47,7 @@ PLUGINS_OF_EXPORT = ("builtin", "join", "own_domain", "refuse", "template_functi
 def command_line() -> str:
     """The text of docs/command_line.md."""
     names = ["convert", "export", *(name for name in main.commands if name not in ("convert", "export"))]
-    parts = ["# Command line\n\nGenerated from the commands (`onnx-systemds COMMAND --help`); do not edit.\n", _usage(), *map(_command, names), _commands_of_options(names)]
+    parts = ["# Command line: every option\n\nGenerated from the commands (`onnx-systemds COMMAND --help`); do not edit.\n", _usage(), *map(_command, names), _commands_of_options(names)]
     return "\n".join(parts)
 
 
@@ -105,7 +105,7 @@ def python() -> str:
     own = [getattr(onnx_systemds, name) for name in onnx_systemds.__all__ if not name.startswith("__")]
     operators = [getattr(onnx_systemds.operators, name) for name in REGISTERING]
     export = [getattr(api, name) for name in PLUGINS_OF_EXPORT]
-    lines = ["# Python", "", "Generated from the code; do not edit. `onnx_systemds.backend` is a standard `onnx.backend.base.Backend` beside it.", "", *HEAD.splitlines(), ""]
+    lines = ["# Python: functions and classes", "", "Generated from the code; do not edit. `onnx_systemds.backend` is a standard `onnx.backend.base.Backend` beside it.", "", *HEAD.splitlines(), ""]
     sections = [
         ("from onnx_systemds import ...", own), ("from onnx_systemds.verifying import verify_model", [verify_model, Report]),
         ("from onnx_systemds.verifying.scripts import verify_script", [verify_script]),
