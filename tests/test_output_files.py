@@ -254,6 +254,17 @@ def test_scripts_are_called_dml(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
+@pytest.mark.parametrize("words", [("s.dml",), ("train", "m.onnx", "--input", "rows.npz", "--target", "y", "--loss", "l2_loss"),
+                                   ("trained", "m.onnx", "m.weights")], ids=lambda words: words[0])
+def test_models_are_not_called_dml(tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    model_with_weights(tmp_path)
+    (tmp_path / "s.dml").write_text('X = read("X", rows=2, cols=2)\nwrite(X, "Y")\n')
+    (tmp_path / "own.dml").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    refused(invoke(*words, "-o", "own.dml"), "own.dml: a script is called *.dml, not a model")
+    assert (tmp_path / "own.dml").read_text() == "x = 1\n"
+
+
 def test_results_are_called_npz(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", X=np.ones((2, SIDE)))
     model = model_with_weights(tmp_path)

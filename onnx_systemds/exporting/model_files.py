@@ -33,11 +33,18 @@ def export_file(
     options: those of `export_script`. Raises TranspileError with all reasons, OSError.
     """
     path = Path(path)
+    check_model_name(path)
     external = ExternalData(data_path(path).name, external_data)
     model = export_script(source, function, external=external, **options)
     with adding({} if added is None else added(model)):
         write_model(model, path, external)
     return model
+
+
+def check_model_name(path: Path) -> None:
+    """Raise TranspileError where a model would take the name of a script, which it may be meant to leave as it is."""
+    if path.suffix.lower() == ".dml":
+        raise TranspileError("a script is called *.dml, not a model", path, "name it *.onnx")
 
 
 def write_model(model: onnx.ModelProto, path: Path, external: ExternalData) -> None:

@@ -14,7 +14,7 @@ from onnx_systemds.engine.matrix_files import list_key, read_matrix
 from onnx_systemds.errors import InvalidModel, TranspileError, quoted
 from onnx_systemds.exporting.external_data import SMALLEST, ExternalData
 from onnx_systemds.exporting.graph.nodes import Array
-from onnx_systemds.exporting.model_files import beside_stream, data_path, write_model
+from onnx_systemds.exporting.model_files import beside_stream, check_model_name, data_path, write_model
 from onnx_systemds.files import is_stream
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.weights_mark import with_mark
@@ -98,7 +98,11 @@ def _tensor(own: onnx.TensorProto, content: Array) -> onnx.TensorProto:
 
 
 def files_of(path: Path, *, is_external: bool) -> list[Path]:
-    """The files that `save_trained` writes. Raises TranspileError where one would stand beside a stream."""
+    """The files that `save_trained` writes.
+
+    Raises TranspileError where one would have the name of a script, or stand beside a stream.
+    """
+    check_model_name(path)
     if is_external and is_stream(path):
         raise beside_stream(path)
     return [path, *([data_path(path)] if is_external else [])]
