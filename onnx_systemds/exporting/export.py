@@ -79,7 +79,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     stages = stages or Stages()
     script = _script(source)
     graph = Operators(dtype, opset)
-    specs = {name: InputSpec.parse(spec) if isinstance(spec, str) else spec for name, spec in (inputs or {}).items()}
+    specs = {name: _spec(name, spec) for name, spec in (inputs or {}).items()}
     interface = Interface(graph, specs, bindings or {}, outputs if function is None else None, files)
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
@@ -218,3 +218,13 @@ def _deep_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def _spec(name: str, given: object) -> InputSpec:
+    """Type and dims of an input as they are given. Raises TranspileError."""
+    if isinstance(given, InputSpec):
+        return given
+    if not isinstance(given, str):
+        raise TranspileError(f"the input {quoted(name)} is given as {type(given).__name__}, not as its type and dims",
+                             hint='write them as "double[N,784]"; bindings give contents')
+    return InputSpec.parse(given)

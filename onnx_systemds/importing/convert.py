@@ -40,7 +40,7 @@ from onnx_systemds.importing.passes.pass_list import with_passes
 from onnx_systemds.importing.results import NO_GRADIENTS, Gradients
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.value_names import short_value_names
-from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.context import Context, given_sizes
 from onnx_systemds.inference.equal_sizes import equal_input_sizes
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
@@ -176,10 +176,10 @@ def typed_model(
             graph = simplify(graph, notes, omitted)
             words.append(f"{len(graph.nodes)} after it")
     with stages.stage("infer types") as words:
-        context = in_context(dims or {}, notes=notes.copy())
+        context = in_context(given_sizes(dims), notes=notes.copy())
         typed = infer(graph, context)
         if equal := {} if context.errors else equal_input_sizes(typed):
-            context = in_context({**(dims or {}), **equal}, notes=notes)
+            context = in_context({**given_sizes(dims), **equal}, notes=notes)
             typed = infer(graph, context)
         words += [f"{len(typed.nodes)} nodes", *(f"{name} is {size}" for name, size in equal.items())]
     return TypedModel(model, typed, context)

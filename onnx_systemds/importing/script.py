@@ -24,6 +24,7 @@ from onnx_systemds.importing.interface import (
     call_lines,
     derivative_lines,
     interface_lines,
+    signature,
     weights_argument,
 )
 from onnx_systemds.importing.weights_mark import weights_mark, with_mark
@@ -81,6 +82,10 @@ class Script:
     general: Script | None = None
     sources: tuple[tree.Source, ...] = ()
     derivatives: Derivatives | None = None
+
+    def __repr__(self) -> str:
+        """How it is called: an interactive Python shows this, and the trees are thousands of lines."""
+        return f"Script({signature(self.interface)})"
 
     @property
     def unspecialised(self) -> Script:

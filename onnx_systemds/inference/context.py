@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from onnx_systemds.errors import InvalidModel, Reasons, quoted_list
+import numpy as np
+
+from onnx_systemds.errors import InvalidModel, Reasons, quoted, quoted_list
 from onnx_systemds.inference.dims import Dim, Dims, depends_on_run, symbol
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.limits import check_nodes
@@ -23,6 +25,14 @@ def is_size(declared: int | str | None) -> TypeGuard[int]:
 def is_named(declared: int | str | None) -> bool:
     """Whether a declared dim is a symbol that has a name."""
     return isinstance(declared, str) and declared not in _UNNAMED
+
+
+def given_sizes(dims: Mapping[str, int] | None) -> dict[str, int]:
+    """The sizes that the user gives to symbols, as Python's own integers. Raises InvalidModel for what is no size."""
+    for name, size in (dims or {}).items():
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
+            raise InvalidModel(f"the size of {quoted(str(name))} is {size!r}, no integer from 0 on")
+    return {name: int(size) for name, size in (dims or {}).items()}
 
 
 @dataclass

@@ -32,8 +32,17 @@ class InvalidInput(TranspileError):
     """An input tensor does not fit the model."""
 
 
+def check_is_mapping(given: object, known: Sequence[str]) -> None:
+    """Raise InvalidInput for inputs that are not given by their names, as a single array is."""
+    if not isinstance(given, Mapping):
+        shown = ", ".join(map(quoted, known)) or "none"
+        raise InvalidInput(f"inputs are given by their names, {{NAME: array}}, not as {type(given).__name__}",
+                           hint=f"the inputs of the model: {shown}")
+
+
 def check_names(given: Mapping[str, Any], known: Sequence[str]) -> None:
     """Raise InvalidInput where an input is missing, or one is given that the model does not have."""
+    check_is_mapping(given, known)
     for name in known:
         if name not in given:
             others = quoted_list(str(other) for other in given if other not in known)

@@ -35,6 +35,7 @@ def load_model(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     except TranspileError as error:
         if error.place is None and path is not None:
             error.place = escaped(str(path))
+            error.hint = _OTHER_NAMES.get(path.suffix.lower(), error.hint)
         raise
 
 
@@ -131,6 +132,13 @@ _OTHER_FORMATS = (  # where in a file, what is there, and of what kind the file 
     (8, b'{"', "a file of safetensors, which holds weights alone"),
     (0, b"GGUF", "a file of llama.cpp, which holds weights alone"),
 )
+
+
+_OTHER_NAMES = {  # the hints for files that are given where a model is meant
+    ".dml": "this is a script: export_script makes a model of one",
+    ".csv": "this is a table, and stands where the model belongs",
+    ".parquet": "this is a table, and stands where the model belongs",
+}
 
 
 def _guess(head: bytes) -> str:

@@ -12,13 +12,14 @@ from onnx_systemds.engine.frame_files import write_frame
 from onnx_systemds.engine.matrix_files import write_matrix
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.score_variables import TABLE
-from onnx_systemds.model.given_inputs import InvalidInput, check_names
+from onnx_systemds.model.given_inputs import InvalidInput, check_is_mapping, check_names
 from onnx_systemds.runtime.boundary_tensors import Tensor, boundary_matrix, tensor_of
 from onnx_systemds.runtime.list_transfer import nested_inputs
 
 
 def tensors_of(ports: Sequence[Port], inputs: Mapping[str, Any]) -> tuple[dict[str, Tensor], int]:
     """The inputs by their names, and how many samples they have. Raises InvalidInput."""
+    check_is_mapping(inputs, [port.name for port in ports])
     given = nested_inputs(tuple(ports), inputs)
     check_names(given, [port.name for port in ports])
     tensors = {port.name: tensor_of(port, given) for port in ports}

@@ -97,8 +97,6 @@ def train_model(  # noqa: PLR0913 - a public entry point: all but the first thre
     Raises TranspileError, EngineError, ValueError for numbers of steps that there are not.
     """
     steps = Steps(epochs, batch, rate, seed, holdout, patience, schedule, weight_decay, clip)
-    if not isinstance(inputs, Mapping):
-        raise InvalidInput("the inputs are arrays by the names that the model has for them")
     model, sizes = load_model(source), options.get("dims") or {}
     training = training_of([loss] if isinstance(loss, str) else loss, optimizer)
     check_trainable(training.losses, model)

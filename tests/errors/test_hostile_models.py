@@ -15,6 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from onnx_systemds import import_model
 from onnx_systemds.errors import InvalidModel, MultipleErrors, TranspileError
 from onnx_systemds.model.load import load_model
 from tests.invoking import invoke
@@ -119,6 +120,13 @@ def test_files_that_are_no_models(tmp_path: Path, content: bytes, words: list[st
     message = refusal(tmp_path / "model.onnx")
     for word in ["model.onnx", *words]:
         assert word in message
+
+
+@pytest.mark.parametrize(("name", "hint"), [("s.dml", "this is a script"), ("rows.csv", "this is a table")])
+def test_other_files_where_a_model_is_meant(tmp_path: Path, name: str, hint: str) -> None:
+    (tmp_path / name).write_text("a,b\n")
+    with pytest.raises(InvalidModel, match=f"{name}: not an ONNX model: .*\n  hint: {hint}"):
+        import_model(tmp_path / name)
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:

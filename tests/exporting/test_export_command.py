@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -229,6 +230,13 @@ def test_command_lists_functions(tmp_path: Path) -> None:
 def test_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "m.dml").write_text(FUNCTION)
     assert invoke(tmp_path / "m.dml", "--input", "nonsense").exit_code == 2
+
+
+@pytest.mark.parametrize("given", [("N", 2), np.ones((2, 2)), 3])
+def test_an_input_is_said_by_type_and_dims(tmp_path: Path, given: Any) -> None:
+    (tmp_path / "m.dml").write_text(FUNCTION)
+    with pytest.raises(TranspileError, match=f'the input "X" is given as {type(given).__name__}, not as its type and dims\n.*bindings'):
+        export_script(tmp_path / "m.dml", "f", inputs={"X": given})
 
 
 def test_what_is_given_twice_or_to_nobody(tmp_path: Path) -> None:

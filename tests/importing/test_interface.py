@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.errors import InvalidModel
 from onnx_systemds.importing.interface import Port, call_lines, described, interface_lines, signature, success_lines
 from onnx_systemds.importing.script import Script
 
@@ -32,6 +34,22 @@ def test_calls(sized: Script) -> None:
         'source("my-model.dml") as my_model',
         "[y, z] = my_model::gen_scaled(x_1, names, h, w)",
     ]
+
+
+def test_a_script_is_shown_by_its_signature(sized: Script) -> None:
+    shown = "Script(gen_scaled(x.1 [batch, 3, h, w], names [batch, 2], h, w) -> y [batch, 3, h, w], z [h])"
+    assert repr(sized) == str(sized) == shown
+
+
+@pytest.mark.parametrize("size", ["3", 3.0, -1, None, True])
+def test_sizes_are_integers(size: Any) -> None:
+    with pytest.raises(InvalidModel, match=f'the size of "batch" is {size!r}, no integer from 0 on'):
+        import_model(onnx.parser.parse_model(_SIZED), dims={"batch": size})
+
+
+def test_sizes_are_integers_of_numpy_too(sized: Script) -> None:
+    script = import_model(onnx.parser.parse_model(_SIZED), dims={"batch": np.int64(3)})
+    assert script.outputs[0].dims[0] == 3 and sized.outputs[0].dims[0] != 3
 
 
 def test_interface(sized: Script) -> None:

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, TypeProto, helper
 
 from onnx_systemds import backend, import_model
-from onnx_systemds.model.given_inputs import InvalidInput, given_tensor, given_value
+from onnx_systemds.model.given_inputs import InvalidInput, check_names, given_tensor, given_value
 from onnx_systemds.model.ir import MapType, OptionalType, SequenceType, TensorType
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying.verify import verify_model
@@ -178,3 +178,10 @@ def test_items_of_lists_have_the_declared_sizes() -> None:
         for bad in (item[:, :2], item[0], item[None]):
             with pytest.raises(InvalidInput, match="s/1"):
                 function({"s": [item, bad]})
+
+
+@pytest.mark.parametrize("given", [np.ones(2), [np.ones(2)], None])
+def test_inputs_without_names(given: Any) -> None:
+    words = f"given by their names, {{NAME: array}}, not as {type(given).__name__}\n  hint: the inputs of the model: \"X\""
+    with pytest.raises(InvalidInput, match=words):
+        check_names(given, ["X"])

@@ -84,7 +84,7 @@ def test_arrays(tmp_path: Path) -> None:
     ({"loss": []}, TranspileError, "there is no loss"),
     ({"fixed": ["V"]}, TranspileError, '"V" is no weight of floating-point numbers'),
     ({"fixed": ["W", "B"]}, TranspileError, "the model has no weights of floating-point numbers"),
-    ({"inputs": X}, TranspileError, "the inputs are arrays by the names"),
+    ({"inputs": X}, TranspileError, "inputs are given by their names, {NAME: array}, not as ndarray"),
     ({"targets": Y.astype(str)}, TranspileError, "is of <U32, no numbers"),
     ({"targets": Y * np.nan}, TranspileError, 'in the target of "Y" numbers are missing'),
 ])
