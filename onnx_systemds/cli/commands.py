@@ -124,10 +124,10 @@ def main() -> None:
 @click.option("--map", "map_file", type=FILE, metavar="FILE.json", callback=or_standard_output,
               help="Write which lines of the script belong to each node of the model.")
 @click.option("--gradient", "gradients", multiple=True, metavar="NAME",
-              help="Also write functions that give derivatives by a weight or an input, by all \"weights\" or all "
-                   "\"inputs\". Repeatable.")
+              help="Also write functions of the forward and the backward pass, with derivatives by this weight or "
+                   "input; \"weights\" and \"inputs\" are all of them. Repeatable.")
 @click.option("--fixed", "fixed", multiple=True, metavar="NAME",
-              help="A weight that is none of the \"weights\" to derive by, and that is not trained. Repeatable.")
+              help="Leave this weight as it is: it is neither trained nor one of the \"weights\". Repeatable.")
 @click.option("--train", "losses", multiple=True, metavar="[RESULT=]LOSS",
               help=f"Also write <name>_train.dml, a program that trains the model. LOSS is {' or '.join(LOSSES)}. "
                    "Repeatable, for several results. All weights are trained unless --gradient names some.")
@@ -135,8 +135,10 @@ def main() -> None:
               help=f"Optimizer of the training program  [default: {DEFAULT}].")
 @click.option("--explain", "explains", is_flag=True,
               help="Also write <name>_explain.dml, a program that says what features contribute to answers.")
-@click.option("--result", metavar="NAME", help="The result that it explains  [default: the only one of real numbers].")
-@click.option("--method", type=click.Choice(METHODS), help=f"By what it explains  [default: {SHAPLEY}].")
+@click.option("--result", metavar="NAME",
+              help="The result that --explain explains  [default: the only one of real numbers].")
+@click.option("--method", type=click.Choice(METHODS),
+              help=f"How --explain explains: by Shapley values, or integrated gradients  [default: {SHAPLEY}].")
 @conversion_options
 def convert(  # noqa: PLR0913 - one parameter an option
     model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, gradients: tuple[str, ...],
