@@ -44,6 +44,8 @@ OPERATORS = [
     row("quotients without a sign", "Y = 1 / (X %/% 9) + 1 / (X %/% -9)"),
     row("rounding", "Y = round(X * 2) + floor(X) + ceil(X) + sign(X)"),
     row("numbers that a sum does not lose in doubles", "Y = ((10000000 + exp(X)) == 10000000) + ((exp(X - 20) + 1) != 1)"),
+    row("a condition that its known part decides", "k = 2\nif (sum(X) > 0 & k == 1) { Y = X[, 9] } else { Y = X }\n"
+        "if (k == 2 | sum(X) > 0) { Y = Y + 1 } else { Y = t(Y) }", operators=["Add"]),
     ExportCase("rounding where 0.5 more is another number", "Y = round(X)\nZ = 1 / round(X[, 4:5])",
                {"X": np.array([[8388609.0, -8388611, 0.4999999701976776, -0.5, -0.3, 2.5, 4194304.5]])}, ("Y", "Z"),
                tolerance={"float64": 0.0, "float32": 0.0}),

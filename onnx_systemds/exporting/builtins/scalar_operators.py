@@ -11,7 +11,7 @@ from onnx_systemds.dml.tokens import COMPARED
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.api import Context, Scalar
-from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, known_integer, known_scalar, scalar_text
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, known_integer, known_scalar, scalar_text
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim
 
@@ -20,8 +20,12 @@ _INT64_FACTOR = 2**63 // limits.LARGEST_INTEGER
 
 
 def known_result(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
-    """Return the result for two known scalars. Raises UnsupportedCase."""
+    """Return the result for two known scalars, or of one that decides it. Raises UnsupportedCase."""
     a, b = left.known, right.known
+    if operator in LOGICAL and STRING not in (left.type, right.type):
+        decisive = operator == "|"
+        if any(known is not None and bool(known) is decisive for known in (a, b)):
+            return known_scalar(decisive)
     if a is None or b is None:
         return None
     if isinstance(a, str) or isinstance(b, str):
