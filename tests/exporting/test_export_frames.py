@@ -143,6 +143,23 @@ def test_transformapply_agrees_with_the_engine(spec: dict[str, object], keep: bo
         assert_close(actual["Y"], expected["Y"], case.tolerance[dtype], f"{spec} {dtype}")
 
 
+@pytest.mark.parametrize("method", ["recode", "dummycode"])
+def test_numbers_are_recoded_by_what_texts_stand_for(method: str) -> None:
+    """The engine's texts of numbers follow from their column: 1, 1.0 beside fractions or NaN, true beside 0 and 1 alone."""
+    spec = f'"{{ids: true, {method}: [1, 3, 4]}}"'
+    learned = np.array([[1, 5, 0.5, 1], [2, 6, np.nan, 0], [3, 7, 2, 1], [2, 8, 0, 1]])
+    held = np.array([[3, 1, 2, 0], [4, np.nan, np.nan, 1], [1, 0.5, 0.5, 1], [2, 0, 0, 0]])
+    apply = f"Y = transformapply(target=as.frame(G), spec={spec}, meta=M)\n"
+    run = engine().prepare(f'X = read("./X")\nG = read("./G")\n[E, M] = transformencode(target=as.frame(X), spec={spec})\n'
+                           f'{apply}write(Y, "./Y")\nwrite(M, "./M")\n', ["X", "G"], ["Y", "M"])
+    expected = run({"X": learned, "G": held})
+    for dtype in ("float64", "float32"):
+        model = model_of(ExportCase("numbers", apply, {"G": held, "M": expected["M"]}, bound=["M"], symbols={"G": ["N", 4]}), dtype)
+        np.testing.assert_array_equal(run_model(model, {"G": held})["Y"], expected["Y"], dtype)
+        alone = run_model(model, {"G": np.array([[1.0, 0, 2, 1]])})["Y"][0]  # a column of truths and whole numbers: the codes stay
+        assert alone.tolist() == [1, 0, 3, 1] if method == "recode" else alone.sum() == 3
+
+
 CODES = np.array([[1.0, 2], [2, 4], [3, 1], [0, 5], [4, 2.9375], [np.nan, -1], [1.5, np.inf], [-np.inf, 1e10]])
 
 

@@ -14,6 +14,7 @@ from onnx_systemds.errors import UnsupportedCase, quoted, quoted_list
 from onnx_systemds.exporting.builtins.api import FLOAT, INT, Context, Matrix, Tensor, Value, builtin
 from onnx_systemds.exporting.builtins.bins import binned
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined, numbers
+from onnx_systemds.exporting.builtins.texts import number_in
 from onnx_systemds.exporting.graph.nodes import TEXT, Array
 from onnx_systemds.exporting.values import FrameValue
 from onnx_systemds.model.ir import ML
@@ -24,6 +25,7 @@ _EMBEDDING = "word_embedding"
 _METHODS = ("recode", "dummycode", "bin", _EMBEDDING)
 _IMPUTE = "impute"
 _IMPUTED_BY = ("global_mean", "global_mode", "constant")
+_TRUTHS = {"true": 1.0, "false": 0.0}
 _WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z_][\w.-]*')
 
 
@@ -246,14 +248,28 @@ def _embedded(ctx: Context, column: Tensor, entries: list[str], embedding: Matri
 
 
 def _recoded(ctx: Context, column: Tensor, entries: list[str], other: int = 0) -> tuple[Tensor, int]:
-    """Return the codes of texts as ints, `other` for those without one, and the highest code."""
-    if column.kind != TEXT:
-        raise UnsupportedCase("a column of numbers is recoded", hint="give the frame as texts: string[N,3]")
+    """Return the codes of texts or numbers as ints, `other` for those without one, and the highest code."""
     pairs = _pairs(entries)
     codes = tuple(code for _, code in pairs)
+    if column.kind != TEXT:
+        return _codes_of_numbers(ctx, column, pairs, other), max(codes, default=0)
     found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain=ML, default_int64=other,
                        keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)
     return found, max(codes, default=0)
+
+
+def _codes_of_numbers(ctx: Context, column: Tensor, pairs: list[tuple[str, int]], other: int) -> Tensor:
+    """Return the codes of numbers by what texts stand for; the engine's text of 1 is 1, 1.0 or true, by its column."""
+    g = ctx.g
+    known = [(number, code) for text, code in pairs if (number := _TRUTHS.get(text, number_in(text))) is not None]
+    if not known:
+        return g.expand(g.constant([[other]]), column.dims)
+    numbers, codes = (g.constant(np.array([row]), kind) for row, kind in zip(zip(*known), (FLOAT, INT)))
+    matched = column.equals(numbers)
+    if any(number != number for number, _ in known):
+        matched = matched | (column.apply("IsNaN") & numbers.apply("IsNaN"))
+    found = g.reduce("ReduceSum", g.cast(matched, INT) * codes, (1,))
+    return g.where(found.equals(0), g.constant(other), found) if other else found
 
 
 def _pairs(entries: list[str]) -> list[tuple[str, int]]:
