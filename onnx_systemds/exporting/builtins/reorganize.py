@@ -13,6 +13,7 @@ from onnx_systemds.exporting.builtins.api import FLOAT, Context, Matrix, Scalar,
 from onnx_systemds.exporting.builtins.frames import check_fitting, join_frames
 from onnx_systemds.exporting.builtins.operators import binary, tensor_operator
 from onnx_systemds.exporting.builtins.products import with_places_moved
+from onnx_systemds.exporting.builtins.texts import number_in
 from onnx_systemds.exporting.values import (
     STRING,
     FrameValue,
@@ -77,12 +78,11 @@ def _other(total: Dim, size: Dim | None) -> Dim:
 
 def _parsed(ctx: Context, text: str, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
     """Return the matrix of the numbers in a string; those of an empty one are 0."""
-    special = {"Infinity": "inf", "-Infinity": "-inf", "Inf": "inf", "NaN": "nan"}
-    try:
-        numbers = [float(special.get(item, item)) for item in text.split()]
-    except ValueError:
-        raise UnsupportedCase(f"the string {quoted(text)} holds something that is no number",
-                              hint="numbers with spaces between them make a matrix") from None
+    read = [(item, number_in(item)) for item in text.split()]
+    if other := [item for item, number in read if number is None]:
+        raise UnsupportedCase(f"the string {quoted(text)} holds {quoted(other[0])}, which is no number",
+                              hint="numbers with spaces between them make a matrix; there an infinite one is Infinity")
+    numbers = [number for _, number in read if number is not None]
     rows = len(numbers) if rows is None and cols is None else rows
     if rows is None and isinstance(cols, int):
         rows = len(numbers) // max(cols, 1)
