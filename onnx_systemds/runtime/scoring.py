@@ -69,11 +69,13 @@ class ScoringFunction:
     def __init__(
         self, script: Script, session: Session | None = None, *, specialise_after: int = 20, parts: int | None = None
     ) -> None:
-        """Compile the script. Raises EngineError when there is no engine or the script does not compile.
+        """Compile the script. Raises EngineError where there is no engine or it fails, TypeError for what is no Script.
 
         ``specialise_after``: calls with inputs of the same sizes, after which it is compiled for these as well.
         ``parts``: into how many parts samples are divided then; None is one for each processor, where calls are long.
         """
+        if not isinstance(script, Script):
+            raise TypeError(f"a ScoringFunction takes a Script, which import_model makes, not {type(script).__name__}")
         self.script = script
         self._session = shared_session() if session is None else session
         self._names = input_variables(script), output_variables(script)

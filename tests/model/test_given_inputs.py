@@ -185,3 +185,8 @@ def test_inputs_without_names(given: Any) -> None:
     words = f"given by their names, {{NAME: array}}, not as {type(given).__name__}\n  hint: the inputs of the model: \"X\""
     with pytest.raises(InvalidInput, match=words):
         check_names(given, ["X"])
+
+
+def test_a_model_that_is_no_script_yet() -> None:
+    with pytest.raises(TypeError, match="takes a Script, which import_model makes, not str"):
+        ScoringFunction("mlp.onnx")  # type: ignore[arg-type]

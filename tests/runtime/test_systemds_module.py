@@ -287,6 +287,7 @@ def test_scripts_that_map_texts_need_a_compiler(context: Any) -> None:
         systemds_module(model, other)
     option = refused.value.hint.split("=", 1)[1].split()[0]
     assert all(Path(jar).is_file() for jar in option.removeprefix("-Xbootclasspath/a:").split(":"))
+    assert refused.value.__cause__ is None  # a trace of py4j would stand before the words
 
 
 def test_what_does_not_fit_is_refused_at_the_call(context: Any) -> None:
