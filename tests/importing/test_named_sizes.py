@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
-from onnx_systemds.dml.printer import print_block
-from onnx_systemds.importing.passes.named_sizes import sides_of, with_named_sizes_in
+from onnx_systemds.dml.printer import print_block, print_expression
+from onnx_systemds.importing.passes.named_sizes import factors_of, with_named_sizes_in
 from tests.operators.harness import random
 from tests.plain_engine import calls_plainly
 
@@ -22,7 +22,7 @@ SIZE = "((h - 1) %/% 2) %/% 2"
 
 def named(body: str) -> str:
     (function,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()
-    return print_block(with_named_sizes_in(function).body).rstrip("\n")
+    return print_block(with_named_sizes_in(function, {}).body).rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -72,23 +72,25 @@ def test_named(body: str, expected: str) -> None:
 )
 def test_without_names(body: str) -> None:
     (function,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()
-    assert with_named_sizes_in(function) is function
+    assert with_named_sizes_in(function, {}) is function
 
 
-@pytest.mark.parametrize("text", ["8*a*b + 8*a + 8*b + 8", "a*b + a + b + 1"])
-def test_sides(text: str) -> None:
+@pytest.mark.parametrize(
+    "text, number, sides",
+    [
+        ("8*a*b + 8*a + 8*b + 8", 8, ["a + 1", "b + 1"]),
+        ("a*b + a + b + 1", 1, ["a + 1", "b + 1"]),
+        ("8*a + 8", 8, ["a + 1"]),
+        ("a + 1", 1, ["a + 1"]),
+        *((text, 1, [text]) for text in ("8 * a * b + 8 * a + 8 * b + 7", "8 * a * b + 4 * a + 8 * b + 8",
+                                         "a * c + a + b + 1", "a + b + 1", "8 * a * b + 8", "4 * a + 8", "8 * a - 8")),
+    ],
+)
+def test_factors(text: str, number: int, sides: list[str]) -> None:
     (statement,) = parse_script(f"x = {text}\n").statements
-    assert isinstance(statement, tree.Assign)
-    found = sides_of(statement.value)
-    assert found is not None and found[0] == (8 if "8" in text else 1)
-    assert [print_block([tree.Assign(tree.Name("x"), side)]) for side in found[1:]] == ["x = a + 1\n", "x = b + 1\n"]
-
-
-@pytest.mark.parametrize("text", ["8*a*b + 8*a + 8*b + 7", "8*a*b + 4*a + 8*b + 8", "a*c + a + b + 1", "a + b + 1"])
-def test_no_sides(text: str) -> None:
-    (statement,) = parse_script(f"x = {text}\n").statements
-    assert isinstance(statement, tree.Assign)
-    assert sides_of(statement.value) is None
+    assert isinstance(statement, tree.Assign) and isinstance(statement.value, tree.Binary)
+    found, factors = factors_of(statement.value)
+    assert (found, [*map(print_expression, factors)]) == (number, sides)
 
 
 def strided_convolutions() -> Any:

@@ -204,6 +204,27 @@ THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   y = Sqrt (z)
 }"""
 
+_WEIGHTS = ", ".join(str(number % 5 - 2) for number in range(36))
+NORMALIZED = f"""g (float[1,2,6,6] x, int64[2] cut) => (float[?,?] z, float[?,?,?,?,?] parts)
+<float[2,2,3,3] w = {{{_WEIGHTS}}}, float[1] scale = {{2}}, float[1] bias = {{9}}> {{
+  zero = Constant <value_ints=[0, 0]> ()
+  axes = Constant <value_ints=[2, 3]> ()
+  one = Constant <value_ints=[1]> ()
+  groups = Constant <value_ints=[0, 1, -1]> ()
+  open = Constant <value_ints=[-1]> ()
+  image = Slice (x, zero, cut, axes)
+  a = Conv <strides=[2, 2], pads=[1, 1, 1, 1]> (image, w)
+  shape = Shape (a)
+  flat = Reshape (a, groups)
+  normal = InstanceNormalization (flat, scale, bias)
+  b = Reshape (normal, shape)
+  z = Flatten <axis=3> (b)
+  n = Shape <start=0, end=1> (b)
+  sides = Shape <start=2, end=4> (b)
+  wanted = Concat <axis=0> (n, open, one, sides)
+  parts = Reshape (b, wanted)
+}}"""
+
 
 def parsed(text: str) -> onnx.ModelProto:
     return onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]>\n' + text)
@@ -227,6 +248,14 @@ def test_elements_are_followed_to_their_source() -> None:
     script = check(FOLLOWED, {"x": X, "n": np.array(2)}, {"x": X, "n": np.array(10)}, {"x": X[:2], "n": np.array(1)})
     assert script.text.count("as.integer(n)") == 1
     assert "rows=n_value, cols=5" in script.text
+
+
+def test_reshapes_to_the_shape_of_a_tensor_are_followed() -> None:
+    """The sizes of an image that the run cuts, in and after a normalization of groups, have two names."""
+    x = random(1, 2, 6, 6)
+    text = check(NORMALIZED, {"x": x, "cut": ints(6, 5)}, {"x": x, "cut": ints(1, 4)}).text
+    assert "open_size" not in text and "shape_entry" not in text
+    assert text[text.index("g = function") :].count("%/%") == text.count("height = ") + text.count("width = ") == 2
 
 
 def test_equal_computations_are_one_size() -> None:

@@ -1,20 +1,21 @@
 """Common-subexpression elimination for sizes: names sizes that a function computes several times.
 
 The height of an image after three convolutions is ``(((h - 1) %/% 2) %/% 2) %/% 2 + 1`` wherever it is used. It gets a
-name before its first use. The sum ``k*a*b + k*a + k*b + k`` is ``k*(a + 1)*(b + 1)``.
+name before its first use. The sum ``k*a*b + k*a + k*b + k`` is ``k*(a + 1)*(b + 1)``, and ``k*a + k`` is ``k*(a + 1)``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten, unchanged, with_origin
-from onnx_systemds.dml.scopes import assigned, assignment_counts, is_call, is_operation, read_in
+from onnx_systemds.dml.scopes import assigned, blocks_in, definition_counts, is_call, is_operation, read_in
 from onnx_systemds.importing.parameters import INTEGER
+from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.script import Script, with_functions
 
 _ARITHMETIC = frozenset(("+", "-", "*", "%/%", "%%"))
@@ -26,12 +27,16 @@ _ONE = tree.IntLiteral(1)
 
 def with_named_sizes(script: Script) -> Script:
     """The script whose functions have names for sizes. Specialised scripts are made without (`Script.general`)."""
-    return with_functions(script, map(with_named_sizes_in, script.functions))
+    others = script.callees
+    return with_functions(script, (with_named_sizes_in(function, others) for function in script.functions))
 
 
-def with_named_sizes_in(function: tree.Function) -> tree.Function:
-    """The function with names for sizes that it computes more than once; the same object if there are none."""
-    symbols = _symbols(function)
+def with_named_sizes_in(function: tree.Function, others: Mapping[str, tree.Function]) -> tree.Function:
+    """The function with names for sizes that it computes more than once; the same object if there are none.
+
+    others: the functions that it calls, by name.
+    """
+    symbols = _symbols(function, others)
     if not symbols:
         return function
     found = _Sizes(symbols)
@@ -45,15 +50,15 @@ def with_named_sizes_in(function: tree.Function) -> tree.Function:
     return replace(function, body=tuple(new for statement in function.body for new in naming.statements(statement)))
 
 
-def _symbols(function: tree.Function) -> set[str]:
-    """The integers that are parameters, or are read from matrices once, outside of branches and loops."""
-    symbols = {parameter.name for parameter in function.parameters if parameter.type == INTEGER}
-    symbols |= {it.target.name for it in function.body if isinstance(it, tree.Assign) and reads_size(it)}
-    if symbols:
-        counts = assignment_counts(function.body)
-        given = {parameter.name for parameter in function.parameters}
-        symbols = {name for name in symbols if counts[name] + (name in given) == 1}
-    return symbols
+def _symbols(function: tree.Function, others: Mapping[str, tree.Function]) -> set[str]:
+    """The integers that are parameters, or are assigned once, outside of branches and loops.
+
+    others: the functions that it calls, by name.
+    """
+    integers = {name for name, kind in kinds_of(function, others).items() if kind == INTEGER}
+    counts = definition_counts(function)
+    inside = {name for it in function.body for block in blocks_in(it) for name in assigned(block)}
+    return {name for name in integers - inside if counts[name] == 1}
 
 
 def reads_size(statement: tree.Statement) -> bool:
@@ -99,33 +104,31 @@ class _Sizes:
             stack.extend(tree.children(node))
 
     def _count_size(self, size: tree.Binary) -> None:
-        factors = sides_of(size)
-        if factors is None:
-            self.counts[size] += 1
-            return
-        for side, hint in zip(factors[1:], _IMAGE):
+        _, sides = factors_of(size)
+        for side, hint in zip(sides, _IMAGE):
             self.counts[side] += 1
-            self.hints.setdefault(side, hint)
+            if len(sides) > 1:
+                self.hints.setdefault(side, hint)
 
 
-def sides_of(size: tree.Expression) -> tuple[int, tree.Binary, tree.Binary] | None:
-    """``k``, ``a + 1`` and ``b + 1`` of the sum ``k*a*b + k*a + k*b + k``; None of any other size."""
-    terms: list[tree.Expression] = []
-    for _ in range(3):
-        if not is_operation(size, "+"):
-            return None
-        terms.append(size.right)
-        size = size.left
-    last, second, first = terms
-    if not isinstance(last, tree.IntLiteral):
-        return None
-    number, both = last.value, size
+def factors_of(size: tree.Binary) -> tuple[int, tuple[tree.Binary, ...]]:
+    """``k``, ``a + 1`` and ``b + 1`` of the sum ``k*a*b + k*a + k*b + k``; ``k`` and ``a + 1`` of ``k*a + k``.
+
+    Other sizes are a factor of their own.
+    """
+    number = size.right.value if isinstance(size.right, tree.IntLiteral) else 0
+    if number < 1 or not is_operation(size, "+"):
+        return 1, (size,)
+    b = _without_factor(size.left, number)
+    if b is not None and not is_operation(b, "+"):
+        return number, (tree.Binary("+", b, _ONE),)
+    if not is_operation(size.left, "+") or not is_operation(size.left.left, "+"):
+        return 1, (size,)
+    both, first, second = size.left.left.left, size.left.left.right, size.left.right
     a, b = _without_factor(first, number), _without_factor(second, number)
-    if a is None or b is None or not is_operation(both, "*") or both.right != b:
-        return None
-    if both.left != first:
-        return None
-    return number, tree.Binary("+", a, _ONE), tree.Binary("+", b, _ONE)
+    if a is None or b is None or not is_operation(both, "*") or both.right != b or both.left != first:
+        return 1, (size,)
+    return number, (tree.Binary("+", a, _ONE), tree.Binary("+", b, _ONE))
 
 
 def _without_factor(term: tree.Expression, number: int) -> tree.Expression | None:
@@ -159,17 +162,17 @@ class _Naming:
         yield found
 
     def _size(self, size: tree.Node) -> tree.Expression | None:
-        """A size with names; None for expressions that are no sizes."""
+        """A size as a product of names; None for other expressions."""
         if not isinstance(size, tree.Binary) or not is_size(size, self.sizes.symbols):
             return None
-        if size in self.wanted:
-            return self._name(size)
-        factors = sides_of(size)
-        if factors is not None and self.wanted.issuperset(factors[1:]):
-            height, width = map(self._name, factors[1:])
-            first = height if factors[0] == 1 else tree.Binary("*", tree.IntLiteral(factors[0]), height)
-            return tree.Binary("*", first, width)
-        return size
+        number, sides = factors_of(size)
+        if not self.wanted.issuperset(sides):
+            return None  # there may be names in it
+        names = [*map(self._name, sides)]
+        found: tree.Expression = names.pop(0) if number == 1 else tree.IntLiteral(number)
+        for name in names:
+            found = tree.Binary("*", found, name)
+        return found
 
     def _name(self, size: tree.Binary) -> tree.Name:
         name = self.known.get(size)

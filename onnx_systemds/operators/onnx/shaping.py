@@ -68,12 +68,33 @@ def reshape_rule(node: NodeFacts) -> tuple[Value, ...]:
     shape = tuple(node.attribute("shape")) if node.version < 5 else node.sizes("shape", "the shape", signed=True)
     keep_zero = bool(node.attribute("allowzero"))
     if may_be_zero(shape):
-        dims = _run_time_dims(node, shape, keep_zero=keep_zero)
+        dims = _followed_dims(node, shape, keep_zero=keep_zero) or _run_time_dims(node, shape, keep_zero=keep_zero)
     else:
         dims = reshaped_dims(node.dims("data"), shape, keep_zero=keep_zero)
         _assume_positive(node, shape)
     node.assume_equal(node.size("data"), product(dims), "the number of elements", "that of the shape")
     return (node.tensor(dims),)
+
+
+def _followed_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims | None:
+    """Dims after a reshape to sizes whose product is certainly that of the input; None where that is not known.
+
+    An entry of 0 copies the input's dim, which is 0 as well where it is a multiple of the entry. Beside -1 none is 0.
+    """
+    dims = node.dims("data")
+    sizes = [entry for entry in shape if entry != -1]
+    if len(shape) - len(sizes) > 1 or 0 in sizes or not all(map(is_non_negative, sizes)):
+        return None
+    left = divide_exactly(product(dims), product(sizes))
+    if left is None or (left != 1 if -1 not in shape else left == 0):
+        return None
+    unsure = [axis for axis, entry in enumerate(shape) if may_be_zero(entry)]
+    if -1 not in shape:
+        copied = [] if keep_zero else [(shape[axis], dims[axis]) for axis in unsure if axis < len(dims)]
+        return shape if all(divide_exactly(size, entry) is not None for entry, size in copied) else None
+    for axis in unsure:
+        node.assume(shape[axis], Relation.AT_LEAST, 1, _entry_words(axis))
+    return tuple(left if entry == -1 else entry for entry in shape)
 
 
 def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
