@@ -13,7 +13,6 @@ from onnx_systemds.exporting.graph.nodes import Array
 LARGEST = 1 << 16
 """Results of more elements are left to the model, unless they only move or reinterpret what is stored anyway."""
 _MOVES = frozenset(("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Identity"))
-_TEXTS = 8
 _NUMPY_KINDS = {1: np.float64, 11: np.float64, 7: np.int64, 9: np.bool_}
 
 
@@ -26,7 +25,8 @@ def fold(op: str, inputs: Sequence[Array | None], attributes: Mapping[str, Any],
     if size > max(LARGEST, largest) or (largest > LARGEST and op not in _MOVES and op != "Cast"):
         return None
     with np.errstate(all="ignore"):
-        return np.asarray(rule(*inputs, **attributes))
+        found = rule(*inputs, **attributes)
+    return None if found is None else np.asarray(found)
 
 
 def moved(op: str) -> Callable[..., Any] | None:
@@ -76,8 +76,8 @@ def _pad(data: Array, widths: Array, number: Array | None = None) -> Array:
     return np.pad(data, list(zip(before, after)), constant_values=0 if number is None else number.item())
 
 
-def _cast(x: Array, to: int) -> Array:
-    return x.astype(str).astype(object) if to == _TEXTS else x.astype(_NUMPY_KINDS[to])
+def _cast(x: Array, to: int) -> Array | None:
+    return x.astype(_NUMPY_KINDS[to]) if to in _NUMPY_KINDS else None
 
 
 def _divide(a: Array, b: Array) -> Array:
