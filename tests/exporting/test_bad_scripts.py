@@ -60,7 +60,7 @@ LINES = [
     ("Y = order(X, by=1)", "2:5", "hint: write order(target=..."),
     ('Y = removeEmpty(X, "rows")', "2:5", "the engine takes the arguments of removeEmpty by name only"),
     ("Y = cumsum(target=X)", "2:5", "the engine takes the arguments of cumsum by position"),
-    ("s = toString(X, sparse=TRUE)\nY = X * length(s)", "2:5", "toString has no counterpart in ONNX"),
+    ("s = toString(X, sparse=TRUE)\nY = X * length(s)", "2:5", "hint: write the value as an output"),
     ("Y = toOneHot(X[, 1], numClasses=3)", "2:5", "toOneHot has arguments with and without names"),
     ("Y = as.matrix(median(X))", "2:15", "a matrix of 3 x 2 where a column is needed"),
     ("Y = as.matrix(mean(X, 2))", "2:15", "the argument w of mean is an int, not a matrix"),
@@ -129,6 +129,7 @@ LINES = [
     # ways that do not end, or end too early
     ("Y = X\nwhile (TRUE) { Y = Y + 1 }", "3:8", "this loop never ends"),
     ("Y = X\nfor (i in seq(1, 3, 0)) { Y = X }", "3:11", "a loop whose step is 0"),
+    ("Y = X\nfor (i in seq(1, 3, 0.5)) { Y = X }", "3:11", "hint: the engine cuts a step off after the point"),
     ('stop("never")\nY = X', "2:1", "the script stops here: never"),
     ("assert(ncol(X) == 4)\nY = X", "2:1", "the condition of this assert does not hold"),
     # what is written
@@ -175,6 +176,8 @@ WHOLE = [
     ("f = function(matrix[double] X) return (matrix[double] Y) {\n  Y = f(X)\n}\n", "--function f", "2:7", "nested deeper"),
     ("f = function(matrix[double] X) return (matrix[double] Y) {\n  Y = X\n  if (sum(X) > 0) { Y = f(X - 1) }\n}\n",
      "--function f", "3:25", "the end of this recursion is not known"),
+    ("f = function(matrix[double] X) return (matrix[double] Y) {\n  Y = X\n  if (sum(X) > 0) { Y = f(X - 1) }\n}\n",
+     "--function f --functions keep", "3:25", "hint: with --functions inline its arguments may tell"),
     ("f = function(matrix[double] X) return (matrix[double] Y) { Y = sum(X) }\n", "--function f", "1:40",
      "Y of f is a matrix[double], but gets a double"),
     ("f = function(matrix[double] X) return (matrix[double] Y) { Z = X }\n", "--function f", "1:40", "does not assign"),

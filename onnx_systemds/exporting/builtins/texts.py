@@ -75,7 +75,8 @@ def printed(
 ) -> Value:
     """A scalar as the engine prints it. Matrices are refused, so the arguments for them have no effect."""
     if not isinstance(target, Scalar) or target.type == BOOLEAN:  # which is true or TRUE
-        raise UnsupportedCase("toString has no counterpart in ONNX: it gives a text")
+        raise UnsupportedCase("toString has no counterpart in ONNX: it gives a text",
+                              hint="write the value as an output")
     return ctx.scalar(printed_text(ctx, target))
 
 

@@ -42,7 +42,8 @@ def inline(
     deepest = DEEPEST if evaluator.graph.depth < DEEPEST_GRAPH else DEEPEST_GRAPH  # one branch of each call
     if caller.depth >= deepest:
         reason = f"calls are nested deeper than {deepest}: the end of this recursion is not known"
-        raise evaluator.exceeded(node, reason)
+        hint = "with --functions inline its arguments may tell" if evaluator.outline else ""
+        raise evaluator.exceeded(node, reason, hint)
     evaluator.step(node if node.position.line else function)
     place, target = evaluator.graph.place, evaluator.target
     evaluator.frame = Frame(module, caller=node.position if node.position.line else caller.caller,

@@ -34,7 +34,7 @@ def loop_range(evaluator: Evaluator, statement: tree.For) -> Trips:
     if bounds.step is not None:
         step = context.integer(evaluator.value(bounds.step))
         if step == 0:
-            raise UnsupportedCase("a loop whose step is 0")
+            raise UnsupportedCase("a loop whose step is 0", hint="the engine cuts a step off after the point")
         if not isinstance(step, int):
             return Trips(start, step, _computed_times(context, stop - start, step))
         return Trips(start, step, (stop - start + step) // step)
