@@ -12,7 +12,8 @@ from pathlib import Path
 from onnx_systemds.dml.names import FUNCTION_PREFIX, legal_identifier
 from onnx_systemds.errors import counted, escaped, shown_path
 from onnx_systemds.files import is_stream
-from onnx_systemds.inference.dims import Dims, lone_symbol, product, text
+from onnx_systemds.inference.dim_text import text
+from onnx_systemds.inference.dims import Dims, lone_symbol, product
 from onnx_systemds.inference.values import dims_words, symbol_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS

@@ -42,6 +42,7 @@ from onnx_systemds.importing.score_sites import (
 from onnx_systemds.importing.score_sizes import asked_of_sample, block_rows, count_text, size_texts, task_rows
 from onnx_systemds.importing.score_variables import TABLE, Program, Variable, program_of
 from onnx_systemds.importing.script import Script
+from onnx_systemds.inference import dim_text
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 
@@ -151,8 +152,10 @@ def score_text(script: Script, name: str) -> str:
         rows_at_sites=rows_at_sites,
         site_features=[] if where.no_sites else [*making_features(program)],
         site_sizes=site_sizes,
-        site_columns=dim.text(columns_side_by_side(program), site_sizes.__getitem__) if reads_table else "",
-        site_row_width="" if divisor is None or where.no_sites else dim.text(divisor.columns, site_sizes.__getitem__),
+        site_columns=dim_text.text(columns_side_by_side(program), site_sizes.__getitem__) if reads_table else "",
+        site_row_width=(
+            "" if divisor is None or where.no_sites else dim_text.text(divisor.columns, site_sizes.__getitem__)
+        ),
         sample_says=asked_of_sample(program, sizes),
         no_tasks=in_literal(where.no_tasks),
         size_texts=sizes,

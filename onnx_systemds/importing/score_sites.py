@@ -10,6 +10,7 @@ from onnx_systemds.errors import escaped
 from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.score_sizes import asked_of_sample
 from onnx_systemds.importing.score_variables import MATRICES, TABLE, Program, Variable
+from onnx_systemds.inference import dim_text
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim
@@ -108,7 +109,7 @@ def _numbers(program: Program, frame: str, *, is_text: bool) -> str:
 
 
 def _columns(matrix: str, first: Dim, last: Dim, sizes: Mapping[str, str]) -> str:
-    start, end = (dim.factor_text(place, sizes.__getitem__) for place in (first, last))
+    start, end = (dim_text.factor_text(place, sizes.__getitem__) for place in (first, last))
     return f"{matrix}[, {start if start == end else f'{start}:{end}'}]"
 
 

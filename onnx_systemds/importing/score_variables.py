@@ -9,6 +9,7 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.script import Script
+from onnx_systemds.inference import dim_text
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api.reserved_names import TEXTS, WEIGHTS
@@ -90,7 +91,7 @@ class Variable:
     def empty(self, size_texts: Mapping[str, str]) -> str:
         """What has its rows and columns. size_texts: how sizes follow from the inputs."""
         if size_texts.keys() >= set(dim.symbols(self.other_size)):
-            other = dim.text(self.other_size, size_texts.__getitem__)
+            other = dim_text.text(self.other_size, size_texts.__getitem__)
         else:  # of the result for one sample
             other = f"{'ncol' if self.axis == 0 else 'nrow'}({self.name}_block)"
         rows, cols = ("n", other) if self.axis == 0 else (other, f"n * {self.width}")

@@ -38,6 +38,7 @@ from onnx_systemds.importing.score_sites import (
 from onnx_systemds.importing.score_variables import TABLE, Program, program_of
 from onnx_systemds.importing.script import Script
 from onnx_systemds.importing.trained_results import Trained, loss_statements, trained_results, weights_with_loss
+from onnx_systemds.inference import dim_text
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.values import dims_words
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -170,7 +171,7 @@ def train_text(script: Script, name: str, training: Training, folder: str = "") 
         by_variables=by_variables,
         files={variable.name: file for variable, file in zip(program.inputs, program.files)},
         widths=[*_widths(program)],
-        site_columns=dim.text(columns_side_by_side(program), sizes.__getitem__) if by_variables else "",
+        site_columns=dim_text.text(columns_side_by_side(program), sizes.__getitem__) if by_variables else "",
         table_checks=[*columns_of(FEATURES, program, sizes), *checks] if by_variables and checks else [],
         rows_at_sites=rows_at_sites,
         features=FEATURES if joint else TABLE if program.is_table else inputs[0],

@@ -48,7 +48,7 @@ class Checks:
 
     def of_node(self, position: int) -> Sequence[Assumption]:
         """The assumptions of a node about sizes that other nodes decide."""
-        return self._at_node.get(position, ())
+        return _strongest(self._at_node.get(position, ()))
 
     def is_new(self, assumption: Assumption) -> bool:
         """Whether an assumption does not follow from those that were noted before."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from onnx_systemds.inference.dims import Dim, Monomial, Operation, Symbol, factor_text, from_terms, symbols
+from onnx_systemds.inference.dim_text import factor_text
+from onnx_systemds.inference.dims import Dim, Monomial, Operation, Symbol, from_terms, symbols
 
 Key = TypeVar("Key")
 

@@ -7,12 +7,16 @@ polynomials compare equal. Symbols stand for sizes, which are not negative, exce
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import chain
+from math import gcd
 from typing import Union
 
+from onnx_systemds.inference.dim_text import text
 from onnx_systemds.limits import check_atoms, check_factors, check_integer
 
 Atom = Union["Symbol", "Operation"]
@@ -157,7 +161,17 @@ def floor_divide(left: Dim, right: Dim) -> Dim:
         rest = from_terms({m: c for m, c in left.terms if c % right != 0})
         if whole and (isinstance(rest, int) or is_non_negative_from_one(rest)):
             return add(from_terms({m: c // right for m, c in whole.items()}), floor_divide(rest, right))
+    if (common := _common_factor(left, right)) is not None:
+        return floor_divide(*(divide_exactly(dim, common) or 0 for dim in (left, right)))
     return _operation("floordiv", left, right)
+
+
+def _common_factor(left: Dim, right: Dim) -> Dim | None:
+    """What all terms of two dimensions are multiples of, a number times symbols; None if that is 1."""
+    both = (*terms(left), *terms(right))
+    number = gcd(*(coefficient for _, coefficient in both))
+    atoms = reduce(operator.and_, (Counter(monomial) for monomial, _ in both))
+    return from_terms({tuple(sorted(atoms.elements(), key=_atom_key)): number}) if number > 1 or atoms else None
 
 
 def divide_exactly(left: Dim, right: Dim) -> Dim | None:
@@ -225,7 +239,26 @@ def _ordered(left: Dim, right: Dim) -> tuple[Dim, Dim] | None:
 
 def is_non_negative(dim: Dim) -> bool:
     """Whether the dimension is certainly >= 0, if all symbols are >= 0 (except those with `SIGNED_PREFIX`)."""
+    return _is_sum_of_sizes(dim) or any(map(_is_sum_of_sizes, _lower_bounds(dim)))
+
+
+def _is_sum_of_sizes(dim: Dim) -> bool:
     return all(coefficient >= 0 and all(map(_is_size, monomial)) for monomial, coefficient in terms(dim))
+
+
+def _lower_bounds(dim: Dim) -> list[Dim]:
+    """Dimensions that are at most this one: k times a quotient by k lies between what is divided - k + 1 and that."""
+    bounds = [dim, dim]
+    for monomial, coefficient in terms(dim):
+        found = next((it for it in monomial if isinstance(it, Operation) and it.operator == "floordiv"), None)
+        if found is None or not isinstance(found.right, int) or coefficient % found.right or found.right < 1:
+            continue
+        if is_non_negative(found.left) and all(map(_is_size, monomial)):
+            term = from_terms({monomial: coefficient})
+            times = floor_divide(term, from_terms({(found,): found.right}))
+            least = times * (found.left if coefficient < 0 else found.left - found.right + 1)
+            bounds = [bounds[0] - (term - least if coefficient < 0 else 0), bounds[1] - term + least]
+    return bounds
 
 
 def is_non_negative_from_one(dim: Dim) -> bool:
@@ -314,40 +347,6 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
             term = multiply(term, factor)
         total = add(total, term)
     return total
-
-
-def text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
-    """The dimension as a DML integer expression; ``symbol_text`` names a symbol.
-
-    The result binds weaker than ``*`` where it has several terms: embed it with :func:`factor_text`.
-    """
-    if isinstance(dim, int):
-        return str(dim)
-    parts: list[str] = []
-    for monomial, coefficient in dim.terms:
-        factors = [_atom_text(atom, symbol_text) for atom in monomial]
-        if abs(coefficient) != 1 or not factors:
-            factors.insert(0, str(abs(coefficient)))
-        sign = "-" if coefficient < 0 else "+"
-        parts.append(f" {sign} " + " * ".join(factors))
-    joined = "".join(parts)
-    return "(" + joined[1:].replace("- ", "-", 1) + ")" if joined.startswith(" -") else joined[3:]
-
-
-def factor_text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
-    """As :func:`text`, in parentheses where an operator stands in it."""
-    plain = text(dim, symbol_text)
-    is_operand = plain.isdigit() or plain.isidentifier() or isinstance(_lone_atom(dim), Operation)
-    return plain if is_operand else f"({plain})"
-
-
-def _atom_text(atom: Atom, symbol_text: Callable[[str], str]) -> str:
-    if isinstance(atom, Symbol):
-        return symbol_text(atom.name)
-    if atom.operator in ("min", "max"):
-        return f"{atom.operator}({text(atom.left, symbol_text)}, {text(atom.right, symbol_text)})"
-    sign = "%/%" if atom.operator == "floordiv" else "%%"
-    return f"({factor_text(atom.left, symbol_text)} {sign} {factor_text(atom.right, symbol_text)})"
 
 
 def _lone_atom(dim: Dim) -> Atom | None:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onnx_systemds.errors import escaped
-from onnx_systemds.inference.dims import Dims, depends_on_run, product, text
+from onnx_systemds.inference.dim_text import text
+from onnx_systemds.inference.dims import Dims, depends_on_run, product
 from onnx_systemds.inference.known_dims import all_known
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array, OptionalType, SequenceType, Type

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_systemds.inference.dim_equations import solve
+from onnx_systemds.inference.dim_text import factor_text, text
 from onnx_systemds.inference.dims import (
     Dim,
     divide_exactly,
-    factor_text,
     floor_divide,
+    is_non_negative,
     maximum,
     minimum,
     modulo,
@@ -21,7 +22,6 @@ from onnx_systemds.inference.dims import (
     substitute,
     symbol,
     symbols,
-    text,
 )
 
 B, S = symbol("batch"), symbol("seq")
@@ -70,6 +70,15 @@ def test_divisions(left: tuple[Dim, object], right: tuple[Dim, object], b: int, 
     assert substitute(maximum(left[0], right[0]), values) == max(whole, divisor)
 
 
+@given(expressions(), expressions(), st.sampled_from([B, B * S, 3, -2]), st.integers(1, 6), st.integers(0, 30),
+       st.integers(0, 30))
+def test_what_is_not_negative_is_so_for_all_sizes(
+    pair: tuple[Dim, object], divided: tuple[Dim, object], factor: Dim, divisor: int, b: int, s: int
+) -> None:
+    dim = pair[0] - factor * (divided[0] // divisor)
+    assert not is_non_negative(dim) or substitute(dim, {"batch": b, "seq": s}) >= 0  # type: ignore[operator]
+
+
 def test_canonical_form() -> None:
     assert (B + S) * 2 == 2 * S + 2 * B
     assert B * S * 4 // (4 * S) == B
@@ -82,6 +91,9 @@ def test_canonical_form() -> None:
     assert str(2 * S + 1) == "2 * seq + 1"
     assert symbols([B * S, (S + 1) // 2]) == ("batch", "seq")
     assert (S - 1) // 2 // 3 == (S - 1) // 6
+    assert 16 * S * B // (128 * B) == S // 8
+    assert (32 * B * S + 32 * B) // (48 * B * B) == (2 * S + 2) // (3 * B)
+    assert 6 // (4 * S + 2) == 3 // (2 * S + 1)
     assert str(modulo(S // 3, 4) * 8) == "8 * ((seq %/% 3) %% 4)"
 
 
@@ -89,6 +101,10 @@ def test_known_order_of_sizes() -> None:
     assert minimum(S, S + 1) == S
     assert maximum(S, 0) == S
     assert str(minimum(S, 512)) == "min(512, seq)"
+    assert maximum(S - 4 * (S // 4), 0) == S - 4 * (S // 4)
+    assert minimum(B * (4 * (S // 4) + 4), B * S) == B * S
+    assert is_non_negative(3 * B - B * (S - 4 * (S // 4)))
+    assert not is_non_negative(2 * B - B * (S - 4 * (S // 4)))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             "ConcatFromSequence If Loop OptionalGetElement Scan SequenceAt SequenceLength",
         "a size that passes through it is one of the run": """Abs BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr
             BitwiseXor BlackmanWindow CenterCropPad Clip Col2Im CumProd CumSum DepthToSpace Einsum EyeLike Flatten
-            GatherElements GatherND Gemm GridSample HammingWindow HannWindow MatMul MelWeightMatrix Neg OneHot PRelu Pad Pow
+            GatherElements GatherND Gemm GridSample HammingWindow HannWindow MatMul MelWeightMatrix OneHot PRelu Pad Pow
             ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Resize ReverseSequence Scatter
             ScatterElements ScatterND Shrink Sign SpaceToDepth TensorScatter Tile Trilu Upsample""",
     },

@@ -14,6 +14,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, assignment_counts, assigns_variable, blocks_in, matrix_parameters
 from onnx_systemds.importing.passes.convolution_sizes import POOLINGS, IntegerOf, images_of
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
+from onnx_systemds.inference import dim_text
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim, Expression
 from onnx_systemds.limits import OverBudget
@@ -92,7 +93,7 @@ def is_dim(size: Symbolic | None) -> TypeGuard[Dim]:
 
 def text(size: Dim) -> str:
     """A size as a DML expression. Symbols are called as they stand in the script."""
-    return dim.text(size, lambda name: f"({name.removeprefix(_QUOTIENT)})" if name.startswith(_QUOTIENT) else name)
+    return dim_text.text(size, lambda name: f"({name.removeprefix(_QUOTIENT)})" if name.startswith(_QUOTIENT) else name)
 
 
 def _as_known(size: Symbolic | None) -> Known | None:

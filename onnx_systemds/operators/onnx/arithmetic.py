@@ -15,11 +15,13 @@ from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import (
     Dim,
     floor_divide,
+    from_terms,
     is_non_negative,
     is_non_negative_from_one,
     maximum,
     minimum,
     modulo,
+    terms,
 )
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import LIMIT, UNBOUNDED, Computes, Span, symmetric
@@ -326,12 +328,33 @@ def _divided(operation: Callable[[Dim, Dim], Dim]) -> Compute:
     return rule
 
 
+def _remainders(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    """The rule of Mod. Of fmod=0 also what is negative has a remainder, as (-s) % 4, which completes blocks of 4."""
+    found = None if node.attribute("fmod") else of_pairs(_by_quotient)(node, inputs)
+    return _divided(modulo)(node, inputs) if found is None else found
+
+
+def _by_quotient(left: Dim, right: Dim) -> Dim | None:
+    """A remainder as what its quotient leaves, so that s + (-s) % 4 is 4 * ((s + 3) %/% 4); None where that may differ.
+
+    DML cuts quotients off towards 0, so what is divided must not be negative.
+    """
+    if not isinstance(right, int) or right < 1:
+        return None
+    rest = from_terms({monomial: coefficient for monomial, coefficient in terms(left) if coefficient % right})
+    if is_non_negative(rest):
+        return rest - right * floor_divide(rest, right)
+    rounded = right - 1 - rest
+    return rest + right * floor_divide(rounded, right) if is_non_negative(rounded) else None
+
+
 # before opset 7 broadcasting was another
 size_rule("Add", since=7)(of_pairs(lambda left, right: left + right))
 size_rule("Sub", since=7)(of_pairs(lambda left, right: left - right))
 size_rule("Mul", since=7)(of_pairs(lambda left, right: left * right))
+size_rule("Neg", since=6)(lambda node, inputs: np.array(-1 * inputs[0], dtype=object))
 size_rule("Div", since=7)(_divided(floor_divide))
-size_rule("Mod")(_divided(modulo))
+size_rule("Mod")(_remainders)
 size_rule("Max", since=7)(of_pairs(maximum))
 size_rule("Min", since=7)(of_pairs(minimum))
 

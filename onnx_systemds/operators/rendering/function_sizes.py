@@ -7,6 +7,7 @@ from textwrap import indent
 from typing import NamedTuple
 
 from onnx_systemds.dml.names import Names
+from onnx_systemds.inference import dim_text
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption, Relation
 from onnx_systemds.inference.checks import Checks
@@ -39,11 +40,11 @@ class FunctionSizes:
 
     def text(self, size: Dim) -> str:
         """A size as a DML expression (not in parentheses)."""
-        return dim.text(size, self.name)
+        return dim_text.text(size, self.name)
 
     def factor(self, size: Dim) -> str:
         """A size as a DML operand."""
-        return dim.factor_text(size, self.name)
+        return dim_text.factor_text(size, self.name)
 
     def read_from(self, given: Sequence[tuple[str, Dims]], others: Sequence[tuple[str, Dims]] = ()) -> None:
         """Note the symbols that inputs determine, of which there are the identifiers and dims; see `definitions`."""
