@@ -23,9 +23,9 @@ HEAD = "f = function(matrix[double] X, integer n) return (matrix[double] Y, matr
         ("Y = cbind(matrix(X, rows=n, cols=4), matrix(X, rows=n, cols=4), X[1, ])\nZ = X",
          "X_by_4 = matrix(X, rows=n, cols=4)\nY = cbind(X_by_4, X_by_4, X[1, ])\nZ = X"),
         ("Y = rbind(matrix(X, rows=4, cols=n), matrix(X, rows=4, cols=n))\nZ = Y + matrix(X, rows=4, cols=n)",
-         "X_view = matrix(X, rows=4, cols=n)\nY = rbind(X_view, X_view)\nZ = Y + X_view"),
-        ("v = matrix(X, rows=n, cols=4)\nY = v %*% matrix(X, rows=4, cols=n)\nZ = matrix(X, rows=n, cols=4) + 1",
-         "v = matrix(X, rows=n, cols=4)\nY = v %*% matrix(X, rows=4, cols=n)\nZ = v + 1"),
+         "X_view = matrix(X, rows=4, cols=n)\nY = rbind(X_view, X_view)\nZ = Y + matrix(X, rows=4, cols=n)"),
+        ("v = matrix(X, rows=n, cols=4)\nY = v %*% matrix(X, rows=4, cols=n)\nZ = rbind(matrix(X, rows=n, cols=4), Y)",
+         "v = matrix(X, rows=n, cols=4)\nY = v %*% matrix(X, rows=4, cols=n)\nZ = rbind(v, Y)"),
     ],
     ids=["in one expression", "by a variable", "by two variables", "repeated", "of open size", "with a name"],
 )
@@ -42,9 +42,11 @@ def test_a_shape_is_given_once(body: str, expected: str) -> None:
         "v = matrix(X, rows=1, cols=4 * n)\nX = X + 1\nY = matrix(v, rows=n, cols=4)\nZ = X",
         "Y = matrix(X, rows=1, cols=4 * n)\nZ = matrix(Y, rows=n, cols=4)",
         "v = X\nfor (i in 1:n) {\n  v = v + 1\n}\nY = cbind(matrix(v, rows=n, cols=4), matrix(v, rows=n, cols=4))\nZ = X",
-        "v = matrix(X, rows=n, cols=4)\nfor (i in 1:n) {\n  v = v + 1\n}\nY = v\nZ = matrix(X, rows=n, cols=4) + 1",
+        "v = matrix(X, rows=n, cols=4)\nfor (i in 1:n) {\n  v = v + 1\n}\nY = v\nZ = rbind(matrix(X, rows=n, cols=4), Y)",
+        "v = matrix(X, rows=n, cols=4)\nY = v + matrix(X, rows=n, cols=4) * n\nZ = X",
     ],
-    ids=["read as it is", "of what changes", "a result", "repeated, of what changes", "a name of what changes"],
+    ids=["read as it is", "of what changes", "a result", "repeated, of what changes", "a name of what changes",
+         "in arithmetic"],
 )
 def test_a_shape_stays(body: str) -> None:
     assert shaped(body) == body

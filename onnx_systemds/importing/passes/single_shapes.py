@@ -82,13 +82,19 @@ def _steps(function: tree.Function) -> Mapping[str, str]:
 
 
 def _with_names(function: tree.Function) -> tree.Function:
-    """The function with names for shapes that a join takes several times, and no shape made that has a name already."""
+    """The function with names for shapes that a join takes several times, in joins also where there is a name already.
+
+    Elsewhere a name for a shape could make two operands one variable, behind the cuts that keep the engine from
+    joining such operations.
+    """
     changes = definition_counts(function)
     names = Names({*changes, *(name for statement in function.body for name in mentioned(statement).variables)})
     known: dict[tree.Expression, tree.Expression] = {}  # by shape of a variable
 
     def named(node: tree.Node) -> tree.Node:
-        return known.get(node, node) if is_reshape(node) else node
+        if not is_call(node, "cbind", "rbind") or not any(it.value in known for it in node.arguments):
+            return node
+        return replace(node, arguments=tuple(replace(it, value=known.get(it.value, it.value)) for it in node.arguments))
 
     body: list[tree.Statement] = []
     for statement in function.body:
