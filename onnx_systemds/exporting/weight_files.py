@@ -23,6 +23,7 @@ from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.exporting.stored_matrices import StoredMatrix, stored_array, stored_blocks
 from onnx_systemds.files import part_files
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _MISSING_LINE, _MISSING_ROW = "#Meta·MV", -2
 """Where the engine notes what to put into missing cells, in csv and in text."""
@@ -78,6 +79,8 @@ def _opened(path: Path) -> Any:
         description = _description(path)
         if description is not None:
             return _described(path, description)
+        if metadata_path(path / WEIGHTS).is_file():  # the folder beside a generated script
+            return _opened(path / WEIGHTS)
         if path.suffix in (".npy", ".npz"):
             stored = stored_array(path) if path.suffix == ".npy" else None
             if stored is not None:

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 
+from onnx_systemds import import_model
 from onnx_systemds.engine.frame_files import write_frame
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
@@ -125,6 +126,14 @@ def test_refused(tmp_path: Path) -> None:
         (tmp_path / "l" / name).write_text("1")
         (tmp_path / "l" / f"{name}.mtd").write_text('{"data_type": "scalar", "value_type": "int"}')
     assert reason(tmp_path / "l") == f"{tmp_path}/l: two items of this list have one name"
+
+
+def test_the_folder_beside_a_converted_script_is_its_list(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[n,2] x) => (float[n,3] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> { y = MatMul (x, w) }""")
+    import_model(model, weights="files").save(tmp_path / "g.dml")
+    found, *_ = read_value(tmp_path / "g.weights").values()  # the last one is the mark of its script
+    np.testing.assert_array_equal(found, [[1, 2, 3], [4, 5, 6]])
 
 
 def test_pipeline_is_one_model(tmp_path: Path) -> None:
