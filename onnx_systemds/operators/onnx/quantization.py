@@ -277,15 +277,8 @@ def dynamic_quantize_linear(node: NodeView) -> Fragment:
     form = node.wanted_form() if node.wants(0) else node.known_form("x")
     view = View(1, 1) if form is SCALAR else form
     x = node.view("x", view)
-
-    def narrowed(text: str) -> str:
-        return node.call("single_precision", text)
-
-    low = node.named("low", f"min(min({x}), 0)")
-    spread = node.call("nearest_float", f"as.matrix(max(max({x}), 0) - {low})")  # which may be infinite
-    scale = node.named("step", f"as.scalar({node.call('nearest_float', f'{spread} / 255')})")
-    node.write(f"{scale} = ifelse({scale} == 0, 1.0, {scale})")
-    zero = node.named("zero", f"as.scalar({node.call('nearest_integer', narrowed(f'as.matrix(-{low} / {scale})'))})")
-    whole = node.call("nearest_integer", narrowed(f"{x} / {scale}"))
+    scale, zero = node.temporary("step"), node.temporary("zero")
+    node.write(f"[{scale}, {zero}] = {node.call('quantization_step', f'min({x})', f'max({x})')}")
+    whole = node.call("nearest_integer", node.call("single_precision", f"{x} / {scale}"))
     fragment = node.result(f"min(max(bias_add({whole}, as.matrix({zero})), 0), 255)", view)
     return fragment + node.result(scale, SCALAR, 1) + node.result(zero, SCALAR, 2)
