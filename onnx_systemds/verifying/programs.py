@@ -11,6 +11,7 @@ from typing import Any
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.rewrite import call, rewritten
+from onnx_systemds.dml.scopes import is_operation
 from onnx_systemds.exporting.interface import ScriptFiles
 from onnx_systemds.exporting.sources import SourceFiles
 from onnx_systemds.exporting.values import scalar_text
@@ -81,8 +82,7 @@ class Copies:
         known = _known(path.value, self.arguments)
         if known is not None:
             return _literal(self.place(known))
-        root = tree.StringLiteral(f"{self.root}/")
-        return tree.CallArgument(None, tree.Binary("+", root, path.value))
+        return tree.CallArgument(None, _after(tree.StringLiteral(f"{self.root}/"), path.value))
 
 
 def write_call(
@@ -114,6 +114,13 @@ def write_call(
 
 def _literal(path: Path) -> tree.CallArgument:
     return tree.CallArgument(None, tree.StringLiteral(str(path)))
+
+
+def _after(start: tree.Expression, text: tree.Expression) -> tree.Expression:
+    """A text and another one behind it, as a + b + c for b + c: fault path-of-a-sum-behind-a-text."""
+    if is_operation(text, "+") and any(isinstance(side, tree.StringLiteral) for side in (text.left, text.right)):
+        return tree.Binary("+", _after(start, text.left), text.right)
+    return tree.Binary("+", start, text)
 
 
 def _known(node: tree.Expression, arguments: Mapping[str, Any]) -> str | None:

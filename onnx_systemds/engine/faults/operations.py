@@ -380,4 +380,12 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((0, 0),),
         raises="sblock",
     ),
+    Fault(
+        "path-of-a-sum-behind-a-text",
+        "the path of a read that is a text and, in parentheses, a sum of texts has the first one twice",
+        'result = read("{folder}/" + ("parts" + "/1_more"))',
+        ((1,), (1,), (1,)),
+        "verifying/programs.py: _after",
+        raises="does not exist",
+    ),
 )
