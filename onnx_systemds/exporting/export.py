@@ -27,6 +27,7 @@ from onnx_systemds.exporting.evaluating.rules import RULES
 from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface, ScriptFiles
+from onnx_systemds.exporting.loaded_weights import shown_folder, with_loaded_weights
 from onnx_systemds.exporting.model_writer import write_model
 from onnx_systemds.exporting.poison_values import identity, unique
 from onnx_systemds.exporting.provenance import Provenance
@@ -82,7 +83,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     specs = {name: _spec(name, spec) for name, spec in (inputs or {}).items()}
     interface = Interface(graph, specs, bindings or {}, outputs if function is None else None, files)
     modules = Modules(SourceFiles(folder))
-    module = modules.of(script)
+    module = modules.of(script if function is None else with_loaded_weights(script, function, bindings or {}))
     evaluator = Evaluator(RULES, graph, modules, module, arguments or {}, interface, outline=functions == "keep")
     evaluator.context.iterative, evaluator.context.random = iterative, random
     with stages.stage("run symbolically") as words, _deep_recursion():
@@ -190,6 +191,8 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter, dims: tuple[Dim,
     if kind == "scalar" and parameter.type.value in ("int", "double", "boolean"):
         return interface.input(name, scalar_type=parameter.type.value)
     value = '\'"text"\'' if kind == "scalar" else "FILE"
+    if kind == "list":
+        value = shown_folder(evaluator.frame.module.script) or value
     raise UnsupportedCase(f"the parameter {name} is a {parameter.type} and must be bound to a value",
                           hint=f"bind it: --weight {name}={value}")
 

@@ -16,6 +16,7 @@ from onnx_systemds.engine.programs import run_program
 from onnx_systemds.errors import TranspileError, quoted_list
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.interface import ScriptFiles
+from onnx_systemds.exporting.loaded_weights import with_loaded_weights
 from onnx_systemds.exporting.weight_files import read_value
 from onnx_systemds.model.given_inputs import InvalidInput, given_values
 from onnx_systemds.model.load import load_model
@@ -84,7 +85,8 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         if function is None:
             computed = _run_script(script, copies, files, values, model_side.outputs)
         else:
-            computed = _run_function(script, script.functions[function], copies, values)
+            loaded = with_loaded_weights(script, function, bindings or {})
+            computed = _run_function(loaded, loaded.functions[function], copies, values)
     found = {name: np.asarray(output) for name, output in model_side.outputs.items()}
     return Report(
         judge=f"SystemDS, for the model on {model_side.judge}",
