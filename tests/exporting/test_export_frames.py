@@ -160,6 +160,14 @@ def test_numbers_are_recoded_by_what_texts_stand_for(method: str) -> None:
         assert alone.tolist() == [1, 0, 3, 1] if method == "recode" else alone.sum() == 3
 
 
+@pytest.mark.parametrize("texts", [("1", "01"), ("true", "1.0"), ("-0", "0"), ("NaN", "-NaN")])
+def test_numbers_are_not_recoded_by_two_texts_of_one(texts: tuple[str, str]) -> None:
+    body = 'Y = transformapply(target=as.frame(G), spec="{ids: true, recode: [1]}", meta=M)\n'
+    meta = np.array([[f"{text}·{code}"] for code, text in enumerate(("other", *texts), 1)], object)
+    with pytest.raises(TranspileError, match="are one number"):
+        model_of(ExportCase("alike", body, {"G": np.ones((2, 1)), "M": meta}, bound=["M"]), "float32")
+
+
 CODES = np.array([[1.0, 2], [2, 4], [3, 1], [0, 5], [4, 2.9375], [np.nan, -1], [1.5, np.inf], [-np.inf, 1e10]])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -259,9 +260,20 @@ def _recoded(ctx: Context, column: Tensor, entries: list[str], other: int = 0) -
 
 
 def _codes_of_numbers(ctx: Context, column: Tensor, pairs: list[tuple[str, int]], other: int) -> Tensor:
-    """Return the codes of numbers by what texts stand for; the engine's text of 1 is 1, 1.0 or true, by its column."""
+    """Return the codes of numbers by what texts stand for; the engine's text of 1 is 1, 1.0 or true, by its column.
+
+    Raises UnsupportedCase where several texts stand for one number.
+    """
     g = ctx.g
-    known = [(number, code) for text, code in pairs if (number := _TRUTHS.get(text, number_in(text))) is not None]
+    texts: dict[float, list[str]] = {}
+    known: list[tuple[float, int]] = []
+    for text, code in pairs:
+        if (number := _TRUTHS.get(text, number_in(text))) is not None:
+            known.append((number, code))
+            texts.setdefault(math.nan if math.isnan(number) else number, []).append(text)
+    if several := next((alike for alike in texts.values() if len(alike) > 1), None):
+        raise UnsupportedCase(f"numbers are recoded by texts, of which {quoted_list(several)} are one number",
+                              hint="give the frame as texts: string[N,3]")
     if not known:
         return g.expand(g.constant([[other]]), column.dims)
     numbers, codes = (g.constant(np.array([row]), kind) for row, kind in zip(zip(*known), (FLOAT, INT)))
