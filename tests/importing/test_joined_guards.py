@@ -49,6 +49,27 @@ JOINED = {
         other = exp(a)
         z = half""",
     ),
+    "with what reads a variable before its next value": (
+        """if (n > 0) { a = f(x) } else { a = matrix(0, rows=n, cols=3) }
+        v = a * 2
+        old = v * 0.5
+        v = a * 3
+        if (n > 0) { y = v + 1 } else { y = matrix(0, rows=n, cols=3) }
+        z = old""",
+        """if (n > 0) {
+          a = f(x)
+          v = a * 2
+          old = v * 0.5
+          v = a * 3
+          y = v + 1
+        } else {
+          a = matrix(0, rows=n, cols=3)
+          v = a * 2
+          old = v * 0.5
+          y = matrix(0, rows=n, cols=3)
+        }
+        z = old""",
+    ),
     "not past what asks of it": (
         """if (n > 0) { a = f(x) } else { a = matrix(0, rows=n, cols=3) }
         if (max(a) > 5) { stop("a") }

@@ -91,6 +91,7 @@ class _Group:
             if not (read.isdisjoint(own) and changed.isdisjoint(own) and changed.isdisjoint(reads(statement))):
                 needed.insert(0, statement)
                 read |= reads(statement)
+                changed.update(own)
         self.drawn = [statement for statement in self.drawn if statement not in needed]
         self.guards.append(guard)
         self.body += [*needed, *_inner(guard, guard.body)]
