@@ -176,10 +176,11 @@ def typed_model(
             graph = simplify(graph, notes, omitted)
             words.append(f"{len(graph.nodes)} after it")
     with stages.stage("infer types") as words:
-        context = in_context(given_sizes(dims), notes=notes.copy())
+        given = given_sizes(dims)
+        context = in_context(given, notes=notes.copy())
         typed = infer(graph, context)
         if equal := {} if context.errors else equal_input_sizes(typed):
-            context = in_context({**given_sizes(dims), **equal}, notes=notes)
+            context = in_context({**given, **equal}, notes=notes)
             typed = infer(graph, context)
         words += [f"{len(typed.nodes)} nodes", *(f"{name} is {size}" for name, size in equal.items())]
     return TypedModel(model, typed, context)
