@@ -1,4 +1,4 @@
-"""Dimensions as text: the expressions of integers that scripts compute. It knows of them only what `Terms` says."""
+"""Dimensions as text: the expressions of integers that scripts compute. `dims` shows its own by it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any, Protocol
 
 
 class Terms(Protocol):
-    """A sum, as `dims.Expression` is one: of each term the atoms, which are symbols or operations, and the number."""
+    """A sum, as `dims.Expression` is one: of each term the atoms, and the number.
+
+    Atoms are symbols, which have a ``name``, and operations, which have an ``operator``, ``left`` and ``right``.
+    """
 
     @property
     def terms(self) -> tuple[tuple[tuple[Any, ...], int], ...]:
