@@ -238,7 +238,7 @@ def _ordered(left: Dim, right: Dim) -> tuple[Dim, Dim] | None:
 
 
 def is_non_negative(dim: Dim) -> bool:
-    """Whether the dimension is certainly >= 0, if all symbols are >= 0 (except those with `SIGNED_PREFIX`)."""
+    """Whether the dimension is certainly >= 0, if all symbols (except those with `SIGNED_PREFIX`) and quotients are."""
     return _is_sum_of_sizes(dim) or any(map(_is_sum_of_sizes, _lower_bounds(dim)))
 
 
