@@ -28,6 +28,7 @@ MODELS = {
         { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
     "hard-swish, not multiplied": """g (float[2] X) => (float[2] c) <float three = {3}, float zero = {0}, float six = {6}>
         { a = Add(X, three) c = Clip(a, zero, six) }""",
+    "common-subexpressions": """g (float[2] X) => (float[2] Y) { a = Exp(X) b = Exp(X) Y = Add(a, b) }""",
     "single-comparisons": """g (float[2] X) => (bool[2] Y) <float c = {0.3}> { Y = Equal(X, c) }""",
     "cast-elimination": """g (float[2] X) => (float[2] Y) { a = Cast <to = 1> (X) Y = Abs(a) }""",
     "cast-elimination, one of the graph's": """g (float[2] X) => (float[2] Y) { Y = Cast <to = 1> (X) }""",

@@ -20,6 +20,7 @@ from onnx_systemds.errors import quoted_list
 from onnx_systemds.inference.inference_facts import Finding, InferenceFacts, Rewriting
 from onnx_systemds.inference.notes import Notes, PassNotes
 from onnx_systemds.inference.passes.cast_elimination import eliminate_casts
+from onnx_systemds.inference.passes.common_subexpressions import eliminate_common_subexpressions
 from onnx_systemds.inference.passes.constant_folding import fold_constants
 from onnx_systemds.inference.passes.constants_to_initializers import constants_to_initializers
 from onnx_systemds.inference.passes.continuations import continue_in_branches
@@ -81,6 +82,7 @@ GRAPH_PASSES: tuple[GraphPass, ...] = (
     fuse_products,
     fold_into_products,
     join_directions,
+    eliminate_common_subexpressions,
 )
 """Before types are known: simplifications of a whole graph (not with ``--no-simplify``, nor with a Gradient in it)."""
 

@@ -1,0 +1,89 @@
+"""Common-subexpression elimination: of nodes that compute the same, the first one is left.
+
+Exporters write a mask for each layer that adds it, and quantizers two nodes for each reader of a value. Condition: the
+operator and its attributes are the same, the inputs are the same values or equal constants, and it draws no random
+numbers and has no sub-graph. Reason: what they compute is written, and calculated, once. The engine finds some of it
+by itself, but not across the blocks that it compiles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_systemds.inference.notes import PassNotes
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.model.ir import ML, Array, Attribute, Graph, Node
+
+_DOMAINS = ("", ML, CONTRIB)
+_DRAWING = frozenset((
+    "Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+))
+_LARGEST = 1024
+"""Elements of constants that are compared by content; of larger ones it takes time, and they differ."""
+
+
+def eliminate_common_subexpressions(graph: Graph, notes: PassNotes) -> Graph:
+    """The graph without nodes that compute what another one does: what reads them reads that one."""
+    counts = Counter(node.identity for node in graph.nodes)
+    constants = _equal_constants(graph)
+    same: dict[str, str] = {}
+    first: dict[Hashable, Node] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if not same.keys().isdisjoint(node.inputs):
+            node = replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
+        key = _key(node, constants) if counts[node.identity] > 1 else None
+        made = node if key is None else first.setdefault(key, node)
+        if made is node or any(own and not other for own, other in zip(node.outputs, made.outputs)):
+            nodes.append(node)
+            continue
+        notes.fired(node, f"as {made.label}")
+        for own, other in zip(node.outputs, made.outputs):
+            if own:
+                same[own] = other
+                # for sub-graphs and outputs of the graph, which read it by its name
+                nodes.append(node.inner("Identity", [other], [own], {}))
+    return replace(graph, nodes=tuple(nodes)) if same else graph
+
+
+def _equal_constants(graph: Graph) -> dict[str, str]:
+    """Of small constants with equal contents, the name of the first, by name."""
+    first: dict[Hashable, str] = {}
+    return {name: first.setdefault(_content(array), name) for name, array in graph.initializers.items()
+            if array.size <= _LARGEST and array.dtype != object}
+
+
+def _key(node: Node, constants: Mapping[str, str]) -> Hashable | None:
+    """What is equal for nodes that compute the same; None if there is none for a node."""
+    if node.domain not in _DOMAINS or node.op_type == "Identity" or node.op_type in _DRAWING:
+        return None
+    attributes: list[Hashable] = []
+    for name, value in sorted(node.attributes.items()):
+        content = _attribute(value)
+        if content is None:
+            return None
+        attributes.append((name, content))
+    inputs = tuple(constants.get(name, name) for name in node.inputs)
+    return node.identity, node.version, inputs, len(node.outputs), tuple(attributes)
+
+
+def _attribute(value: Attribute) -> Hashable | None:
+    """What is equal for attributes of equal contents; None for graphs and others that are not compared."""
+    if isinstance(value, np.ndarray):
+        return _content(value) if value.dtype != object else None
+    if isinstance(value, (str, bytes, int)):
+        return value
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, tuple):
+        items = tuple(map(_attribute, value))
+        return None if None in items else items
+    return None
+
+
+def _content(array: Array) -> Hashable:
+    return array.dtype.str, array.shape, array.tobytes()
