@@ -225,6 +225,17 @@ NORMALIZED = f"""g (float[1,2,6,6] x, int64[2] cut) => (float[?,?] z, float[?,?,
   parts = Reshape (b, wanted)
 }}"""
 
+FOUND_ROWS = """g (float[2,3] x) => (float[?,?] y) {
+  three = Constant <value_ints=[3]> ()
+  open = Constant <value_ints=[-1]> ()
+  places = NonZero (x)
+  n = Shape <start=1, end=2> (places)
+  turned = Concat <axis=0> (three, n)
+  columns = ConstantOfShape <value=float[1]{2.0}> (turned)
+  wanted = Concat <axis=0> (n, open)
+  y = Reshape (columns, wanted)
+}"""
+
 
 def parsed(text: str) -> onnx.ModelProto:
     return onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]>\n' + text)
@@ -256,6 +267,12 @@ def test_reshapes_to_the_shape_of_a_tensor_are_followed() -> None:
     text = check(NORMALIZED, {"x": x, "cut": ints(6, 5)}, {"x": x, "cut": ints(1, 4)}).text
     assert "open_size" not in text and "shape_entry" not in text
     assert text[text.index("g = function") :].count("%/%") == text.count("height = ") + text.count("width = ") == 2
+
+
+def test_a_size_of_0_in_a_shape_copies_a_dim_beside_one_that_is_open() -> None:
+    """Columns of what was found become rows; without one, 0 rows are those of the input, and they have 0 columns."""
+    x = np.array([[0, 1, 0], [1, 0, 1]], np.float32)
+    check(FOUND_ROWS, {"x": x}, {"x": 0 * x}, {"x": x + 1})
 
 
 def test_equal_computations_are_one_size() -> None:

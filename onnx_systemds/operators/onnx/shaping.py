@@ -79,7 +79,7 @@ def reshape_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _followed_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims | None:
     """Dims after a reshape to sizes whose product is certainly that of the input; None where that is not known.
 
-    An entry of 0 copies the input's dim, which is 0 as well where it is a multiple of the entry. Beside -1 none is 0.
+    An entry of 0 copies the input's dim, which must be 0 as well: a multiple of the entry. Beside -1 none is 0.
     """
     dims = node.dims("data")
     sizes = [entry for entry in shape if entry != -1]
@@ -88,10 +88,12 @@ def _followed_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims | N
     left = divide_exactly(product(dims), product(sizes))
     if left is None or (left != 1 if -1 not in shape else left == 0):
         return None
-    unsure = [axis for axis, entry in enumerate(shape) if may_be_zero(entry)]
+    unsure = [axis for axis, entry in enumerate(shape) if entry != -1 and not is_non_negative_from_one(entry - 1)]
+    copied = [] if keep_zero else [(shape[axis], dims[axis]) for axis in unsure if axis < len(dims)]
+    if any(divide_exactly(size, entry) is None for entry, size in copied):
+        return None
     if -1 not in shape:
-        copied = [] if keep_zero else [(shape[axis], dims[axis]) for axis in unsure if axis < len(dims)]
-        return shape if all(divide_exactly(size, entry) is not None for entry, size in copied) else None
+        return shape
     for axis in unsure:
         node.assume(shape[axis], Relation.AT_LEAST, 1, _entry_words(axis))
     return tuple(left if entry == -1 else entry for entry in shape)
