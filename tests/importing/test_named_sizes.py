@@ -67,8 +67,10 @@ def test_named(body: str, expected: str) -> None:
         f"h = h + 1\nY = X[{SIZE}, {SIZE}]",
         "for (i in 1:h) {\n  n = nrow(X)\n  Y = X[n %/% 2 %/% 3, n %/% 2 %/% 3]\n}",
         "Y = (X - 1) %/% 2 %/% 2 + ((X - 1) %/% 2 %/% 2)",
+        f"if (h > w) {{\n  n = 0\n}} else {{\n  [n, m] = other(h)\n}}\nk = n - 1\nY = X[{SIZE.replace('h', 'k')}, 1]\n"
+        f"Y = Y + X[{SIZE.replace('h', 'k')}, 2]",
     ],
-    ids=["once", "plain", "assigned anew", "of a trip", "matrices"],
+    ids=["once", "plain", "assigned anew", "of a trip", "matrices", "of a branch with a side of an unknown type"],
 )
 def test_without_names(body: str) -> None:
     (function,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigns_variable, blocks_in
+from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in
 from onnx_systemds.importing.parameters import INTEGER, MATRIX, TEXT_FRAME, UNKNOWN_LIST
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 
@@ -49,15 +49,16 @@ class _Kinds(ForwardAnalysis[tree.DataType]):
         """Update the types by both sides of a branch; what is assigned on one of them has that type."""
         before = self.known
         sides: list[dict[str, tree.DataType]] = []
+        lost: set[str] = set()  # whose types a side leaves open
         for block in blocks_in(branch):
             self.known = dict(before)
             self.run(block)
             sides.append(self.known)
+            lost.update(name for name in assigned(block) if name not in self.known)
         taken, other = sides
         self.known = {**taken, **other}
         for name in [*self.known]:
-            is_lost = name in before and not (name in taken and name in other)
-            if is_lost or taken.get(name, other.get(name)) != other.get(name, taken.get(name)):
+            if name in lost or taken.get(name, other.get(name)) != other.get(name, taken.get(name)):
                 self.set(name, None)
 
     def of_binary(
