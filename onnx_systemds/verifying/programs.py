@@ -116,11 +116,14 @@ def _literal(path: Path) -> tree.CallArgument:
     return tree.CallArgument(None, tree.StringLiteral(str(path)))
 
 
-def _after(start: tree.Expression, text: tree.Expression) -> tree.Expression:
-    """A text and another one behind it, as a + b + c for b + c: fault path-of-a-sum-behind-a-text."""
-    if is_operation(text, "+") and any(isinstance(side, tree.StringLiteral) for side in (text.left, text.right)):
-        return tree.Binary("+", _after(start, text.left), text.right)
-    return tree.Binary("+", start, text)
+def _after(start: tree.Expression, path: tree.Expression) -> tree.Expression:
+    """A text and a path behind it, as a + b + c for b + c: fault path-of-a-sum-behind-a-text. Sums of numbers stay."""
+    if is_operation(path, "+"):
+        sides = (path.left, path.right)
+        is_number = any(isinstance(side, (tree.IntLiteral, tree.DoubleLiteral)) for side in sides)
+        if not is_number or any(isinstance(side, tree.StringLiteral) for side in sides):
+            return tree.Binary("+", _after(start, path.left), path.right)
+    return tree.Binary("+", start, path)
 
 
 def _known(node: tree.Expression, arguments: Mapping[str, Any]) -> str | None:

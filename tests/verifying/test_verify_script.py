@@ -141,6 +141,8 @@ def test_whole_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("body", "words"), [
     ("Y = log(2, X)\nwrite(Y, \"Y\")", "Y       float32 [2, 4]"),  # docs/export_differences.md: the engine gives its reciprocal
     ("k = as.integer(as.scalar(X[1, 1]))\nY = 2 * X\nwrite(Y, \"Y\" + k)", "passed: 1 of 1 outputs agree"),
+    ('folder = ifdef($folder, "in/")\nname = "x"\nk = 1\nA = read(folder + name, rows=2, cols=2)\n'
+     'Y = A * 2\nwrite(Y, (k + 1) + "Y")', "passed: 1 of 1 outputs agree"),
     ("Y = X + 3 * read(\"X\")\nwrite(Y, \"Y\")", "passed: 1 of 1 outputs agree"),
     ("Y = X[1:9, ]\nwrite(Y, \"Y\")", "error: "),  # the model cuts the range off
 ])
