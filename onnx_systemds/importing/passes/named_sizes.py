@@ -13,7 +13,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import rewritten, unchanged, with_origin
-from onnx_systemds.dml.scopes import assigned, blocks_in, definition_counts, is_call, is_operation, read_in
+from onnx_systemds.dml.scopes import assigned, binaries_in, blocks_in, definition_counts, is_call, is_operation, read_in
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.script import Script, with_functions
@@ -153,10 +153,11 @@ class _Naming:
         self.names = names
         self.known: dict[tree.Expression, tree.Name] = {}
         self.new: list[tree.Statement] = []
+        self.is_inside = False  # a branch or a loop, which may not run
 
     def statements(self, statement: tree.Statement) -> Iterator[tree.Statement]:
         """The statement with names, after the definitions that it needs."""
-        self.new = []
+        self.new, self.is_inside = [], bool(blocks_in(statement))
         found = rewritten(statement, unchanged, self._size)
         yield from (with_origin(definition, statement.origin) for definition in self.new)
         yield found
@@ -166,13 +167,19 @@ class _Naming:
         if not isinstance(size, tree.Binary) or not is_size(size, self.sizes.symbols):
             return None
         number, sides = factors_of(size)
-        if not self.wanted.issuperset(sides):
+        if not self.wanted.issuperset(sides) or (self.is_inside and any(map(self._may_fail, sides))):
             return None  # there may be names in it
         names = [*map(self._name, sides)]
         found: tree.Expression = names.pop(0) if number == 1 else tree.IntLiteral(number)
         for name in names:
             found = tree.Binary("*", found, name)
         return found
+
+    def _may_fail(self, size: tree.Binary) -> bool:
+        """Whether a size that has no name yet is divided by another one: the engine fails where that is 0."""
+        return size not in self.known and any(
+            node.operator in ("%/%", "%%") and not isinstance(node.right, tree.IntLiteral) for node in binaries_in(size)
+        )
 
     def _name(self, size: tree.Binary) -> tree.Name:
         name = self.known.get(size)
