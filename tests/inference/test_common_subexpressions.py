@@ -58,3 +58,21 @@ def test_others_are_not(nodes: str) -> None:
             assert np.abs(score({"X": X})["Y"]).min() > 0
     else:
         check(model, {"X": X})
+
+
+def test_layers_stay_as_they_are() -> None:
+    """Each layer has its own mask, by which it is a function as all others."""
+    text = """g (float[n, 3] X) => (float[n, 3] Y) { a = Exp(X) b = Sin(X) p = Mul(a, b)
+        c = Exp(X) d = Mul(c, p) e = Exp(X) Y = Mul(e, d) }"""
+    model = parsed(text)
+    for name, node in zip(("0/Exp", "0/Sin", "0/Mul", "0/Exp_1", "0/Mul_1", "1/Exp", "1/Mul"), model.graph.node):
+        node.name = f"/encoder/layer.{name}"
+    assert check(model, {"X": X}).count("exp(") == 2
+
+
+def test_far_apart() -> None:
+    """Of nodes whose layers are not known those that are near each other are one."""
+    steps = " ".join(f"s{place + 1} = Sin(s{place})" for place in range(40))
+    model = parsed(f"g (float[n, 3] X) => (float[n, 3] Y) {{ a = Exp(X) b = Exp(X) s0 = Sub(a, b) {steps} "
+                   "c = Exp(X) Y = Add(c, s40) }")
+    assert check(model, {"X": X}).count("exp(") == 2
