@@ -38,6 +38,11 @@ def named(body: str) -> str:
             "extent = (h - 1) %/% 2 %/% 2\nif (h > w) {\n  Y = X[1:extent, ]\n} else {\n  Y = X[extent, ]\n}",
         ),
         (
+            "if (h %/% w > 2) {\n  Y = X[(h %/% w) * 2, (h %/% w) * 2]\n}\nif ((h %/% w) * 2 > 2) {\n  Y = X[(h %/% w) * 2, ]\n}",
+            "if (h %/% w > 2) {\n  Y = X[(h %/% w) * 2, (h %/% w) * 2]\n}\n"
+            "cells = (h %/% w) * 2\nif (cells > 2) {\n  Y = X[cells, ]\n}",
+        ),
+        (
             f"extent = 2\nY = X[{SIZE}, {SIZE}] + extent",
             "extent = 2\nextent_2 = (h - 1) %/% 2 %/% 2\nY = X[extent_2, extent_2] + extent",
         ),
@@ -53,7 +58,7 @@ def named(body: str) -> str:
             "Y = matrix(Y, rows=1, cols=2 * height * width)",
         ),
     ],
-    ids=["twice", "in branches", "another name", "of a matrix", "images"],
+    ids=["twice", "in branches", "in a condition", "another name", "of a matrix", "images"],
 )
 def test_named(body: str, expected: str) -> None:
     assert named(body) == expected

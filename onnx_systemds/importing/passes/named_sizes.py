@@ -157,7 +157,11 @@ class _Naming:
 
     def statements(self, statement: tree.Statement) -> Iterator[tree.Statement]:
         """The statement with names, after the definitions that it needs."""
-        self.new, self.is_inside = [], bool(blocks_in(statement))
+        self.new, self.is_inside = [], False
+        if isinstance(statement, tree.If):  # its condition is always asked
+            condition = rewritten(statement.condition, unchanged, self._size)
+            statement = statement if condition is statement.condition else replace(statement, condition=condition)
+        self.is_inside = bool(blocks_in(statement))
         found = rewritten(statement, unchanged, self._size)
         yield from (with_origin(definition, statement.origin) for definition in self.new)
         yield found
