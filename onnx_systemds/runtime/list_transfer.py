@@ -27,6 +27,11 @@ from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.model.texts import Vocabulary
 from onnx_systemds.runtime.boundary_integers import check_given, integers_of
 
+
+class UnexpectedShape(TranspileError):
+    """A matrix has other rows or columns than the dims of its tensor."""
+
+
 Matrix = np.ndarray[Any, np.dtype[Any]]
 
 _FRAME = ', data_type="frame"'
@@ -183,8 +188,8 @@ def tensor_of_matrix(port: Port, matrix: Matrix, dims: Sequence[Dim], sizes: Map
         return None
     if math.prod(shape) != matrix.size or (matrix.size and matrix.shape[0] != math.prod(shape[:1])):
         rows, columns = matrix.shape
-        raise TranspileError(f"output {quoted(port.name)} is {rows} x {columns}, not {list(shape)} as its dims say",
-                             hint="a shape rule, or what the model declares, is wrong")
+        raise UnexpectedShape(f"output {quoted(port.name)} is {rows} x {columns}, not {list(shape)} as its dims say",
+                              hint="a shape rule, or what the model declares, is wrong")
     tensor = matrix.reshape(shape)
     if tensor.dtype == object:
         return tensor

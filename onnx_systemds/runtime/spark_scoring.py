@@ -20,6 +20,7 @@ from onnx_systemds.importing.score_program import file_arguments, obstacle_to_sp
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, restored, tensor_of
+from onnx_systemds.runtime.list_transfer import UnexpectedShape
 from onnx_systemds.runtime.program_inputs import java_number
 from onnx_systemds.runtime.row_blocks import RowBlocks, RowSource
 from onnx_systemds.tables.writing import TABLES, WRITERS
@@ -101,7 +102,7 @@ def _results(
             matrix = _matrix([*itertools.islice(source, count)], count)
             try:
                 tensor = restored(port, matrix, {**sizes, script.batch.symbol: count})
-            except ValueError:
+            except UnexpectedShape:
                 raise EngineError("spark-submit wrote rows of another number of columns") from None
             arrays |= _arrays(port, tensor, joint)
         yield arrays
