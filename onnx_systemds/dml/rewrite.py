@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import blocks_in
 from onnx_systemds.dml.tokens import NAME, tokenize
 
 Change = Callable[[Any], Any]
@@ -28,6 +29,13 @@ def left_operands(node: Any) -> tuple[Any, list[tree.Binary]]:
 def same_objects(nodes: Sequence[tree.Node], others: Sequence[tree.Node]) -> bool:
     """Whether two sequences hold the same objects; comparing trees would be slow."""
     return len(nodes) == len(others) and all(map(operator.is_, nodes, others))
+
+
+def with_blocks(statement: tree.Statement, blocks: Sequence[Sequence[tree.Statement]]) -> tree.Statement:
+    """A branch or a loop with other blocks in it, in the order of `blocks_in`; the same object for the same ones."""
+    if all(map(same_objects, blocks, blocks_in(statement))):
+        return statement
+    return replace(statement, **dict(zip(("body", "otherwise"), map(tuple, blocks))))  # type: ignore[arg-type]
 
 
 def rewritten(node: Part, change: Change, whole: Change | None = None) -> Part:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import TypeGuard
@@ -17,7 +16,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.printer import WIDTH
-from onnx_systemds.dml.rewrite import left_operands
+from onnx_systemds.dml.rewrite import left_operands, with_blocks
 from onnx_systemds.dml.scopes import assigns_variable, blocks_in, is_call, mentioned, statements_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
@@ -138,10 +137,7 @@ def _with_cuts_inside(
     """The statement with cuts in its sides if it is a branch that has two."""
     if not isinstance(statement, tree.If) or not statement.otherwise:
         return statement
-    sides = [tuple(cut_blocks(block, functions, scalars)) for block in blocks_in(statement)]
-    if [*map(len, sides)] == [*map(len, blocks_in(statement))]:
-        return statement
-    return replace(statement, body=sides[0], otherwise=sides[1])
+    return with_blocks(statement, [cut_blocks(block, functions, scalars) for block in blocks_in(statement)])
 
 
 def _uses(steps: Iterable[_Step]) -> Counter[str]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block, print_expression
-from onnx_systemds.dml.rewrite import rewritten, same_objects
+from onnx_systemds.dml.rewrite import rewritten, same_objects, with_blocks
 from onnx_systemds.dml.scopes import (
     Mentioned,
     assigns_variable,
@@ -121,10 +121,7 @@ class _Joining:
         """The statement with joined statements in its sides if it is a branch that has two."""
         if not isinstance(statement, tree.If) or not statement.otherwise:
             return statement
-        body, otherwise = self._joined(statement.body), self._joined(statement.otherwise)
-        if body is statement.body and otherwise is statement.otherwise:
-            return statement
-        return replace(statement, body=body, otherwise=otherwise)
+        return with_blocks(statement, [*map(self._joined, blocks_in(statement))])
 
     def _part(self, statement: tree.Assign, found: Mentioned) -> _Part:
         whole: set[str] = set()

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.rewrite import call, rewritten, same_objects, unchanged
+from onnx_systemds.dml.rewrite import call, rewritten, same_objects, unchanged, with_blocks
 from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in, is_call, name_counts
 from onnx_systemds.engine.safe_forms import BLOCK
 from onnx_systemds.importing.passes.block_cuts import JOINED_CUT, cut, with_never
@@ -80,10 +80,7 @@ class _Joins:
             bodies.append(self.block(body))
         self._sizes.known = before
         self._sizes.run((statement,))
-        if all(body is old for body, old in zip(bodies, blocks_in(statement))):
-            return statement
-        fields = ("body", "otherwise") if isinstance(statement, tree.If) else ("body",)
-        return replace(statement, **dict(zip(fields, bodies)))  # type: ignore[arg-type]
+        return with_blocks(statement, bodies)
 
     def _split(self, statement: tree.Statement) -> list[tree.Statement]:
         """The statement, behind those that make parts of its joins."""
