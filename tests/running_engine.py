@@ -90,7 +90,7 @@ class LentJvm:
 _JVMS: list[Jvm] = []
 
 
-def lend_jvm() -> LentJvm:
+def lend_jvm(**_: object) -> LentJvm:
     """One for a program of `run_program`: all that this process runs have the same, as long as it lives."""
     if not _JVMS or not _JVMS[-1].alive:
         _JVMS.append(start_jvm())

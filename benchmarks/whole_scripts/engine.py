@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.whole_scripts.java import Value
 from onnx_systemds.engine.jvm import Jvm
 from onnx_systemds.engine.launcher import connect, disconnect, start_jvm
-from onnx_systemds.engine.programs import execute
+from onnx_systemds.engine.programs import execute, on_one_node
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.weight_files import read_value
 
@@ -43,7 +43,7 @@ class Engine:
         timer = threading.Timer(SECONDS, stop)
         timer.start()
         try:
-            done = execute(self._gateway, Path(script), arguments, jvm.directory)
+            done = execute(self._gateway, Path(script), on_one_node(arguments), jvm.directory)
         except Exception as error:
             if late.is_set():
                 self.close()

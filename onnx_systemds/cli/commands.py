@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from onnx_systemds.cli.options import (
 )
 from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.programs import Programs, program_lines
+from onnx_systemds.cli.run_script_command import run_script
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.cli.train_command import train
@@ -67,7 +68,7 @@ class DefaultToConvert(click.Group):
     command_class = OnceCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert ``convert``, or ``export`` for a script, if there is no command; ``verify-script`` verifies scripts.
+        """Insert ``convert``, or ``export`` for a script, if there is no command; what does the same for scripts.
 
         Raises UsageError for a misspelt command.
         """
@@ -78,6 +79,8 @@ class DefaultToConvert(click.Group):
             args = ["export" if args[0].lower().endswith(".dml") else "convert", *args]
         elif args[:1] == ["verify"] and any(text.lower().endswith(".dml") for text in args[1:]):
             args[0] = "verify-script"
+        elif args[:1] == ["run"] and _is_of_program(args[1:]):
+            args[0] = "run-script"
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -93,6 +96,12 @@ class DefaultToConvert(click.Group):
         formatter.write_usage(ctx.command_path, "MODEL.onnx [-o SCRIPT.dml] [OPTIONS]")
         formatter.write_usage(ctx.command_path, "SCRIPT.dml [-o MODEL.onnx] [OPTIONS]")
         formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
+
+
+def _is_of_program(words: Sequence[str]) -> bool:
+    """Whether ``run`` is to run a script: one is named before any model, and no arrays are."""
+    files = [word.lower() for word in words if word.lower().endswith((".dml", ".onnx"))]
+    return bool(files) and files[0].endswith(".dml") and not any(word.startswith(("--in", "--out")) for word in words)
 
 
 @click.group(cls=DefaultToConvert, context_settings={"help_option_names": ["-h", "--help"]})
@@ -317,6 +326,7 @@ def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
 
 main.add_command(export)
 main.add_command(verify_script)
+main.add_command(run_script)
 main.add_command(score)
 main.add_command(explain)
 main.add_command(train)

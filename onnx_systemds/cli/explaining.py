@@ -35,16 +35,16 @@ def say(text: str, *, err: bool = False) -> None:
         click.echo(text, err=err)
     except OSError as error:
         if err:
-            _discard(2)
+            discard(2)
             return
         if error.errno != errno.EPIPE:  # the reader of a pipe has seen enough
             say(f"error: standard output: {error.strerror}", err=True)
-        _discard(1)
+        discard(1)
         sys.exit(1)
 
 
-def _discard(stream: int) -> None:
-    """Let a stream take everything: what is left of a line in Python's buffer cannot be written at the end, either."""
+def discard(stream: int) -> None:
+    """Let a stream, 1 or 2, take everything: what is left of a line in Python's buffer could not be written either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 

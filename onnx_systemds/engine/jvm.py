@@ -18,7 +18,7 @@ from onnx_systemds.engine.errors import EngineError
 LOG_SETTINGS_NAME = "log4j.properties"
 _SECONDS_TO_READ = 5.0
 _KEPT_LINES = 400
-_LONGEST_LINE = 4096  # bytes
+_LONGEST_KEPT = 4096  # characters of a line
 _TOKEN_LINE = re.compile(r"[A-Za-z0-9_\-+/=]{40,}")
 
 
@@ -108,7 +108,7 @@ class Jvm:
 
     def _drain(self, stream: IO[bytes]) -> None:
         with stream:
-            while raw := stream.readline(_LONGEST_LINE):
+            while raw := stream.readline():
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 if not self.token and self._is_greeting(line):
                     continue
@@ -118,7 +118,7 @@ class Jvm:
                     continue
                 if line.startswith("WARNING: Using incubator modules"):
                     continue
-                self._lines.append(line)
+                self._lines.append(line[:_LONGEST_KEPT])
                 self._count += 1
                 self._tell(line)
                 if re.match(r'Exception in thread "[^"]*" java\.lang\.\w*Error', line):

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from onnx_systemds.engine.errors import EngineError, JavaFailure, compile_error, runtime_error, token_error
 from onnx_systemds.engine.jvm import Jvm
-from onnx_systemds.engine.launcher import connect, disconnect, start_jvm
+from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, connect, disconnect, start_jvm
 from onnx_systemds.engine.prepared_script import failure_chain
 
 SETTINGS = "systemds.xml"
@@ -25,32 +25,57 @@ def run_program(
 
     printed: takes each line that it prints, from another thread; they are lost without it. Raises EngineError.
     """
-    jvm = start_jvm()
+    run_as_told(program, on_one_node(arguments), printed)
+
+
+def run_as_told(
+    program: Path, words: Sequence[str], printed: Callable[[str], None] | None = None, *,
+    max_heap: str | None = None, native_blas: str = "none",
+) -> None:
+    """Run the script in a file as SystemDS's own command would run it with these words after the file's name.
+
+    printed: as of `run_program`. max_heap: Java's -Xmx [default: 60 % of the memory, at most 8g]. native_blas:
+    "openblas" or "mkl" has matrices multiplied by that library, found by LD_LIBRARY_PATH. Where the words name a
+    ``-config`` of their own, its settings alone hold. Raises OSError, ValueError for a max_heap that is no size, and
+    EngineError.
+    """
+    text = program.read_text(encoding="utf-8", errors="replace")
+    jvm = start_jvm(max_heap=max_heap, environment={} if native_blas == "none" else NATIVE_ENVIRONMENT)
     try:
         gateway = connect(jvm)
         try:
             with jvm.telling(printed):
-                _run(jvm, gateway, program, arguments)
+                _run(jvm, gateway, program, text, words, native_blas)
         finally:
             disconnect(gateway)
     finally:
         jvm.kill()
 
 
-def scratch_settings(folder: Path) -> str:
+def scratch_settings(folder: Path, native_blas: str = "none") -> str:
     """Settings by which the engine keeps its own files in a folder, instead of below the working directory."""
-    return f"<root><sysds.scratch>{escape(str(folder))}</sysds.scratch></root>"
+    library = "" if native_blas == "none" else f"<sysds.native.blas>{native_blas}</sysds.native.blas>"
+    return f"<root><sysds.scratch>{escape(str(folder))}</sysds.scratch>{library}</root>"
 
 
-def execute(gateway: Any, program: Path, arguments: Mapping[str, Any], folder: Path) -> bool:
-    """Run a script by the engine's entry point, in the JVM of a gateway; return whether it came to its end.
+def execute(
+    gateway: Any, program: Path, words: Sequence[str], folder: Path, native_blas: str = "none"
+) -> bool:
+    """Run a script as `run_as_told` does, in the JVM of a gateway; return whether it came to its end.
 
     folder: for what the engine writes meanwhile. Raises Py4JJavaError, or whatever py4j says of a JVM that has ended.
     """
-    settings = folder / SETTINGS
-    settings.write_text(scratch_settings(folder / "scratch"), encoding="utf-8")
-    words = ["-f", str(program), "-exec", "singlenode", "-config", str(settings), *_argument_options(arguments)]
-    return run_main(gateway, words)
+    settings: Sequence[str] = ()
+    if "-config" not in words:
+        path = folder / SETTINGS
+        path.write_text(scratch_settings(folder / "scratch", native_blas), encoding="utf-8")
+        settings = ("-config", str(path))
+    return run_main(gateway, ["-f", str(program), *settings, *words])
+
+
+def on_one_node(arguments: Mapping[str, Any]) -> list[str]:
+    """The words of a command that runs a script on one node. arguments: values of ``$name``, or ``$1``."""
+    return ["-exec", "singlenode", *_argument_options(arguments)]
 
 
 def run_main(gateway: Any, words: Sequence[str]) -> bool:
@@ -74,11 +99,12 @@ def _argument_options(arguments: Mapping[str, Any]) -> Sequence[str]:
     return ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
 
 
-def _run(jvm: Jvm, gateway: Any, program: Path, arguments: Mapping[str, Any]) -> None:
+def _run(jvm: Jvm, gateway: Any, program: Path, text: str, words: Sequence[str], native_blas: str) -> None:
     java_error: type[Exception] = importlib.import_module("py4j.protocol").Py4JJavaError
-    text = program.read_text(encoding="utf-8")
+    if native_blas != "none":
+        _check_library(gateway, native_blas)
     try:
-        finished = execute(gateway, program, arguments, jvm.directory)
+        finished = execute(gateway, program, words, jvm.directory, native_blas)
     except java_error as error:
         failure = _failure(failure_chain(error), text)
         jvm.read_to_the_end(gateway.jvm.java.lang.System.out)
@@ -92,6 +118,14 @@ def _run(jvm: Jvm, gateway: Any, program: Path, arguments: Mapping[str, Any]) ->
         raise dropped
     if not finished:
         raise EngineError(f"the script ended early; it printed:\n{jvm.tail()}")
+
+
+def _check_library(gateway: Any, native_blas: str) -> None:
+    """Raises EngineError where the library is not found: the engine would do without it, and say nothing."""
+    native = gateway.jvm.org.apache.sysds.utils.NativeHelper
+    native.initialize("none", native_blas)
+    if not native.isNativeLibraryLoaded():
+        raise EngineError(f"the library {native_blas} is not found by LD_LIBRARY_PATH")
 
 
 def _failure(chain: Sequence[JavaFailure], text: str) -> EngineError:

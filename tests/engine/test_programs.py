@@ -23,8 +23,8 @@ class _Slow:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
 
-    def readline(self, limit: int) -> bytes:
-        line = self._stream.readline(limit)
+    def readline(self) -> bytes:
+        line = self._stream.readline()
         if line.startswith(b"line "):
             time.sleep(0.1)
         return line
@@ -65,6 +65,13 @@ def test_all_lines_are_told(tmp_path: Path) -> None:
     program.write_text('for (i in 1:3000) { print("line " + i) }')
     run_program(program, {}, printed.append)
     assert [line for line in printed if line.startswith("line")] == [f"line {number}" for number in range(1, 3001)]
+
+
+def test_a_long_line_is_told_whole(tmp_path: Path) -> None:
+    program, printed = tmp_path / "program.dml", list[str]()
+    program.write_text('line = "line "\nfor (i in 1:14) { line = line + line }\nprint(line)')
+    run_program(program, {}, printed.append)
+    assert "line " * 2**14 in printed
 
 
 def test_a_program_goes_on_where_nobody_listens_any_more(tmp_path: Path) -> None:

@@ -168,6 +168,8 @@ BAD: dict[str, dict[str, list[str]]] = {
     "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
                "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
     "verify-script": {"dims": DIMS, "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
+    "run-script": {"program": ["nowhere.dml", "m.onnx", "folder", "latin.dml", ""], "heap": ["", "4x", "0", "-1g", "4 g"],
+                   "native_blas": ["", "blas"], "words": ["-nvargs"]},
     "train": {"source": [*ARRAY_FILES, "a.npy", "a.csv", "empty.csv", ""], "targets": ["", "Z", ",", "X", "0"],
               "losses": ["", "loss", "Z=l2_loss", "softmax"], "output": [*SCRIPT_TARGETS[:2], "w.onnx", "rows.npz", "loop", ""],
               "optimizer": ["", "Adam"], "epochs": ["", "0", "-1", "x", "1.5"], "batch": ["", "0", "x", "9" * 30],
@@ -190,6 +192,7 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "inspect": {"model": "m.onnx"},
     "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
+    "run-script": {"program": "s.dml"},
     "train": {"model": "w.onnx", "source": "rows.npz", "targets": "T", "losses": "l2_loss", "output": "out.onnx"},
     "explain": {"model": "w.onnx", "source": "rows.csv", "target": "out.csv"},
     "trained": {"model": "w.onnx", "folder": "w.weights", "output": "out.onnx"},
@@ -197,7 +200,7 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "builtins": {},
 }
 FLAGS = {"quiet", "iterative", "random", "no_plugins", "as_json", "verbose", "scored", "explains", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
-READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("score", "source"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
+READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("score", "source"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims"), ("run-script", "program"), ("run-script", "words")]
 CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
 
 
@@ -253,6 +256,7 @@ TWICE = {
     "m.onnx -o a.dml --output b.dml": "'-o' / '--output': it takes",
     "m.onnx -o a.dml --weights inline --weights=files": "--weights': it takes",
     "verify m.onnx --seed 1 --seed 2": "--seed': it takes",
+    "run-script --heap 1g --heap 2g s.dml": "--heap': it takes",
     "verify-script s.dml --rtol 1 --rtol 2": "--rtol': it takes",
     "run m.onnx --inputs good.npz --outputs a.npz --outputs b.npz": "--outputs': it takes",
     "inspect m.onnx --plan local --plan spark": "--plan': it takes",
