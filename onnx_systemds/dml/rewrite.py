@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import blocks_in
+from onnx_systemds.dml.scopes import blocks_in, has_two_sides
 from onnx_systemds.dml.tokens import NAME, tokenize
 
 Change = Callable[[Any], Any]
@@ -36,6 +36,13 @@ def with_blocks(statement: tree.Statement, blocks: Sequence[Sequence[tree.Statem
     if all(map(same_objects, blocks, blocks_in(statement))):
         return statement
     return replace(statement, **dict(zip(("body", "otherwise"), map(tuple, blocks))))  # type: ignore[arg-type]
+
+
+def with_sides(statement: tree.Statement, change: Callable[[tree.Block], Sequence[tree.Statement]]) -> tree.Statement:
+    """A branch that has two sides with what ``change`` gives for them; any other statement as it is."""
+    if not has_two_sides(statement):
+        return statement
+    return with_blocks(statement, [*map(change, blocks_in(statement))])
 
 
 def rewritten(node: Part, change: Change, whole: Change | None = None) -> Part:
@@ -79,6 +86,12 @@ def _rewritten(node: Any, change: Change, whole: Change | None) -> Any:
 def call(function: str, *operands: tree.Expression) -> tree.Call:
     """A call with these arguments by their positions."""
     return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
+
+
+def with_first(node: tree.Call, operand: tree.Expression) -> tree.Call:
+    """The call with another first argument."""
+    first, *others = node.arguments
+    return replace(node, arguments=(replace(first, value=operand), *others))
 
 
 def reshaped(value: tree.Expression, rows: int | tree.Expression, cols: int | tree.Expression) -> tree.Call:

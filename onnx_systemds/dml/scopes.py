@@ -54,6 +54,11 @@ def blocks_in(statement: tree.Statement) -> tuple[tree.Block, ...]:
     return (statement.body,) if isinstance(statement, (tree.For, tree.While)) else ()
 
 
+def has_two_sides(statement: tree.Statement) -> TypeGuard[tree.If]:
+    """Whether it is a branch with statements for both cases."""
+    return isinstance(statement, tree.If) and bool(statement.otherwise)
+
+
 def statements_in(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
     """Yield the statements of `block`, those of branches and loops after the whole that they are in."""
     for statement in block:
@@ -120,6 +125,11 @@ def read_in(expression: tree.Node) -> Names:
 def reads_of(statement: tree.Statement) -> tuple[str, ...]:
     """Return the variables that a statement reads, or changes in part, each as often as it is there."""
     return mentioned(_without_target(statement)).variables
+
+
+def read_counts(block: Iterable[tree.Statement]) -> Counter[str]:
+    """Return how often the statements of `block` read each variable, or change it in part."""
+    return Counter(name for statement in block for name in reads_of(statement))
 
 
 def reads(statement: tree.Statement) -> Names:

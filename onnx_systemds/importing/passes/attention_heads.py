@@ -20,7 +20,7 @@ from onnx_systemds.dml.scopes import (
     is_call,
     is_operation,
     is_reshape,
-    reads_of,
+    read_counts,
     results,
 )
 from onnx_systemds.importing.passes.matrix_sizes import Symbolic, is_dim
@@ -61,8 +61,8 @@ def variables(function: tree.Function) -> Variables:
     changes, kept = definition_counts(function), results(function)
     stable = frozenset(name for name, count in changes.items() if count == 1)
     assigned = {it.target.name: it for it in function.body if assigns_variable(it) and not it.accumulate}
-    reads = Counter(name for statement in function.body for name in reads_of(statement))
-    return Variables(stable, {name: it for name, it in assigned.items() if name in stable - kept}, reads)
+    own = {name: it for name, it in assigned.items() if name in stable - kept}
+    return Variables(stable, own, read_counts(function.body))
 
 
 class _Part(NamedTuple):

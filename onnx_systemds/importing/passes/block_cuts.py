@@ -16,8 +16,8 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.printer import WIDTH
-from onnx_systemds.dml.rewrite import left_operands, with_blocks
-from onnx_systemds.dml.scopes import assigns_variable, blocks_in, is_call, mentioned, statements_in
+from onnx_systemds.dml.rewrite import left_operands, with_sides
+from onnx_systemds.dml.scopes import assigns_variable, is_call, mentioned, statements_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
@@ -125,19 +125,10 @@ def cut_blocks(
         if reason is not None:
             found.append(cut(reason))
             count, block = 0, _Block(uses, numbers, rows)
-        found.append(_with_cuts_inside(statement, functions, numbers))
+        found.append(with_sides(statement, lambda block: cut_blocks(block, functions, numbers)))
         count += not statement.shares_line
         block.add(step)
     return found
-
-
-def _with_cuts_inside(
-    statement: tree.Statement, functions: Mapping[str, tree.Function], scalars: Iterable[str]
-) -> tree.Statement:
-    """The statement with cuts in its sides if it is a branch that has two."""
-    if not isinstance(statement, tree.If) or not statement.otherwise:
-        return statement
-    return with_blocks(statement, [cut_blocks(block, functions, scalars) for block in blocks_in(statement)])
 
 
 def _uses(steps: Iterable[_Step]) -> Counter[str]:

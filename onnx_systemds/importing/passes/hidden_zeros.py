@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import left_operands, same_objects
+from onnx_systemds.dml.rewrite import left_operands, same_objects, with_blocks
 from onnx_systemds.dml.scopes import assigned, is_operation, matrix_parameters
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never, untaken
 from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
@@ -135,8 +135,7 @@ class _Counts:
         inside, self.known = self.known, before
         otherwise = self.follow(statement.otherwise)
         self.known |= {name: value | self.known.get(name, _UNKNOWN) for name, value in inside.items()}
-        is_same = same_objects(body, statement.body) and same_objects(otherwise, statement.otherwise)
-        return statement if is_same else replace(statement, body=body, otherwise=otherwise)
+        return with_blocks(statement, (body, otherwise))
 
     def _loop(self, loop: tree.For | tree.While) -> list[tree.Statement]:
         """A value that a loop carries stands for itself in the body, if its count is known."""
@@ -165,7 +164,7 @@ class _Counts:
         body = _with_hidden_ends(body, ends)
         starts = [name for name in carried if name in hidden]
         first = [_hide(starts, _lasting("before the loop", "in it"))] if starts else []
-        return [*first, loop if same_objects(body, loop.body) else replace(loop, body=body)]
+        return [*first, with_blocks(loop, (body,))]
 
     def _results(self, call: tree.Call) -> list[Roots]:
         """The counts of the results of a function; of one that the engine does not inline those of literals alone."""

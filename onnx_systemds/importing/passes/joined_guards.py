@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import with_origin
-from onnx_systemds.dml.scopes import assigned, assigns_variable, is_call, live_after_each, reads
+from onnx_systemds.dml.scopes import assigned, assigns_variable, has_two_sides, is_call, live_after_each, reads
 from onnx_systemds.importing.empty_results import is_right_on_nothing
 from onnx_systemds.importing.passes.unread import without_unread
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS
@@ -27,7 +28,7 @@ def with_joined_guards(statements: Iterable[tree.Statement], live: Collection[st
     found: list[tree.Statement] = []
     groups: dict[tree.Expression, _Group] = {}  # by condition; none depends on another one
     for statement in statements:
-        guard = statement if isinstance(statement, tree.If) and _may_join(statement) else None
+        guard = statement if _may_join(statement) else None
         own = None if guard is None else groups.get(guard.condition)
         met = [group for group in groups.values() if group is not own and group.conflicts(statement)]
         if guard is None and len(met) == 1 and met[0].draws(statement):
@@ -41,16 +42,16 @@ def with_joined_guards(statements: Iterable[tree.Statement], live: Collection[st
         else:
             own.join(guard)
     found += [it for group in groups.values() for it in group.statements()]
-    if not any(isinstance(it, tree.If) and it.otherwise for it in found):
+    if not any(map(has_two_sides, found)):
         return found
     after = live_after_each(tuple(found), frozenset(live))
-    return [_with_needed_zeros(it, after[place]) if isinstance(it, tree.If) and _may_join(it) else it
-            for place, it in enumerate(found)]
+    return [_with_needed_zeros(it, after[place]) if _may_join(it) else it for place, it in enumerate(found)]
 
 
-def _may_join(branch: tree.If) -> bool:
-    """Whether a branch has two sides, none of which reads or makes a dictionary of texts: these are in an order."""
-    return bool(branch.otherwise) and {OLD_TEXTS, NEW_TEXTS}.isdisjoint((*reads(branch), *assigned((branch,))))
+def _may_join(statement: tree.Statement) -> TypeGuard[tree.If]:
+    """Whether it is a branch of two sides, none of which reads or makes a dictionary of texts: these are in an order."""
+    texts = {OLD_TEXTS, NEW_TEXTS}
+    return has_two_sides(statement) and texts.isdisjoint((*reads(statement), *assigned((statement,))))
 
 
 class _Group:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block
+from onnx_systemds.dml.scopes import has_two_sides
 from onnx_systemds.importing.origins import JoinedOrigin, Origin
 from onnx_systemds.importing.script import Script
 
@@ -33,7 +34,7 @@ def _with_comments(body: tree.Block, current: str = "") -> tuple[tree.Block, str
         if module != current and not statement.shares_line:
             current = module
             found[place] = _with_comment(statement, f"# {module}", is_alone=following != module)
-        if isinstance(statement, tree.If) and statement.otherwise:
+        if has_two_sides(statement):
             inner, current = _with_comments(statement.body, current)
             found[place] = replace(statement, body=inner, comments=found[place].comments)
     return tuple(found), current

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.rewrite import rewritten, same_objects, with_origin
+from onnx_systemds.dml.rewrite import rewritten, same_objects, with_first, with_origin
 from onnx_systemds.dml.scopes import (
     assigns_variable,
     called_in,
@@ -20,7 +20,7 @@ from onnx_systemds.dml.scopes import (
     is_call,
     is_reshape,
     mentioned,
-    reads_of,
+    read_counts,
     results,
 )
 from onnx_systemds.importing.script import Script, with_functions
@@ -62,7 +62,7 @@ def _without_steps(function: tree.Function) -> tree.Function:
             return node
         while name in steps:
             name = steps[name]
-        return replace(node, arguments=(replace(node.arguments[0], value=tree.Name(name)), *node.arguments[1:]))
+        return with_first(node, tree.Name(name))
 
     body = (it for it in function.body if not assigns_variable(it) or it.target.name not in steps)
     return replace(function, body=tuple(rewritten(statement, from_start) for statement in body))
@@ -75,7 +75,7 @@ def _steps(function: tree.Function) -> Mapping[str, str]:
     if not shapes:
         return {}
     changes, kept = definition_counts(function), results(function)
-    reads = Counter(name for statement in function.body for name in reads_of(statement))
+    reads = read_counts(function.body)
     reshaped = Counter(_reshaped_variable(it) for statement in function.body for it in mentioned(statement).operations)
     return {name: of for name, of in shapes.items()
             if changes[name] == changes[of] == 1 and name not in kept and 0 < reads[name] == reshaped[name]}

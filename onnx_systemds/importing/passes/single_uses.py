@@ -6,7 +6,6 @@ The engine calculates the statements between two cuts as one graph, so that it r
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from typing import NamedTuple
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT
 from onnx_systemds.dml.printer import WIDTH, print_block, print_expression
-from onnx_systemds.dml.rewrite import rewritten, same_objects, with_blocks
+from onnx_systemds.dml.rewrite import rewritten, same_objects, with_sides
 from onnx_systemds.dml.scopes import (
     Mentioned,
     assigns_variable,
@@ -22,7 +21,7 @@ from onnx_systemds.dml.scopes import (
     definition_counts,
     mentioned,
     once,
-    reads_of,
+    read_counts,
     results,
 )
 from onnx_systemds.importing.origins import joined_origin
@@ -79,7 +78,7 @@ class _Joining:
     ) -> None:
         self.function, self.others, self.kept = function, others, results(function)
         self.in_place, self.asking = impure | apart, apart.union(_OF_VARIABLES)
-        self.reads = Counter(name for part in _parts(function.body) for name in reads_of(part))
+        self.reads = read_counts(_parts(function.body))
         self.changes = definition_counts(function)
 
     def joined(self) -> tree.Function:
@@ -95,7 +94,7 @@ class _Joining:
         for statement in block:
             if not isinstance(statement, (tree.Assign, tree.MultiAssign)):
                 waiting.clear()
-                statement = self._with_joined_sides(statement)
+                statement = with_sides(statement, self._joined)
             elif (
                 assigns_variable(statement) and not statement.shares_line
                 and (found := mentioned(statement.value)).variables  # a constant is called what it is
@@ -116,12 +115,6 @@ class _Joining:
             made.append(statement)
         joined = tuple(statement for statement in made if statement is not None)
         return block if same_objects(joined, block) else joined
-
-    def _with_joined_sides(self, statement: tree.Statement) -> tree.Statement:
-        """The statement with joined statements in its sides if it is a branch that has two."""
-        if not isinstance(statement, tree.If) or not statement.otherwise:
-            return statement
-        return with_blocks(statement, [*map(self._joined, blocks_in(statement))])
 
     def _part(self, statement: tree.Assign, found: Mentioned) -> _Part:
         whole: set[str] = set()

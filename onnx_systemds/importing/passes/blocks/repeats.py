@@ -14,6 +14,7 @@ from itertools import accumulate
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.module_paths import ModulePath
 from onnx_systemds.dml.names import Names as Identifiers
+from onnx_systemds.dml.rewrite import with_first
 from onnx_systemds.dml.scopes import assigned, assignment_counts, mentioned, once, operand_of, reads
 from onnx_systemds.importing.passes.blocks.block_names import common_scope
 from onnx_systemds.importing.passes.named_sizes import reads_size
@@ -97,10 +98,8 @@ def with_separate_reshapes(body: tree.Block) -> tree.Block:
             continue
         assert isinstance(statement, tree.Assign) and isinstance(statement.value, tree.Call)
         first = tree.Name(names.fresh(f"{statement.target.name}_before"))
-        what, *sizes = statement.value.arguments
-        reshape = replace(statement.value, arguments=(replace(what, value=first), *sizes))
         found.append(replace(inner, target=first))
-        found.append(tree.Assign(statement.target, reshape, origin=statement.origin))
+        found.append(tree.Assign(statement.target, with_first(statement.value, first), origin=statement.origin))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import rewritten, unchanged
+from onnx_systemds.dml.rewrite import rewritten, unchanged, with_first
 from onnx_systemds.dml.scopes import (
     assignment_counts,
     assigns_variable,
@@ -65,11 +65,8 @@ def with_sunk_divisions(
             if not isinstance(size, tuple) or size[0] != quotient.size[0] or size[1] >= quotient.size[1]:
                 return None
             changed[place] = None
-            dividend: tree.Expression = _with_first_factor(product, quotient.exponential)
-            if is_reshape(node):
-                first, *sizes = node.arguments
-                dividend = replace(node, arguments=(replace(first, value=dividend), *sizes))
-            return tree.Binary("/", dividend, quotient.sums)
+            dividend = _with_first_factor(product, quotient.exponential)
+            return tree.Binary("/", with_first(node, dividend) if is_reshape(node) else dividend, quotient.sums)
 
         if assigns_variable(statement):
             name, value = statement.target.name, statement.value
@@ -111,6 +108,4 @@ def _is_batched(function: tree.Function | None) -> bool:
 
 
 def _with_first_factor(node: tree.Binary | tree.Call, factor: tree.Expression) -> tree.Expression:
-    if isinstance(node, tree.Binary):
-        return replace(node, left=factor)
-    return replace(node, arguments=(replace(node.arguments[0], value=factor), *node.arguments[1:]))
+    return replace(node, left=factor) if isinstance(node, tree.Binary) else with_first(node, factor)

@@ -21,6 +21,7 @@ from onnx_systemds.dml.scopes import (
     is_call,
     is_reshape,
     mentioned,
+    read_counts,
     reads_of,
     results,
 )
@@ -55,7 +56,7 @@ def with_parts_apart(
              if len(each.body) == 1 and (found := pairs_of(each)) is not None}
     body, kept = function.body, results(function)
     changes = definition_counts(function)
-    reads = Counter(name for statement in body for name in reads_of(statement))
+    reads = read_counts(body)
     joins: dict[str, _Join] = {}
     made: list[tree.Statement] = []
     for place, (statement, size_of) in enumerate(statements_with_sizes(body, functions, given)):

@@ -21,7 +21,7 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_finite_number
-from onnx_systemds.dml.rewrite import call, left_operands, reshaped
+from onnx_systemds.dml.rewrite import call, left_operands, reshaped, with_first
 from onnx_systemds.dml.scopes import (
     assigned,
     assignment_counts,
@@ -387,11 +387,6 @@ class _Rewriting:
         """An expression that stays, but ``matrix`` of a convolution: of what that gives now, transposed back."""
         if not is_call(node, "matrix"):
             return node
-        first, *others = node.arguments
-        if not is_call(first.value, "bias_add", "conv2d"):
-            return node
-        images = self._of(first.value)
-        if images is None:
-            return node
-        rows = transposed(self._settled(images).columns)
-        return replace(node, arguments=(replace(first, value=rows), *others))
+        first = node.arguments[0].value
+        images = self._of(first) if is_call(first, "bias_add", "conv2d") else None
+        return node if images is None else with_first(node, transposed(self._settled(images).columns))

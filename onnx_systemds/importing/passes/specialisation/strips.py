@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import call, reshaped, rewritten
+from onnx_systemds.dml.rewrite import call, reshaped, rewritten, with_first
 from onnx_systemds.dml.scopes import is_call
 from onnx_systemds.importing.passes.convolution_sizes import Convolution, convolution_of
 from onnx_systemds.importing.passes.matrix_sizes import integer_lookup
@@ -62,8 +62,7 @@ def _in_strips(biased: tree.Call, convolved: tree.Call, convolution: Convolution
     first, *others = convolved.arguments
     arguments = (replace(first, value=given),
                  *(replace(each, value=shape) if each.name == "input_shape" else each for each in others))
-    both = replace(biased, arguments=(replace(biased.arguments[0], value=replace(convolved, arguments=arguments)),
-                                      *biased.arguments[1:]))
+    both = with_first(biased, replace(convolved, arguments=arguments))
     numbers = (filters, strips.results * cols, strips.first * cols, strips.rest * cols + 1)
     return reshaped(call(JOINED, both, *map(tree.IntLiteral, numbers)), 1, convolution.columns)
 
