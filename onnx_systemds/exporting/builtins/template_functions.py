@@ -6,6 +6,8 @@ Those with a fitted polynomial serve in float32, to whose precision it is fitted
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -17,44 +19,35 @@ from onnx_systemds.exporting.builtins.linear import matrix_product
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def _register_fitted(name: str, op: str) -> None:
-    """Register a function of one matrix that is one operator in float32."""
-
-    @template_function(name, meaning=f"{op} of each element, in float32.")
-    def function(ctx: Context, X: Matrix) -> Value | None:
-        if ctx.g.dtype == "float64" or not ctx.g.knows(op):
-            return None
-        return Matrix(ctx.g.unary(op, ctx.g.floating(X.tensor)), X.rows, X.cols)
-
-
-_register_fitted("gelu", "Gelu")
-_register_fitted("erf", "Erf")
-_register_fitted("softplus", "Softplus")
-_register_fitted("area_cosh", "Acosh")
-_register_fitted("area_sinh", "Asinh")
-_register_fitted("area_tanh", "Atanh")
-
-
-def _register_log_sum_exp(name: str, axis: int, what: str) -> None:
-    @template_function(name, meaning=f"The logarithm of the sum of exp(x) of each {what}.")
-    def function(ctx: Context, X: Matrix) -> Value | None:
-        return ctx.matrix(ctx.g.reduce("ReduceLogSumExp", ctx.flat(X), (axis,)))
-
-
-_register_log_sum_exp("col_log_sum_exp", 0, "column")
-_register_log_sum_exp("row_log_sum_exp", 1, "row")
-
-
-def _register_running_sum(name: str, axis: int, what: str) -> None:
-    meaning = f"The running sum of each {what}, NaN from where a NaN, or infinities of both signs, came in."
+def _register(name: str, meaning: str, made: Callable[[Context, Matrix], Value | None]) -> None:
+    """Register a function of one matrix."""
 
     @template_function(name, meaning=meaning)
-    def function(ctx: Context, X: Matrix) -> Value:
-        return cumulated(ctx, X, axis)
+    def function(ctx: Context, X: Matrix) -> Value | None:
+        return made(ctx, X)
 
 
-_register_running_sum("cumulative_sum", 0, "column")
-_register_running_sum("cumulative_row_sum", 1, "row")
+def _fitted(ctx: Context, x: Matrix, op: str) -> Value | None:
+    """One operator, in float32."""
+    if ctx.g.dtype == "float64" or not ctx.g.knows(op):
+        return None
+    return Matrix(ctx.g.unary(op, ctx.g.floating(x.tensor)), x.rows, x.cols)
+
+
+def _log_sum_exp(ctx: Context, x: Matrix, axis: int) -> Value:
+    return ctx.matrix(ctx.g.reduce("ReduceLogSumExp", ctx.flat(x), (axis,)))
+
+
+for _name, _op in (("gelu", "Gelu"), ("erf", "Erf"), ("softplus", "Softplus"), ("area_cosh", "Acosh"),
+                   ("area_sinh", "Asinh"), ("area_tanh", "Atanh")):
+    _register(_name, f"{_op} of each element, in float32.", partial(_fitted, op=_op))
+for _axis, (_part, _logarithm, _running) in enumerate((("column", "col_log_sum_exp", "cumulative_sum"),
+                                                       ("row", "row_log_sum_exp", "cumulative_row_sum"))):
+    _register(_logarithm, f"The logarithm of the sum of exp(x) of each {_part}.", partial(_log_sum_exp, axis=_axis))
+    _register(_running, f"The running sum of each {_part}, NaN from where a NaN, or infinities of both signs, came in.",
+              partial(cumulated, axis=_axis))
+_register("row_sums", "The row sums.", partial(reduced, op="ReduceSum", axis=1))
+_register("row_means", "The row means.", partial(reduced, op="ReduceMean", axis=1))
 
 
 @template_function("nearest_integer", "round_half_even")
@@ -80,18 +73,6 @@ def rows_added(ctx: Context, X: Matrix, count: Value, cols: Value) -> Value:
 def added_rows_removed(ctx: Context, Z: Matrix, count: Value, rows: Value) -> Value:
     """The products without padding rows; in a model there are none."""
     return Z
-
-
-@template_function("row_sums")
-def row_sums(ctx: Context, X: Matrix) -> Value:
-    """The row sums."""
-    return reduced(ctx, X, "ReduceSum", 1)
-
-
-@template_function("row_means")
-def row_means(ctx: Context, X: Matrix) -> Value:
-    """The row means."""
-    return reduced(ctx, X, "ReduceMean", 1)
 
 
 @template_function("scaled_rows")

@@ -49,7 +49,7 @@ def with_joined_guards(statements: Iterable[tree.Statement], live: Collection[st
 
 
 def _may_join(statement: tree.Statement) -> TypeGuard[tree.If]:
-    """Whether it is a branch of two sides, none of which reads or makes a dictionary of texts: these are in an order."""
+    """Whether it is a branch of two sides, none of which has a dictionary of texts: these are in an order."""
     texts = {OLD_TEXTS, NEW_TEXTS}
     return has_two_sides(statement) and texts.isdisjoint((*reads(statement), *assigned((statement,))))
 
