@@ -8,7 +8,7 @@ knows the operators for float32 alone, but Tanh and LogSoftmax.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Node, Tensor, first_found, made_by, pairs, source_of
@@ -66,8 +66,7 @@ def _normalized(fusing: Fusing, node: Node, scores: Tensor, total: Tensor) -> bo
 
 def softplus(fusing: Fusing, node: Node) -> bool:
     """``log(1 + exp(X))``."""
-    powers = fusing.single(fusing.beside_number(node.inputs[0], "Add", 1.0), "Exp")
-    x = None if powers is None else powers.inputs[0]
+    x = fusing.source(fusing.beside_number(node.inputs[0], "Add", 1.0), "Exp")
     return _fits(fusing, node, x) and fusing.become(node, "Softplus", [x])
 
 
@@ -84,9 +83,7 @@ def log_sigmoid(fusing: Fusing, node: Node) -> bool:
     if x is None or x.kind != FLOAT or x.dims != node.outputs[0].dims or (is_rest and in_doubles):
         return False
 
-    def step(op: str, *inputs: Tensor) -> Tensor:
-        return fusing.inserted(node, op, inputs, Tensor(FLOAT, x.dims))
-
+    step = _steps(fusing, node)
     turned = made_by(x, "Neg")
     power = x if is_rest else step("Neg", x) if turned is None else turned.operand()
     if in_doubles:
@@ -101,12 +98,15 @@ def log_cosh(fusing: Fusing, node: Node) -> bool:
     if x is None or not _fits(fusing, node, x):
         return False
 
-    def step(op: str, *inputs: Tensor) -> Tensor:
-        return fusing.inserted(node, op, inputs, Tensor(FLOAT, x.dims))
-
+    step = _steps(fusing, node)
     size = step("Abs", x)
     rest = step("Softplus", step("Mul", size, fusing.builder.number(-2.0)))
     return fusing.become(node, "Sub", [step("Add", size, rest), fusing.builder.number(math.log(2))])
+
+
+def _steps(fusing: Fusing, node: Node) -> Callable[..., Tensor]:
+    """Return what puts an operator with the dims of a node's result before the node."""
+    return lambda op, *inputs: fusing.inserted(node, op, inputs, Tensor(FLOAT, node.outputs[0].dims))
 
 
 def hyperbolic_tangent(fusing: Fusing, node: Node) -> bool:
@@ -138,8 +138,8 @@ def _of_opposite_powers(one: Tensor, other: Tensor) -> Tensor | None:
 
 def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
     """``2 * sigmoid(2 * X) - 1``, which is the hyperbolic tangent."""
-    made = fusing.single(fusing.beside_number(node.inputs[0], "Mul", 2.0), "Sigmoid")
-    x = None if made is None else fusing.beside_number(made.inputs[0], "Mul", 2.0)
+    doubled = fusing.source(fusing.beside_number(node.inputs[0], "Mul", 2.0), "Sigmoid")
+    x = fusing.beside_number(doubled, "Mul", 2.0)
     if x is None or x.dims != node.outputs[0].dims or not is_number(node.inputs[1], 1.0):
         return False
     return fusing.become(node, "Tanh", [x])
@@ -262,8 +262,7 @@ def _summand(fusing: Fusing, tensor: Tensor | None) -> _Part | None:
     factor, factors = _factors(fusing, tensor)
     if len(factors) == 2:
         for truth, other in (factors, factors[::-1]):
-            cast = fusing.single(truth, "Cast")
-            side = None if cast is None else _side(cast.inputs[0])
+            side = _side(fusing.source(truth, "Cast"))
             if side is not None:
                 return _of(fusing, other, *side, factor)
     if len(factors) != 1:
@@ -287,8 +286,7 @@ def _powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
     lowered = fusing.single(tensor, "Sub")
     if lowered is None or not is_number(lowered.inputs[1], 1.0):
         return None
-    raised = fusing.single(lowered.inputs[0], "Exp")
-    return None if raised is None else raised.inputs[0]
+    return fusing.source(lowered.inputs[0], "Exp")
 
 
 def _factors(fusing: Fusing, tensor: Tensor | None) -> tuple[float, list[Tensor]]:

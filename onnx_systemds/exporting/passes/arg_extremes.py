@@ -18,8 +18,7 @@ _EXTREMES: Mapping[str, tuple[tuple[str, ...], str, float]] = {
 
 def arg_extreme_of_mask(fusing: Fusing, node: Node) -> bool:
     """The index of the last true element of ``D <= rowMins(D)`` for a product D; rows of NaN keep their index."""
-    cast, axis = fusing.single(node.inputs[0], "Cast"), node.integer("axis")
-    truths = None if cast is None else cast.inputs[0]
+    truths, axis = fusing.source(node.inputs[0], "Cast"), node.integer("axis")
     for extreme, (comparisons, op, gap) in _EXTREMES.items():
         compared = next((found for each in comparisons if (found := fusing.single(truths, each)) is not None), None)
         reduced = None if compared is None else fusing.single(compared.inputs[1], extreme)

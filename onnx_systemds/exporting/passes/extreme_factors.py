@@ -9,6 +9,8 @@ It leaves out the addition of a float64 that is 0 in float32, such as 1e-300, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnx_systemds.exporting.graph.nodes import FLOAT, WIDE, Node, Tensor, made_by
@@ -17,12 +19,8 @@ from onnx_systemds.exporting.passes.fusing import Fusing, number_of
 
 def scaled_product(fusing: Fusing, node: Node) -> bool:
     """A product that is multiplied by 0 or infinity, or divided by them."""
-    operands = node.inputs
-    products = [x is not None and made_by(x, "MatMul") is not None for x in operands]
-    if not any(products) or not _is_extreme(node):
-        return False
-    return fusing.become(node, node.op, [_apart(fusing, x, node) if is_product else x
-                                         for x, is_product in zip(operands, products)])
+    products = [made_by(x, "MatMul") is not None for x in node.inputs]
+    return any(products) and _is_extreme(node) and _with_apart(fusing, node, products)
 
 
 def product_of_scaled(fusing: Fusing, node: Node) -> bool:
@@ -32,10 +30,7 @@ def product_of_scaled(fusing: Fusing, node: Node) -> bool:
         transposed = made_by(x, "Transpose")
         made = made_by(x if transposed is None else transposed.operand(), "Mul", "Div")
         scaled.append(made is not None and _is_extreme(made))
-    if not any(scaled):
-        return False
-    return fusing.become(node, node.op, [_apart(fusing, x, node) if is_scaled else x
-                                         for x, is_scaled in zip(node.inputs, scaled)])
+    return any(scaled) and _with_apart(fusing, node, scaled)
 
 
 def almost_neutral(fusing: Fusing, node: Node) -> bool:
@@ -71,5 +66,8 @@ def _is_extreme(node: Node) -> bool:
     return any(each == 0 or np.isinf(each) for each in narrow)
 
 
-def _apart(fusing: Fusing, x: Tensor | None, place: Node) -> Tensor | None:
-    return None if x is None else fusing.inserted(place, "Sum", [x], Tensor(x.kind, x.dims))
+def _with_apart(fusing: Fusing, node: Node, apart: Sequence[bool]) -> bool:
+    """Keep these inputs of a node apart from it."""
+    inputs = [x if x is None or not is_apart else fusing.inserted(node, "Sum", [x], Tensor(x.kind, x.dims))
+              for x, is_apart in zip(node.inputs, apart)]
+    return fusing.become(node, node.op, inputs)

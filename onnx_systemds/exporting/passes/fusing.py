@@ -34,6 +34,11 @@ class Fusing:
                 return None
         return node
 
+    def source(self, tensor: Tensor | None, *ops: str) -> Tensor | None:
+        """Return the first input of the node that `single` gives, None for none."""
+        node = self.single(tensor, *ops)
+        return None if node is None else node.inputs[0]
+
     def become(self, node: Node, op: str, inputs: Iterable[Tensor | None], **attributes: object) -> bool:
         """Make `node` another one with the same result, and return True."""
         node.op, node.inputs, node.attributes = op, tuple(inputs), attributes  # type: ignore[assignment]
@@ -58,17 +63,13 @@ class Fusing:
         view = self.viewed(x, rows, node)
         return view is not None and self.become_reshaped(node, op, [view], Tensor(x.kind, rows), {"axis": 1})
 
-    def insert(self, place: Node, node: Node) -> None:
-        """Put a new node before another one."""
-        self.scope.nodes.insert(self.scope.nodes.index(place), node)
-
     def inserted(
         self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor,
         attributes: Mapping[str, Attribute] = MappingProxyType({}),
     ) -> Tensor:
         """Put a new node before another one; returns its output."""
         output.node = Node(op, tuple(inputs), (output,), attributes, place.place, self.scope)
-        self.insert(place, output.node)
+        self.scope.nodes.insert(self.scope.nodes.index(place), output.node)
         return output
 
     def viewed(self, source: Tensor, dims: Dims, node: Node) -> Tensor | None:

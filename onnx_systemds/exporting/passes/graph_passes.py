@@ -225,9 +225,9 @@ def _exponents(fusing: Fusing, powers: Tensor, place: Node) -> Tensor | None:
 
 def _logarithm(fusing: Fusing, powers: Tensor | None) -> Tensor | None:
     """Return the logarithm of what is a power, or a constant; None for anything else."""
-    raised = fusing.single(powers, "Exp")
-    if raised is not None or powers is None or powers.constant is None:
-        return None if raised is None else raised.inputs[0]
+    exponent = fusing.source(powers, "Exp")
+    if exponent is not None or powers is None or powers.constant is None:
+        return exponent
     known = powers.constant
     return fusing.builder.constant(np.log(known), powers.kind) if (known > 0).all() else None
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor, made_by, pairs
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor, made_by, pairs, source_of
 from onnx_systemds.exporting.passes.fusing import Fusing, is_number, reduced_axes
 
 _COUNTING = ("ReduceSum", "ReduceMax", "Cast", "Reshape")
@@ -37,8 +37,7 @@ def gelu(fusing: Fusing, node: Node) -> bool:
         return False
     for half, x in pairs(node):
         bent = fusing.beside_number(fusing.beside_number(half, "Mul", 0.5), "Add", 1.0)
-        tanh = fusing.single(bent, "Tanh")
-        inner = None if tanh is None else fusing.beside_number(tanh.inputs[0], "Mul", math.sqrt(2 / math.pi))
+        inner = fusing.beside_number(fusing.source(bent, "Tanh"), "Mul", math.sqrt(2 / math.pi))
         for cubic, same in pairs(fusing.single(inner, "Add")):
             cube = fusing.single(fusing.beside_number(cubic, "Mul", 0.044715), "Pow")
             if same is x and cube is not None and cube.inputs[0] is x and is_number(cube.inputs[1], 3.0):
@@ -143,8 +142,7 @@ def unit_rows(fusing: Fusing, node: Node) -> bool:
         test = fusing.single(other, "Cast", "Equal")
         if not any(one is length and is_number(zero, 0.0) for one, zero in pairs(test)):
             continue
-        root = made_by(length, "Sqrt")
-        summed = None if root is None else fusing.single(root.inputs[0], "ReduceSum")
+        summed = fusing.single(source_of(length, "Sqrt"), "ReduceSum")
         if summed is None or _square_of(summed.operand()) is not x or x.kind != FLOAT:
             continue
         if summed.attributes.get("keepdims") and reduced_axes(summed) == (x.rank - 1,):
