@@ -214,14 +214,8 @@ def _dropout_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 def dropout_1(node: NodeView) -> Fragment:
     """Nothing is dropped where is_test is set."""
     if node.attribute("is_test"):
-        return _kept(node)
+        return kept(node)
     return _dropped(node, literal(node.attribute("ratio")))
-
-
-@generator("Dropout", since=(7, 10))
-def dropout_7(node: NodeView) -> Fragment:
-    """Inference only: nothing is dropped."""
-    return _kept(node)
 
 
 @generator("Dropout", since=12)
@@ -230,13 +224,14 @@ def dropout_12(node: NodeView) -> Fragment:
     mode, ratio = node.constant("training_mode"), node.constant("ratio")
     is_off = (mode is not None and not mode.any()) or (ratio is not None and not ratio.any())
     if is_off or not node.has("training_mode"):
-        return _kept(node)
+        return kept(node)
     share = node.scalar("ratio") if node.has("ratio") else "0.5"
     return _dropped(node, share if mode is not None else f"({share} * {node.scalar('training_mode')})")
 
 
-def _kept(node: NodeView) -> Fragment:
-    """The input, and a mask of ones."""
+@generator("Dropout", since=(7, 10))
+def kept(node: NodeView) -> Fragment:
+    """The input, and a mask of ones: nothing is dropped, as these versions only infer."""
     fragment = node.same_elements() if node.wants(0) else node.fragment()
     if not node.wants(1):
         return fragment

@@ -237,19 +237,15 @@ def mean(node: NodeView) -> Fragment:
 # --- derivatives -----------------------------------------------------------------------------------------------
 
 
-@gradient("Add")
-def _add_gradient(n: Backward) -> Sequence[str]:
-    return n.fitted([lambda: n.grad, lambda: n.grad])
-
-
-@gradient("Sub")
-def _sub_gradient(n: Backward) -> Sequence[str]:
-    return n.fitted([lambda: n.grad, lambda: n.emit("Neg", n.grad)])
-
-
-@gradient("Mul")
-def _mul_gradient(n: Backward) -> Sequence[str]:
-    return n.fitted([lambda: n.times(n.grad, n.node.inputs[1]), lambda: n.times(n.grad, n.x)])
+_DERIVATIVES: Mapping[str, Callable[[Backward], Sequence[str]]] = {
+    "Add": lambda n: n.fitted([lambda: n.grad] * 2),
+    "Sub": lambda n: n.fitted([lambda: n.grad, lambda: n.emit("Neg", n.grad)]),
+    "Mul": lambda n: n.fitted([lambda: n.times(n.grad, n.node.inputs[1]), lambda: n.times(n.grad, n.x)]),
+    "Sum": lambda n: n.fitted([lambda: n.grad] * n.input_count),
+    "Mean": lambda n: n.fitted([lambda: n.times(n.grad, 1 / n.input_count)] * n.input_count),
+}
+for _name, _rule in _DERIVATIVES.items():
+    gradient(_name)(_rule)
 
 
 @gradient("Div")
@@ -286,16 +282,6 @@ def _pow_gradient(n: Backward) -> Sequence[str]:
         return n.retyped(n.times(n.grad, n.times(n.out, log)), n.dtype(1), n.dtype(0))
 
     return n.fitted([by_base, by_exponent])
-
-
-@gradient("Sum")
-def _sum_gradient(n: Backward) -> Sequence[str]:
-    return n.fitted([lambda: n.grad] * n.input_count)
-
-
-@gradient("Mean")
-def _mean_gradient(n: Backward) -> Sequence[str]:
-    return n.fitted([lambda: n.times(n.grad, 1 / n.input_count)] * n.input_count)
 
 
 @gradient("Max", "Min")

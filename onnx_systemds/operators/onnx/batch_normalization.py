@@ -42,7 +42,7 @@ def batch_normalization(node: NodeView) -> Fragment:
     From opset 14 on an attribute asks for training and gives the running statistics; before, further outputs do,
     unless is_test (1, 6) is set. Before opset 9 spatial=0 keeps statistics per element instead of per channel.
     """
-    return _trained(node) if _is_training(node) else _inferred(node)
+    return _trained(node) if _is_training(node) else _scaled(node, *_factors(node))
 
 
 def _is_training(node: NodeView) -> bool:
@@ -81,11 +81,6 @@ def _channels(node: NodeFacts) -> Dim:
     return dims[1] if len(dims) > 1 else 1
 
 
-def _inferred(node: NodeView) -> Fragment:
-    """One multiplication and one addition; the factors are computed now where the statistics are known."""
-    return _scaled(node, *_factors(node))
-
-
 def _statistics_view(node: NodeView) -> View:
     """A row where an image has one element per statistic, else a column."""
     channels = _channels(node)
@@ -97,7 +92,7 @@ def _is_flat(node: NodeView) -> bool:
 
 
 def _factors(node: NodeView) -> tuple[str, str]:
-    """The identifiers of what the input is multiplied by, and of what is added."""
+    """The identifiers of what the input is multiplied by, and of what is added; computed now where these are known."""
     view = _statistics_view(node)
     epsilon = node.attribute("epsilon")
     known = [node.constant(position) for position in (1, 2, 3, 4)]

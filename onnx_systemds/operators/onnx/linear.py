@@ -78,7 +78,8 @@ def matmul(node: NodeView) -> Fragment:
     cols: Dim = right[-1] if len(right) > 1 else 1
     batch = broadcast_dims([left[:-2], right[:-2]])
     if inner == 0:  # sums of nothing
-        return node.result("0", SCALAR) if node.output_dims() == () else node.result(*_zeros(node))
+        view = split_view(node.output_dims(), 1)
+        return node.result("0", SCALAR) if node.output_dims() == () else node.result(node.full("0", view), view)
     if product(right[:-2]) == 1:
         rows = product(left[:-1])
         a, b = node.view("A", View(rows, inner)), node.view("B", View(inner, cols))
@@ -126,11 +127,6 @@ def batch_sum(n: Backward, name: str, batch: Dims, position: int) -> str:
     padded = of_rank(own[:-2], len(batch))
     name, is_told = n.summed(name, padded, batch)  # else as in `Backward.fit`
     return name if is_told and len(own) == len(batch) + 2 else n.shaped(name, position)
-
-
-def _zeros(node: NodeView) -> tuple[str, View]:
-    view = split_view(node.output_dims(), 1)
-    return node.full("0", view), view
 
 
 def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim, Dim, Dim]) -> Fragment:
