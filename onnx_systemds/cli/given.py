@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 from onnx_systemds.array_files import read_array_file
 from onnx_systemds.errors import InvalidModel, TranspileError, quoted
-from onnx_systemds.importing.convert import with_constants, with_types
+from onnx_systemds.importing.declared_inputs import with_constants, with_types
 from onnx_systemds.importing.part import part_of
 from onnx_systemds.model.given_inputs import given_tensor
 from onnx_systemds.model.ir import Array, Dims, Model, TensorType, Type

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import onnx
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.dml.templates import is_library_function
-from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
+from onnx_systemds.errors import UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batch_statistics import compare_rows, with_given_statistics, with_moved_statistics
 from onnx_systemds.importing.batching import Batching, with_single_samples
 from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.declared_inputs import with_constants, with_types
 from onnx_systemds.importing.dropout import with_drawn_dropout, without_dropout
 from onnx_systemds.importing.garbage_collection import rare_garbage_collection
 from onnx_systemds.importing.gradients import (
@@ -49,8 +49,7 @@ from onnx_systemds.inference.passes import LAYER_CHANGING_PASSES, check_omitted,
 from onnx_systemds.inference.single_precision import values_in_single_precision
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
-from onnx_systemds.model.given_inputs import given_value
-from onnx_systemds.model.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type
+from onnx_systemds.model.ir import Array, MapType, Model, OptionalType, Type
 from onnx_systemds.model.load import load_model
 from onnx_systemds.model.walk import nodes_written
 from onnx_systemds.operators.rendering.script_parts import ScriptParts
@@ -305,50 +304,6 @@ def _written(
         texts=tuple(parts.vocabulary.numbers),
         sources=tuple(tree.Source(f"nn/layers/{name}.dml", name) for name in sorted(parts.layers)),
     )
-
-
-def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:
-    """The graph with other declared types of inputs."""
-    inputs = tuple(replace(given, type=types.get(given.name, given.type)) for given in graph.inputs)
-    return replace(graph, inputs=inputs)
-
-
-def with_constants(graph: Graph, constants: Mapping[str, Array | Sequence[Array]]) -> Graph:
-    """The graph with inputs turned into initializers. Raises InvalidModel for names that are no inputs."""
-    known = {given.name: given.type for given in graph.inputs}
-    initializers = dict(graph.initializers)
-    nodes: list[Node] = []
-    for name, content in constants.items():
-        if name not in known:
-            raise InvalidModel(f"{quoted(name)} is no input of the graph")
-        type_ = known[name]
-        if isinstance(content, np.ndarray) or isinstance(type_, TensorType):
-            initializers[name] = given_value(name, content, type_ if isinstance(type_, TensorType) else None)
-            continue
-        items = {f"{name}/{number}": given_value(f"{name}/{number}", item, _item_type(type_))
-                 for number, item in enumerate(content)}
-        initializers |= items
-        nodes += _list_nodes(name, tuple(items), type_)
-    inputs = tuple(given for given in graph.inputs if given.name not in constants)
-    return replace(graph, inputs=inputs, initializers=initializers, nodes=(*nodes, *graph.nodes))
-
-
-def _item_type(type_: Type | None) -> Type | None:
-    """The type of the tensors in a sequence, an optional, or an optional sequence."""
-    return _item_type(type_.element) if isinstance(type_, (SequenceType, OptionalType)) else type_
-
-
-def _list_nodes(name: str, items: tuple[str, ...], type_: Type | None) -> list[Node]:
-    """The nodes that make a list of constant items."""
-    if not isinstance(type_, OptionalType):
-        return [_plain_node("SequenceConstruct", items, name)]
-    if not isinstance(type_.element, SequenceType):
-        return [_plain_node("Optional", items[:1], name)]
-    return [_plain_node("SequenceConstruct", items, f"{name}/items"), _plain_node("Optional", (f"{name}/items",), name)]
-
-
-def _plain_node(op_type: str, inputs: tuple[str, ...], output: str) -> Node:
-    return Node(op_type, "", inputs, (output,), {}, output, "", 0, 18)
 
 
 def _bounded(port: Port, largest: int | None) -> Port:

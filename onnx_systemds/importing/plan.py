@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from onnx_systemds.dml.call_graph import callers, calls
 from onnx_systemds.engine.placing import BUDGET_SHARE, IN_DRIVER
 from onnx_systemds.importing.block_sizes import BLOCK_BYTES
-from onnx_systemds.importing.convert import import_model, typed_model, with_types
+from onnx_systemds.importing.convert import import_model, typed_model
+from onnx_systemds.importing.declared_inputs import with_types
 from onnx_systemds.importing.score_program import Places, places_of
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.memory import bytes_of, steps_of

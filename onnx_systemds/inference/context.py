@@ -29,6 +29,8 @@ def is_named(declared: int | str | None) -> bool:
 
 def given_sizes(dims: Mapping[str, int] | None) -> dict[str, int]:
     """The sizes that the user gives to symbols, as Python's own integers. Raises InvalidModel for what is no size."""
+    if not isinstance(dims or {}, Mapping) or not all(isinstance(name, str) for name in dims or {}):
+        raise InvalidModel(f"dims are a mapping of symbols to sizes, not {dims!r}")
     for name, size in (dims or {}).items():
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
             raise InvalidModel(f"the size of {quoted(str(name))} is {size!r}, no integer from 0 on")

@@ -14,7 +14,8 @@ import onnx
 from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
 from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import ConstantNeeded, InvalidModel, MultipleErrors, ShapeUnknown, TranspileError, quoted
-from onnx_systemds.importing.convert import import_model, with_constants, with_types
+from onnx_systemds.importing.convert import import_model
+from onnx_systemds.importing.declared_inputs import with_constants, with_types
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.part import part_of
 from onnx_systemds.inference.context import Context

@@ -13,6 +13,7 @@ from onnx_systemds import import_model
 from onnx_systemds.errors import InvalidModel
 from onnx_systemds.importing.interface import Port, call_lines, described, interface_lines, signature, success_lines
 from onnx_systemds.importing.script import Script
+from onnx_systemds.model.ir import TensorType
 
 _SIZED = """<ir_version: 10, opset_import: ["" : 17]>
 scaled (float[batch, 3, h, w] x_1, string[batch, 2] names) => (float[batch, 3, h, w] y, float[h] z) {
@@ -45,6 +46,17 @@ def test_a_script_is_shown_by_its_signature(sized: Script) -> None:
 def test_sizes_are_integers(size: Any) -> None:
     with pytest.raises(InvalidModel, match=f'the size of "batch" is {size!r}, no integer from 0 on'):
         import_model(onnx.parser.parse_model(_SIZED), dims={"batch": size})
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"dims": [3]}, "dims are a mapping"), ({"dims": {1: 3}}, "dims are a mapping"), ({"dims": "batch=3"}, "dims are a mapping"),
+    ({"constants": [1]}, "constants are a mapping"), ({"types": ["X"]}, "types are a mapping"),
+    ({"types": {"names": "string[2]"}}, r"the type of \"names\" is 'string\[2\]', no TensorType"),
+    ({"types": {"Z": TensorType("float", (2, 3))}}, '"Z" is no input'), ({"constants": {"Z": np.ones(2)}}, '"Z" is no input'),
+])
+def test_what_is_no_option_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidModel, match=said):
+        import_model(onnx.parser.parse_model(_SIZED), **given)
 
 
 def test_sizes_are_integers_of_numpy_too(sized: Script) -> None:
