@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import parser
+from onnx import helper, parser
 
 from onnx_systemds import ScoringFunction, import_model
 
@@ -58,6 +58,23 @@ def test_others_are_not(nodes: str) -> None:
             assert np.abs(score({"X": X})["Y"]).min() > 0
     else:
         check(model, {"X": X})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "content"),
+    [
+        (onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E4M3FNUZ, [0x38, 0x40, 0xB9]),
+        (onnx.TensorProto.INT4, onnx.TensorProto.UINT4, [0x21, 0x07]),
+    ],
+    ids=["8 bits", "4 bits"],
+)
+def test_constants_of_equal_bytes_and_other_types(first: int, second: int, content: list[int]) -> None:
+    text = """g (float[n, 3] X) => (float[n, 3] Y) <float s = {1.0}> {
+        p = DequantizeLinear(a, s) q = DequantizeLinear(b, s) m = Mul(X, p) Y = Sub(m, q) }"""
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
+    for name, kind in (("a", first), ("b", second)):
+        model.graph.initializer.append(helper.make_tensor(name, kind, [3], bytes(content), raw=True))
+    assert " a = " in (written := import_model(model).text) and " b = " in written
 
 
 def test_layers_stay_as_they_are() -> None:

@@ -104,4 +104,5 @@ def _attribute(value: Attribute) -> Hashable | None:
 
 
 def _content(array: Array) -> Hashable:
-    return array.dtype.str, array.shape, array.tobytes()
+    # by the name of the type: many types of 4 and 8 bits have one code, "V1"
+    return array.dtype.name, array.shape, array.tobytes()
