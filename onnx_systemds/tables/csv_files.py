@@ -166,6 +166,8 @@ def _by_arrow(lines: Sequence[str], columns: Sequence[Column], width: int) -> li
     arrow, content = _arrow(), "".join(lines)
     if arrow is None or '"' in content:
         return None
+    if any(column.kind == INTEGER for column in columns) and ("0x" in content or "0X" in content):
+        return None  # pyarrow takes 0xFFFFFFFFFFFFFFFF for -1
     types = {FLOAT: arrow.float64(), INTEGER: arrow.int64(), BOOLEAN: arrow.bool_(), TEXT: arrow.string()}
     wanted = {str(column.place): types[column.kind] for column in columns}
     if len({*wanted}) != len(columns):

@@ -118,6 +118,7 @@ def test_header_only(tmp_path: Path) -> None:
         ('x,y\n"1\n",2\n"3",NA\n', "tf", 'line 4, column "y": "NA" is no number\n  hint: a missing value is an empty field'),
         ("x,y\n1,2\n3,\n", "fi", 'line 3, column "y" is empty, an integer is needed'),
         ("x\n1\n2.5\n", "i", 'line 3, column "x": "2.5" is no integer'),
+        ("x\n1\n0xFFFFFFFFFFFFFFFF\n", "i", 'line 3, column "x": "0xFFFFFFFFFFFFFFFF" is no integer'),
         ("x\n1\ninf\n", "i", 'line 3, column "x": "inf" is no integer'),
         ("x\n1\n1e17\n", "i", 'line 3, column "x": "1e17" is no integer'),
         ("x\n9223372036854775808\n", "i", '"9223372036854775808" is no integer'),
