@@ -16,6 +16,7 @@ from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
 from onnx_systemds.exporting.evaluating.outlined_calls import outlined
+from onnx_systemds.exporting.graph.nodes import first_found
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.sources import JAR_PREFIX
 from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, ListValue, Matrix, Scalar, Value, known_of
@@ -159,8 +160,8 @@ def _called_by_text(evaluator: Evaluator, node: tree.Call) -> tuple[tuple[Value,
             rest = [] if packed.names else list(packed.items)
             named = dict(zip(packed.names, packed.items))
         inner = tree.Call(name, position=node.position)
-        own = (evaluator.modules.find(inner, module) for module in (evaluator.frame.module, evaluator.main))
-        found = next((each for each in own if each is not None), None)
+        own = (evaluator.frame.module, evaluator.main)
+        found = first_found(evaluator.modules.find(inner, module) for module in own)
         results = _dispatched(evaluator, inner, found, rest, named, of_list=of_list)
         known = found or (None if name in BUILTINS else evaluator.modules.builtin(name))
         return results, None if known is None else known[0]

@@ -80,8 +80,5 @@ def _certain(body: tree.Block) -> Iterator[tree.Node]:
 
 def is_replaced(name: str, body: tree.Block) -> bool:
     """Whether a body assigns a variable as a whole, and not only parts of it."""
-    for node in (node for statement in body for node in tree.walk(statement)):
-        targets = (node.target,) if isinstance(node, tree.Assign) else getattr(node, "targets", ())
-        if tree.Name(name) in targets:
-            return True
-    return False
+    return any(tree.Name(name) in ((node.target,) if isinstance(node, tree.Assign) else getattr(node, "targets", ()))
+               for node in tree.walk(*body))

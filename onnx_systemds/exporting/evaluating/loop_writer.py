@@ -236,7 +236,7 @@ class LoopWriter:
             self.evaluator.assign(name, integer(first + step * iterations(self.trips)))
         if isinstance(self.statement, tree.For) and self.trips is not None and self.statement.variable not in forms:
             last = self.start + self.step * (self.trips - 1)
-            self.variables[self.statement.variable] = Scalar("int", last)
+            self.variables[self.statement.variable] = integer(last)
 
 
 class _Attempt(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn, TypeVar, Union
 
 import numpy as np
 
@@ -23,6 +23,7 @@ _CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, WIDE: np.float64, INT: np
 
 
 Operand = Union["Tensor", float]
+Found = TypeVar("Found")
 
 
 def _unary(op: str) -> Callable[[Tensor], Tensor]:
@@ -338,9 +339,9 @@ def pairs(node: Node | None) -> Iterator[tuple[Tensor, Tensor]]:
         yield node.operand(1), node.operand(0)
 
 
-def first_found(tensors: Iterable[Tensor | None]) -> Tensor | None:
+def first_found(tried: Iterable[Found | None]) -> Found | None:
     """Return the first that is no None; those after it are not asked for."""
-    return next((tensor for tensor in tensors if tensor is not None), None)
+    return next((found for found in tried if found is not None), None)
 
 
 def made_by(tensor: Tensor | None, *ops: str) -> Node | None:

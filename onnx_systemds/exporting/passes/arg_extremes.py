@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Array, Node, Tensor, made_by
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Array, Node, Tensor, first_found, made_by
 from onnx_systemds.exporting.passes.fusing import Fusing, only_axis
 
 _EXTREMES: Mapping[str, tuple[tuple[str, ...], str, float]] = {
@@ -20,7 +20,7 @@ def arg_extreme_of_mask(fusing: Fusing, node: Node) -> bool:
     """The index of the last true element of ``D <= rowMins(D)`` for a product D; rows of NaN keep their index."""
     truths, axis = fusing.source(node.inputs[0], "Cast"), node.integer("axis")
     for extreme, (comparisons, op, gap) in _EXTREMES.items():
-        compared = next((found for each in comparisons if (found := fusing.single(truths, each)) is not None), None)
+        compared = first_found(fusing.single(truths, each) for each in comparisons)
         reduced = None if compared is None else fusing.single(compared.inputs[1], extreme)
         if compared is None or reduced is None or only_axis(reduced) != axis:
             continue

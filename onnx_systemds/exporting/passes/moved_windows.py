@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, source_of
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, first_found, source_of
 from onnx_systemds.exporting.graph.patches import OUTSIDE, Following, windows
 from onnx_systemds.exporting.passes.convolution_joins import with_border
 from onnx_systemds.exporting.passes.fusing import Fusing
@@ -63,8 +63,7 @@ def convolved_lines(fusing: Fusing, node: Node) -> bool:
     if rows is None or image is None or following.padding not in (None, 0.0) or stack.rank != 2:
         return False
     read = rows[:, columns]
-    tried = (windows(image, shape, read, following.padding) for shape in _image_shapes(image, rows))
-    found = next((each for each in tried if each is not None), None)
+    found = first_found(windows(image, shape, read, following.padding) for shape in _image_shapes(image, rows))
     view = None if found is None else fusing.viewed(image, (1, *found.shape), node)
     if found is None or view is None:
         return False
