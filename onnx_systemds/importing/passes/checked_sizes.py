@@ -173,9 +173,9 @@ def _taken_apart(function: tree.Function, shape_of: ShapeOf) -> set[str]:
             if isinstance(node, tree.Indexed):
                 if not _has_rows(counted.get(node.name), shape_of):
                     found |= _row_givers(function, [tree.Name(node.name)], shape_of)
-            elif isinstance(node, tree.Call) and node.function in _IMAGES:
+            elif is_call(node, *_IMAGES):
                 found |= _row_givers(function, [node.arguments[0].value], shape_of)
-            elif isinstance(node, tree.Call) and node.function == "seq":
+            elif is_call(node, "seq"):
                 found |= _mentioned(node.arguments[1].value, counted)
     return found.intersection(matrix_parameters(function))
 

@@ -15,7 +15,7 @@ from onnx_systemds.dml.call_graph import callees
 from onnx_systemds.dml.literals import is_literal
 from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.dml.rewrite import rewritten, same_objects
-from onnx_systemds.dml.scopes import assigned, called_in, statements_in
+from onnx_systemds.dml.scopes import assigned, called_in, is_call, statements_in
 from onnx_systemds.importing.passes.call_guards import with_guards
 from onnx_systemds.importing.passes.specialisation.constant_sizes import with_constant_sizes
 from onnx_systemds.importing.script import Script, with_main
@@ -54,7 +54,7 @@ def _may_change(function: tree.Function) -> bool:
 def _constants(function: tree.Function, callers: Iterable[tree.Function]) -> dict[str, tree.Expression]:
     """The literals that all calls give for parameters which the function does not assign."""
     statements = (statement for caller in callers for statement in caller.body if function.name in called_in(statement))
-    calls = [node for node in tree.walk(*statements) if isinstance(node, tree.Call) and node.function == function.name]
+    calls = [node for node in tree.walk(*statements) if is_call(node, function.name)]
     if not calls or any(argument.name is not None for call in calls for argument in call.arguments):
         return {}
     changed, found = assigned(function.body), {}

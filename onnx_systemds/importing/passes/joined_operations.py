@@ -218,7 +218,7 @@ class JoinedOperations:
             return right if operator == "*" else None
         power = _binary(value, "*", "^")
         inner: _Found | None
-        if isinstance(value, tree.Call) and value.function in _OF_PRODUCT and len(value.arguments) == 1:
+        if is_call(value, *_OF_PRODUCT) and len(value.arguments) == 1:
             inner = self._find(value.arguments[0].value).after(right)
             if value.function == "log":
                 inner = self._sigmoid(inner) or inner

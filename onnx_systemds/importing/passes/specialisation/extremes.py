@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_finite_number
 from onnx_systemds.dml.rewrite import call, rewritten
-from onnx_systemds.dml.scopes import name_counts
+from onnx_systemds.dml.scopes import is_call, name_counts
 from onnx_systemds.importing.passes.convolution_sizes import POOLINGS
 from onnx_systemds.importing.passes.matrix_sizes import Known, statements_with_sizes
 
@@ -53,7 +53,7 @@ def with_flat_extremes(
     for statement, size_of in statements_with_sizes(body, functions, given):
 
         def change(node: tree.Node) -> tree.Node:
-            if not isinstance(node, tree.Call) or node.function not in FLAT or len(node.arguments) != 2:
+            if not is_call(node, *FLAT) or len(node.arguments) != 2:
                 return node
             matrix, number = sorted((argument.value for argument in node.arguments), key=is_finite_number)
             shape = size_of(matrix) if is_finite_number(number) else None  # noqa: B023 - called in this turn
@@ -61,7 +61,8 @@ def with_flat_extremes(
                 return node
             return call(FLAT[node.function], matrix, number, *map(tree.IntLiteral, shape))
 
-        is_left = isinstance(statement, tree.Assign) and statement.target.name in left and _is_extreme(statement.value)
+        is_left = (isinstance(statement, tree.Assign) and statement.target.name in left
+                   and is_call(statement.value, *FLAT))
         changed.append(statement if is_left else rewritten(statement, change))
     return tuple(changed)
 
@@ -71,10 +72,6 @@ def takes_both(body: tree.Block) -> bool:
     calls = (node for node in tree.walk(*body) if isinstance(node, tree.Call) and len(node.arguments) == 2)
     flat = {call.function for call in calls if any(is_finite_number(given.value) for given in call.arguments)}
     return flat >= FLAT.keys()
-
-
-def _is_extreme(value: tree.Expression) -> bool:
-    return isinstance(value, tree.Call) and value.function in FLAT
 
 
 def _read_once(body: tree.Block) -> set[str]:

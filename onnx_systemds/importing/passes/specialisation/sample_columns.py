@@ -122,7 +122,7 @@ def _joinable(
 def _after_extremes(node: tree.Expression) -> tuple[tree.Expression, set[str]]:
     """What maxima and minima with numbers are taken of, and which of both."""
     functions = set()
-    while isinstance(node, tree.Call) and node.function in _EXTREMES and len(node.arguments) == 2:
+    while is_call(node, *_EXTREMES) and len(node.arguments) == 2:
         functions.add(node.function)
         node, _ = sorted((argument.value for argument in node.arguments), key=is_finite_number)
     return node, functions
