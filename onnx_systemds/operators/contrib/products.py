@@ -175,7 +175,7 @@ def _named_parameters(node: Expansion, name: str) -> list[float | None]:
 def fused_gemm(node: Expansion) -> None:
     """Gemm, then an activation."""
     name = node.attribute("activation") or ""
-    attributes = {key: node.attribute(key) for key in ("alpha", "beta", "transA", "transB")}
+    attributes = node.attributes("alpha", "beta", "transA", "transB")
     inputs = node.first_inputs(3)
     gemm = node.emit("Gemm", *inputs, to="" if name else node.output(), **attributes)
     if name:
@@ -186,8 +186,7 @@ def fused_gemm(node: Expansion) -> None:
 def fused_matmul_activation(node: Expansion) -> None:
     """FusedMatMul, then an activation, of which Softmax knows an axis."""
     name = str(node.attribute("activation"))
-    keys = ("alpha", "transA", "transB", "transBatchA", "transBatchB")
-    attributes = {key: node.attribute(key) for key in keys}
+    attributes = node.attributes("alpha", "transA", "transB", "transBatchA", "transBatchB")
     y = node.emit("FusedMatMul", node.input("A"), node.input("B"), domain=CONTRIB, **attributes)
     if name in ("Softmax", "LogSoftmax"):
         axis = node.attribute("activation_axis")

@@ -71,11 +71,10 @@ def _float_product(node: Expansion, a: str, scale: str, zero: str, *, positions:
     if b_zero and not zero:
         zero = node.known(0, dtype)
     sums = node.emit("MatMulInteger", a, b, zero, b_zero)
-    scaled = (node.emit("CastLike", sums, scale), node.emit("Mul", scale, b_scale))
-    if not bias:
-        node.emit("Mul", *scaled, to=node.output())
-        return
-    node.emit("Add", node.emit("Mul", *scaled), bias, to=node.output())
+    factors = node.emit("CastLike", sums, scale), node.emit("Mul", scale, b_scale)
+    scaled = node.emit("Mul", *factors, to="" if bias else node.output())
+    if bias:
+        node.emit("Add", scaled, bias, to=node.output())
 
 
 # --- QGemm -------------------------------------------------------------------------------------------------------

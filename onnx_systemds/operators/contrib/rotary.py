@@ -45,13 +45,8 @@ def rotary_embedding(node: Expansion) -> None:
     by_head = node.rank("input") == 4
     width, hidden = known_size(node, "cos_cache", 1), known_size(node, "input", 3 if by_head else 2)
     given = int(node.attribute("rotary_embedding_dim"))
-    turned = given or 2 * width
-    if by_head:
-        size = hidden
-        x = node.input("input")
-    else:
-        size = hidden // node.positive("num_heads") if given else 2 * width
-        x = node.reshape(node.input("input"), 0, 0, hidden // size, size)
+    size = hidden if by_head else hidden // node.positive("num_heads") if given else 2 * width
+    x = _by_head(node, size)
     positions = node.input("position_ids")
     if node.rank("position_ids") < 2:
         length = node.length(node.input("input"), 2 if by_head else 1)
@@ -61,12 +56,22 @@ def rotary_embedding(node: Expansion) -> None:
     cosines, sines = (
         node.unsqueeze(node.emit("Gather", node.input(cache), positions, axis=0), heads_axis) for cache in (2, 3)
     )
-    interleaved = bool(node.attribute("interleaved"))
-    if by_head:
-        rotated(node, x, size, turned, (cosines, sines), interleaved=interleaved, to=node.output())
-    else:
-        y = rotated(node, x, size, turned, (cosines, sines), interleaved=interleaved)
-        node.reshape(y, 0, 0, hidden, to=node.output())
+    _give_rotated(node, x, size, given or 2 * width, (cosines, sines))
+
+
+def _by_head(node: Expansion, size: int) -> str:
+    """The input with an axis for its heads of ``size``."""
+    x = node.input("input")
+    return x if node.rank("input") == 4 else node.reshape(x, 0, 0, known_size(node, "input", 2) // size, size)
+
+
+def _give_rotated(node: Expansion, x: str, size: int, turned: int, angles: tuple[str, str]) -> None:
+    """Give what `_by_head` returns `rotated`, in the dims of the input."""
+    by_head = node.rank("input") == 4
+    y = rotated(node, x, size, turned, angles, interleaved=bool(node.attribute("interleaved")),
+                to=node.output() if by_head else "")
+    if not by_head:
+        node.reshape(y, 0, 0, known_size(node, "input", 2), to=node.output())
 
 
 @expander("GemmaRotaryEmbedding", domain=CONTRIB)
@@ -86,18 +91,11 @@ def multimodal_rotary_embedding(node: Expansion) -> None:
     sections = [int(size) for size in node.attribute("mrope_section")]
     by_head = node.rank("input") == 4
     hidden = known_size(node, "input", 3 if by_head else 2)
-    width = sum(sections)
-    size = hidden
-    x = node.input("input")
-    if not by_head:
-        size = hidden // node.positive("num_heads")
-        x = node.reshape(x, 0, 0, hidden // size, size)
+    size = hidden if by_head else hidden // node.positive("num_heads")
+    x = _by_head(node, size)
     streams = node.known(_streams(sections, bool(node.attribute("mrope_layout")))[:, None, None, :])
     cosines, sines = (_of_streams(node, cache, streams, 1 if by_head else 2) for cache in (2, 3))
-    y = rotated(node, x, size, 2 * width, (cosines, sines), interleaved=bool(node.attribute("interleaved")),
-                to=node.output() if by_head else "")
-    if not by_head:
-        node.reshape(y, 0, 0, hidden, to=node.output())
+    _give_rotated(node, x, size, 2 * sum(sections), (cosines, sines))
 
 
 def _streams(sections: Sequence[int], interleaved: bool) -> Array:
