@@ -51,6 +51,11 @@ COMMUTATIVE = frozenset(["+", "*", "==", "min", "max"])
 # a op b is b MIRRORED[op] a
 MIRRORED = {"==": "==", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
+# the same of ONNX's operators that order
+MIRRORED_ORDERS = {
+    "Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual",
+}
+
 ELEMENTWISE = (
     "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual",
     "Greater", "GreaterOrEqual", "Where", "Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Cos", "Cosh", "Erf", "Exp",

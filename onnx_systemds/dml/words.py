@@ -26,6 +26,9 @@ STATEMENT_FUNCTIONS: frozenset[str] = _words(
     """
 )
 
+# What the engine tells of a variable without its content.
+SIZE_FUNCTIONS: frozenset[str] = _words("nrow ncol length")
+
 # Every name and alias in the enumeration org.apache.sysds.common.Builtins of SystemDS 3.4.0.
 BUILTIN_FUNCTIONS: frozenset[str] = _words(
     """

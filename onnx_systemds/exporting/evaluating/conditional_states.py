@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_systemds.correspondence import MIRRORED_ORDERS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, SubGraph, Tensor, made_by
 from onnx_systemds.exporting.passes.batching import Batching
-
-_TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
 
 
 @dataclass(frozen=True)
@@ -124,11 +123,11 @@ class ConditionalStates:
 
     def _search(self, part: Tensor, own: _ConditionalState) -> _Search | None:
         """Return what a condition compares with the state that it has set, None where it does something else."""
-        node = made_by(part, *_TURNED)
+        node = made_by(part, *MIRRORED_ORDERS)
         if node is None:
             return None
         one, other = map(underlying, node.given())
-        for op, value, state in ((node.op, one, other), (_TURNED[node.op], other, one)):
+        for op, value, state in ((node.op, one, other), (MIRRORED_ORDERS[node.op], other, one)):
             exchange = self._own.get(state)
             if exchange is not None and exchange.conditions == own.conditions and state.kind == FLOAT:
                 if underlying(exchange.value) is not value or not state.is_single:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from onnx_systemds.correspondence import MIRRORED
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.words import SIZE_FUNCTIONS
 from onnx_systemds.exporting.evaluating.loop_ranges import is_replaced
 
-_SIZES = ("nrow", "ncol", "length")
 _CALCULATED = ("min", "max", "floor", "ceil", "as.integer", "as.double")
 _RISING, _FALLING = ("<", "<="), (">", ">=")
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Counted(NamedTuple):
@@ -33,11 +33,11 @@ def counted(loop: tree.While) -> Counted | None:
     is_first = _step(loop.body[0]) is not None
     body, counting = (loop.body[1:], loop.body[0]) if is_first else (loop.body[:-1], loop.body[-1])
     step = _step(counting)
-    if step is None or not scopes.assigns_variable(counting) or operator not in _MIRRORED:
+    if step is None or not scopes.assigns_variable(counting) or operator not in MIRRORED:
         return None
     variable = counting.target
     if stop == variable:
-        operator, place, stop = _MIRRORED[operator], stop, place
+        operator, place, stop = MIRRORED[operator], stop, place
     if place != variable or operator not in (_RISING if step > 0 else _FALLING):
         return None
     if variable.name in scopes.assigned(body) or not _is_same(stop, loop.body):
@@ -91,7 +91,7 @@ def _is_same(node: tree.Node, body: tree.Block) -> bool:
     """Whether an expression has the same value before each iteration."""
     if isinstance(node, tree.Call):
         arguments = [argument.value for argument in node.arguments]
-        if node.function in _SIZES and len(arguments) == 1 and isinstance(arguments[0], tree.Name):
+        if node.function in SIZE_FUNCTIONS and len(arguments) == 1 and isinstance(arguments[0], tree.Name):
             return not is_replaced(arguments[0].name, body)
         return node.function in _CALCULATED and all(_is_same(argument, body) for argument in arguments)
     if isinstance(node, tree.Binary):

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import called_in, matrix_parameters
+from onnx_systemds.dml.words import SIZE_FUNCTIONS
 from onnx_systemds.importing.passes.block_cuts import untaken, with_never
 from onnx_systemds.importing.passes.inlined_calls import has_loop
 from onnx_systemds.importing.script import Script, with_functions
@@ -19,7 +20,6 @@ from onnx_systemds.importing.script import Script, with_functions
 _WHY = "keeps the sizes in the loops known"
 _SHORT = 16  # names with which the statement is one line
 _KINDS = {"matrix", "scalar", "list"}
-_SIZES = ("nrow", "ncol", "length")
 
 
 def with_kept_sizes(script: Script) -> Script:
@@ -43,4 +43,4 @@ def _keeping(function: tree.Function) -> tree.Function:
 def _computes_sizes(function: tree.Function) -> bool:
     """Whether sizes in a function may be others at each call."""
     numbers = any(parameter.type.kind == "scalar" for parameter in function.parameters)
-    return numbers or any(not {*called_in(statement)}.isdisjoint(_SIZES) for statement in function.body)
+    return numbers or any(not SIZE_FUNCTIONS.isdisjoint(called_in(statement)) for statement in function.body)

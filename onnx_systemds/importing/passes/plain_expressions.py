@@ -12,11 +12,10 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import called_in, definition_counts, mentioned, name_counts, operand_of, results
 from onnx_systemds.dml.tokens import COMPARED
+from onnx_systemds.dml.words import SIZE_FUNCTIONS
 from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.passes.single_shapes import has_two_shapes, reshaped_once
 from onnx_systemds.importing.script import Script, with_functions
-
-_OF_SIZES = frozenset(("nrow", "ncol", "length"))
 
 
 def with_plain_expressions(script: Script) -> Script:
@@ -67,7 +66,7 @@ def _condition(statement: tree.Assign) -> tree.Binary | None:
         return None
     if not isinstance(found, tree.Binary) or found.operator not in COMPARED:
         return None
-    return found if _OF_SIZES.issuperset(mentioned(found).functions) else None
+    return found if SIZE_FUNCTIONS.issuperset(mentioned(found).functions) else None
 
 
 def _asked(statement: tree.If) -> str | None:

@@ -24,6 +24,7 @@ from onnx_systemds.dml.scopes import (
     read_counts,
     results,
 )
+from onnx_systemds.dml.words import SIZE_FUNCTIONS
 from onnx_systemds.importing.origins import joined_origin
 from onnx_systemds.importing.parameters import MATRIX
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
@@ -35,8 +36,6 @@ from onnx_systemds.operators.rendering.weight_loads import is_entry, is_load
 
 _MOST_LINES, _MOST_OPERATIONS = 2, 12
 """Of a statement that others are part of: it is to be read at one glance."""
-_OF_VARIABLES = ("nrow", "ncol", "length")
-"""What the engine asks of variables alone."""
 _ROOM = WIDTH - len(INDENT)
 Columns = tuple[int, float]
 
@@ -77,7 +76,7 @@ class _Joining:
         apart: frozenset[str],
     ) -> None:
         self.function, self.others, self.kept = function, others, results(function)
-        self.in_place, self.asking = impure | apart, apart.union(_OF_VARIABLES)
+        self.in_place, self.asking = impure | apart, apart | SIZE_FUNCTIONS  # which the engine asks of variables alone
         self.reads = read_counts(_parts(function.body))
         self.changes = definition_counts(function)
 

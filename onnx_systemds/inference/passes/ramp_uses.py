@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_systemds.correspondence import MIRRORED_ORDERS
 from onnx_systemds.inference.dims import Dims, may_be_zero
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.inference.node_writer import NodeWriter
@@ -20,9 +21,8 @@ from onnx_systemds.inference.ramps import ramp_of
 from onnx_systemds.inference.values import Ramp
 from onnx_systemds.model.ir import Node
 
-_COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _OPSET = 14  # of what is written, at least
-NEEDS = ("Add", "And", "Gather", "Where", *_COMPARISONS)
+NEEDS = ("Add", "And", "Gather", "Where", *MIRRORED_ORDERS)
 
 
 def use_ramps(facts: InferenceFacts) -> Rewriting:
@@ -34,7 +34,7 @@ def use_ramps(facts: InferenceFacts) -> Rewriting:
         return _gathered(facts)
     if node.op_type == "And":
         return _masked(facts)
-    if node.op_type in _COMPARISONS:
+    if node.op_type in MIRRORED_ORDERS:
         return _compared(facts)
     return _expanded_later(facts) if node.op_type == "Where" else _not_expanded(facts)
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_systemds.correspondence import MIRRORED_ORDERS
 from onnx_systemds.inference.inference_facts import InferenceFacts, Rewriting
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import DERIVATIVES, Array, Node
 from onnx_systemds.model.single_precision import has_other_decimals, largest_rounded, smallest_rounded
 
-NEEDS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-_MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
+NEEDS = ("Equal", *MIRRORED_ORDERS)
 
 
 def compare_unrounded(facts: InferenceFacts) -> Rewriting:
@@ -42,7 +42,7 @@ def compare_unrounded(facts: InferenceFacts) -> Rewriting:
 
 def _compared(node: Node, op_type: str, place: int, constant: Array, result: str) -> list[Node]:
     """A comparison with the numbers that are rounded to those of a constant, which is the operand at ``place``."""
-    of_constant = op_type if place else _MIRRORED[op_type]  # x op constant
+    of_constant = op_type if place else MIRRORED_ORDERS[op_type]  # x op constant
     ends = smallest_rounded if of_constant in ("Less", "GreaterOrEqual") else largest_rounded
     held, retyped = f"{result}/held", f"{result}/limit"
     inputs = tuple(retyped if at == place else name for at, name in enumerate(node.inputs))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnx_systemds.correspondence import MIRRORED
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import count_from_one, counted, equal_places
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
@@ -262,13 +263,10 @@ def trilu(node: NodeView) -> Fragment:
     return node.result(counted(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})"), view)
 
 
-_TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
-
-
 def _compared(rows: Dim, column: str, comparison: str, row: str) -> str:
     """Each element of a column compared with those of a row; on Spark, an outer of a single row lacks blocks."""
     if rows == 1:
-        return f"{row} {_TURNED[comparison]} as.scalar({column})"
+        return f"{row} {MIRRORED[comparison]} as.scalar({column})"
     return f'outer({column}, {row}, "{comparison}")'
 
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, assigns_variable, blocks_in
+from onnx_systemds.dml.words import SIZE_FUNCTIONS
 from onnx_systemds.importing.parameters import INTEGER, MATRIX, TEXT_FRAME, UNKNOWN_LIST
 from onnx_systemds.importing.passes.forward_analysis import ForwardAnalysis
 
 NUMBER = tree.DataType("scalar", "double")
 _BOOLEAN = tree.DataType("scalar", "boolean")
 _OTHERS = {"as.frame": TEXT_FRAME, "list": UNKNOWN_LIST}
-_INTEGERS = frozenset(("nrow", "ncol", "length", "as.integer"))
+_INTEGERS = SIZE_FUNCTIONS | {"as.integer"}
 _NUMBERS = frozenset(("as.scalar", "as.double", "sum", "mean", "prod", "trace", "time"))
 _EXTREMES = ("min", "max")
 _MATRICES = frozenset(
