@@ -23,13 +23,12 @@ INTERLEAVED, CONCATENATED = 1, 2  # how the gates and the values of SwiGLU share
 
 @dataclass(frozen=True)
 class Experts:
-    """Weights [E, out, in] and biases [E, out] of the three products by name, "" where there is none.
+    """Weights [E, out, in] of the three products by name, "" where there is none.
 
     count: E. inner: I. width: the size of a token.
     """
 
     weights: tuple[str, str, str]
-    biases: tuple[str, str, str]
     count: int
     inner: int
     width: int
@@ -40,8 +39,7 @@ def mixture_of_experts(node: Expansion) -> None:
     """Experts whose weights are numbers."""
     count, width, inner = node.known_dims("fc2_experts_weights", "the second weight of MoE")
     weights = (node.input("fc1_experts_weights"), node.input("fc2_experts_weights"), node.input("fc3_experts_weights"))
-    biases = (node.input("fc1_experts_bias"), node.input("fc2_experts_bias"), node.input("fc3_experts_bias"))
-    write_experts(node, Experts(weights, biases, count, inner, width))
+    write_experts(node, Experts(weights, count, inner, width))
 
 
 @expander("QMoE", domain=CONTRIB)
@@ -57,8 +55,7 @@ def quantized_mixture_of_experts(node: Expansion) -> None:
     assert second is not None
     count, width, inner = second.shape
     first, between, third = ("" if weight is None else node.known(weight, "float") for weight in found)
-    biases = (node.input("fc1_experts_bias"), node.input("fc2_experts_bias"), node.input("fc3_experts_bias"))
-    write_experts(node, Experts((first, between, third), biases, count, inner, width), node.input("router_weights"))
+    write_experts(node, Experts((first, between, third), count, inner, width), node.input("router_weights"))
 
 
 _WEIGHTS = (2, 5, 8)
@@ -90,8 +87,8 @@ def write_experts(node: Expansion, experts: Experts, mixing: str = "") -> None:
     scaled = node.reshape(node.emit("Mul", hidden, node.unsqueeze(shares, 2)), -1, experts.count * experts.inner)
     second = node.emit("Transpose", experts.weights[1], perm=(0, 2, 1))
     y = node.emit("MatMul", scaled, node.reshape(second, experts.count * experts.inner, experts.width))
-    if experts.biases[1]:
-        y = node.emit("Add", y, node.emit("MatMul", shares, experts.biases[1]))
+    if node.has("fc2_experts_bias"):
+        y = node.emit("Add", y, node.emit("MatMul", shares, node.input("fc2_experts_bias")))
     node.emit("Reshape", y, node.emit("Shape", node.input("input")), to=node.output())
 
 
@@ -118,13 +115,10 @@ def _hidden(node: Expansion, experts: Experts, tokens: str) -> str:
     """What all experts have between their products: [T, E, I]."""
     is_gated = node.attribute("activation_type") == "swiglu"
     fused = int(node.attribute("swiglu_fusion")) if is_gated else 0
-    if fused == INTERLEAVED:
-        both = _projected(node, experts, tokens, 0, (experts.count, experts.inner, 2))
-        gates, values = (node.emit("Gather", both, node.known(which), axis=3) for which in (0, 1))
-        return _swiglu(node, gates, values)
-    if fused == CONCATENATED:
-        both = _projected(node, experts, tokens, 0, (experts.count, 2, experts.inner))
-        gates, values = (node.emit("Gather", both, node.known(which), axis=2) for which in (0, 1))
+    if fused in (INTERLEAVED, CONCATENATED):
+        dims, axis = ((experts.inner, 2), 3) if fused == INTERLEAVED else ((2, experts.inner), 2)
+        both = _projected(node, experts, tokens, 0, (experts.count, *dims))
+        gates, values = (node.emit("Gather", both, node.known(which), axis=axis) for which in (0, 1))
         return _swiglu(node, gates, values)
     first = _projected(node, experts, tokens, 0, (experts.count, experts.inner))
     if not is_gated and not experts.weights[2]:
@@ -138,7 +132,8 @@ def _hidden(node: Expansion, experts: Experts, tokens: str) -> str:
 def _projected(node: Expansion, experts: Experts, tokens: str, which: int, dims: tuple[int, ...]) -> str:
     """The tokens' products with one of the weights of all experts, with ``dims`` after the tokens."""
     weight = node.reshape(experts.weights[which], -1, experts.width)
-    bias = node.reshape(experts.biases[which], -1) if experts.biases[which] else ""
+    name = f"fc{which + 1}_experts_bias"
+    bias = node.reshape(node.input(name), -1) if node.has(name) else ""
     return node.reshape(node.emit("Gemm", tokens, weight, bias, transB=1), -1, *dims)
 
 
