@@ -9,10 +9,12 @@ from pathlib import Path
 from onnx_systemds.dml.literals import literal, string_literal
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.interface import key_words
+from onnx_systemds.importing.interface import Port, key_words
 from onnx_systemds.importing.score_sites import columns_of, is_joint
 from onnx_systemds.importing.score_variables import TABLE, Program, Variable
+from onnx_systemds.inference.integer_spans import LIMIT
 from onnx_systemds.inference.values import FINITE_DTYPES, dims_words
+from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.protos import integer_range
 
 UNQUOTED = "unquoted"
@@ -67,7 +69,8 @@ def integer_checks(program: Program, named: str) -> Iterator[str]:
     for variable in program.inputs:
         if outside := _outside(variable):
             yield f"if ({outside}) {{"
-            yield f'  stop("{named}{variable.name} has numbers that are no {variable.port.dtype}")'
+            beyond = ", or beyond 2^53, where FP64 rounds" if variable.port.dtype in TYPES else ""
+            yield f'  stop("{named}{variable.name} has numbers that are no {variable.port.dtype}{beyond}")'
             yield "}"
 
 
@@ -77,10 +80,21 @@ def _outside(variable: Variable) -> str:
     if port.dtype not in FINITE_DTYPES:
         return ""
     low, high = integer_range(port.dtype)  # in FP64 the largest of 64 bits are 2^63 and 2^64
-    if port.largest is not None:
-        low, high = max(low, -port.largest), min(high, port.largest)
+    if (largest := _largest(port)) is not None:
+        low, high = max(low, -largest), min(high, largest)
     outside = (f"{name} != floor({name})", f"{name} < {literal(low)}", f"{name} > {literal(high)}")
     return f"{' + '.join(f'sum({each})' for each in outside)} > 0" if port.dims else " | ".join(outside)
+
+
+def _largest(port: Port) -> int | None:
+    """The magnitude up to which integers of an input are taken; None: all of its type.
+
+    Of 64 bits a file may hold numbers that FP64 does not: the engine has rounded them before a program sees them, those
+    next to 2^53 to 2^53. An id that is only compared would be another one.
+    """
+    if port.dtype not in TYPES:
+        return port.largest
+    return LIMIT - 1 if port.largest is None else min(port.largest, LIMIT - 1)
 
 
 def reading(*, is_frame: bool = False) -> str:

@@ -146,6 +146,22 @@ def test_numbers_that_the_element_type_does_not_have_are_told(dtype: int, cell: 
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize(("cell", "fits"), [("9007199254740993", False), ("9007199254740991", True)])
+def test_ids_that_the_engine_rounds_as_it_reads_them_are_told(cell: str, fits: bool, tmp_path: Path) -> None:
+    """Also of a model that only moves or compares them: nobody can tell which number of the file it was."""
+    script = _saved([helper.make_node("Identity", ["X"], ["Y"])], [("X", TensorProto.INT64, ["b", 1])],
+                    [("Y", TensorProto.INT64, ["b", 1])], tmp_path)
+    (tmp_path / "X.csv").write_text(f"1\n{cell}\n", encoding="utf-8")
+    arguments = {"X": "X.csv", "Y": "Y.csv"}
+    if fits:
+        run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+        assert numbers(tmp_path / "Y.csv")[1] == int(cell)
+    else:
+        with pytest.raises(AssertionError, match=r"X has numbers that are no int64, or beyond 2\^53"):
+            run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+
+
+@pytest.mark.engine
 @pytest.mark.parametrize(("dtype", "number"), [(TensorProto.INT64, "1.5"), (TensorProto.BOOL, "3"), (TensorProto.INT8, "-129")])
 def test_a_number_that_the_element_type_does_not_have_is_told(dtype: int, number: str, tmp_path: Path) -> None:
     nodes = [helper.make_node("Cast", ["k"], ["K"], to=1), helper.make_node("Add", ["X", "K"], ["Y"])]
