@@ -33,6 +33,7 @@ class Jvm:
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._count = 0  # lines ever seen
         self._printed: Callable[[str], None] | None = None
+        self._is_telling = False  # a line is being handed on: to a pipe whose reader takes its time, for one
         self._events: dict[str, threading.Event] = {}
         self._greeted = threading.Event()  # port and token are known, or the output has ended
         assert process.stdout is not None
@@ -75,11 +76,16 @@ class Jvm:
             self._printed = None
 
     def read_to_the_end(self, stream: Any) -> None:
-        """Wait until all that the JVM has printed is read, some seconds at most. stream: its System.out or err."""
+        """Wait until all that the JVM has printed is read; some seconds at most while nothing comes and nobody is told.
+
+        stream: its System.out or err.
+        """
         line = uuid.uuid4().hex
         event = self._events[line] = threading.Event()
         stream.println(line)
-        event.wait(_SECONDS_TO_READ)
+        seen = -1
+        while not event.wait(_SECONDS_TO_READ) and (self._is_telling or self._count != seen):
+            seen = self._count
 
     def wait_for_end(self, seconds: float) -> int | None:
         """Wait for the process and its last words; return its exit code, None if it still runs."""
@@ -88,7 +94,10 @@ class Jvm:
         except subprocess.TimeoutExpired:
             return None
         if self._reader is not threading.current_thread():
-            self._reader.join(1.0)
+            seen = -1
+            while self._reader.is_alive() and (self._is_telling or self._count != seen):
+                seen = self._count
+                self._reader.join(1.0)
         return code
 
     def forget_settings(self) -> None:
@@ -129,10 +138,13 @@ class Jvm:
     def _tell(self, line: str) -> None:
         printed = self._printed
         if printed is not None:
+            self._is_telling = True
             try:
                 printed(line)
             except Exception:  # a pipe that nobody reads: the program goes on
                 self._printed = None
+            finally:
+                self._is_telling = False
 
     def _is_greeting(self, line: str) -> bool:
         """Take port and secret from `line`; other lines (of JAVA_TOOL_OPTIONS) may stand between."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -15,6 +16,7 @@ from onnx_systemds.engine.prepared_script import failure_chain
 
 SETTINGS = "systemds.xml"
 """The name of a file with settings of the engine."""
+_COMPLAINT = "token recognition error"
 _REFUSALS = ("ParseException", "LanguageException", "HopsException")
 
 
@@ -41,11 +43,15 @@ def run_as_told(
     """
     text = program.read_text(encoding="utf-8", errors="replace")
     jvm = start_jvm(max_heap=max_heap, environment={} if native_blas == "none" else NATIVE_ENVIRONMENT)
+    complaints: list[str] = []  # of the lexer; it has read all before the program prints
     try:
         gateway = connect(jvm)
         try:
-            with jvm.telling(printed):
+            with jvm.telling(partial(_heard, complaints, printed)):
                 _run(jvm, gateway, program, text, words, native_blas)
+            dropped = token_error(complaints, text)
+            if dropped is not None:
+                raise dropped
         finally:
             disconnect(gateway)
     finally:
@@ -113,11 +119,16 @@ def _run(jvm: Jvm, gateway: Any, program: Path, text: str, words: Sequence[str],
         code = jvm.wait_for_end(5.0)
         raise EngineError(f"the JVM ended (exit code {code}); it printed:\n{jvm.tail()}") from error
     jvm.read_to_the_end(gateway.jvm.java.lang.System.out)
-    dropped = token_error(jvm.lines_since(0), text)
-    if dropped is not None:
-        raise dropped
     if not finished:
         raise EngineError(f"the script ended early; it printed:\n{jvm.tail()}")
+
+
+def _heard(complaints: list[str], printed: Callable[[str], None] | None, line: str) -> None:
+    """Keep a line that may be a complaint of the lexer, whatever is printed after it, and hand it on."""
+    if _COMPLAINT in line:
+        complaints.append(line)
+    if printed is not None:
+        printed(line)
 
 
 def _check_library(gateway: Any, native_blas: str) -> None:

@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import pytest
 
-from onnx_systemds.engine import programs
-from onnx_systemds.engine.errors import EngineError
+from onnx_systemds.engine import jvm, programs
+from onnx_systemds.engine.errors import EngineError, ScriptCompileError
 from onnx_systemds.engine.jvm import Jvm
 from onnx_systemds.engine.launcher import start_jvm
 from onnx_systemds.engine.programs import run_program
@@ -44,7 +44,7 @@ def _own_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     drain = Jvm._drain
-    monkeypatch.setattr(Jvm, "_drain", lambda jvm, stream: drain(jvm, _Slow(stream)))  # type: ignore[arg-type]
+    monkeypatch.setattr(Jvm, "_drain", lambda each, stream: drain(each, _Slow(stream)))  # type: ignore[arg-type]
     yield
 
 
@@ -65,6 +65,26 @@ def test_all_lines_are_told(tmp_path: Path) -> None:
     program.write_text('for (i in 1:3000) { print("line " + i) }')
     run_program(program, {}, printed.append)
     assert [line for line in printed if line.startswith("line")] == [f"line {number}" for number in range(1, 3001)]
+
+
+def test_a_reader_that_takes_its_time_gets_all_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, printed = tmp_path / "program.dml", list[str]()
+    program.write_text('for (i in 1:30) { print("line " + i) }')
+    monkeypatch.setattr(jvm, "_SECONDS_TO_READ", 0.05)
+
+    def read(line: str) -> None:
+        time.sleep(1.0 if line == "line 2" else 0.01)
+        printed.append(line)
+
+    run_program(program, {}, read)
+    assert [line for line in printed if line.startswith("line")] == [f"line {number}" for number in range(1, 31)]
+
+
+def test_dropped_characters_are_told_whatever_is_printed_after_them(tmp_path: Path) -> None:
+    program = tmp_path / "program.dml"
+    program.write_text('a = 1\na.b = 2\nfor (i in 1:1000) { print("line " + i) }')
+    with pytest.raises(ScriptCompileError, match="line 2:1: token recognition error at: '.b'"):
+        run_program(program, {})
 
 
 def test_a_long_line_is_told_whole(tmp_path: Path) -> None:
