@@ -96,3 +96,15 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 def test_refusals(words: list[str], said: str) -> None:
     result = invoke("run-script", *words)
     assert result.exit_code in (1, 2) and said in result.output
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("  y = x +", ["error: SystemDS refuses the program:", "mismatched input '}'"]),
+    ("  y = nothing + x", ["library.dml, line 2:6: Undefined Variable (nothing)", "    y = nothing + x\n        ^"]),
+])
+def test_a_fault_of_a_sourced_file_is_told_as_its_own(line: str, said: list[str], tmp_path: Path) -> None:
+    library, program = tmp_path / "library.dml", tmp_path / "program.dml"
+    library.write_text(f"f = function(double x) return (double y) {{\n{line}\n}}\n")
+    program.write_text(f'source("{library}") as l\nx = l::f(1)\nprint(x)\n')
+    result = invoke("run-script", program)
+    assert result.exit_code == 1 and [each for each in said if each not in result.output] == []

@@ -17,8 +17,8 @@ _LIBRARIES = ("openblas", "mkl")
 _HEAP = re.compile(r"[1-9]\d*[kKmMgG]?")
 _FAULT = "ERROR api.DMLScript: "
 """How the line begins in which the engine's compiler says what is wrong, and where; its error says the last of them."""
-_CONSEQUENCE = ":Cannot invoke "
-"""What it also says of a call whose argument is the fault."""
+_CONSEQUENCE = re.compile(r":Cannot invoke |line \d+:\d+ $")
+"""What it also says of a call whose argument is the fault, and of a source whose file has it."""
 _LAST_WORDS = "SystemDS Statistics:"
 """The line from which on the engine speaks of the run; a little, where statistics are not asked for."""
 _NO_SPARK = "ClassNotFoundException: scala."
@@ -47,7 +47,7 @@ def run_script(
 
     It prints what the program prints. Exit code 1 if the engine refuses it, or it stops.
     """
-    from onnx_systemds.engine.errors import EngineError, ScriptCompileError
+    from onnx_systemds.engine.errors import EngineError
     from onnx_systemds.engine.programs import run_as_told
 
     if heap is not None and not _HEAP.fullmatch(heap):
@@ -61,11 +61,9 @@ def run_script(
             raise TranspileError("this is a model", program, "use: onnx-systemds run MODEL.onnx")
         try:
             run_as_told(program, [*place, *words], output.take, max_heap=heap, native_blas=native_blas or "none")
-        except ScriptCompileError as error:
-            if traceback or not output.faults:
-                raise
-            raise TranspileError("\n  ".join(["SystemDS refuses the program:", *output.faults])) from error
-        except EngineError as error:
+        except EngineError as error:  # of a fault of syntax, that of a parser that goes on without what it needs
+            if output.faults and not traceback:
+                raise TranspileError("\n  ".join(["SystemDS refuses the program:", *output.faults])) from error
             if traceback or _NO_SPARK not in error.message:
                 raise
             raise TranspileError("the Python package of SystemDS has no Spark: run it by spark-submit, or with "
@@ -87,7 +85,7 @@ class _Output:
         """Print a line, or keep it as a fault."""
         if line.startswith(_FAULT):
             fault = line.removeprefix(_FAULT)
-            if fault not in self.faults and _CONSEQUENCE not in fault:
+            if fault not in self.faults and not _CONSEQUENCE.search(fault):
                 self.faults.append(fault)
             return
         self._is_over = self._is_over or line == _LAST_WORDS

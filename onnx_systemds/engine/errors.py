@@ -203,7 +203,10 @@ class EngineClosed(EngineError):
 
 
 class ScriptCompileError(EngineError):
-    """SystemDS refused a script; `line` counts from 1, `column` from 0, both None when it did not say."""
+    """SystemDS refused a script; `line` counts from 1, `column` from 0, both None when it did not say.
+
+    file: the sourced one that they are of, "" for the script itself.
+    """
 
     def __init__(
         self,
@@ -212,8 +215,10 @@ class ScriptCompileError(EngineError):
         column: int | None = None,
         source_line: str = "",
         hint: str = "",
+        file: str = "",
     ) -> None:
         super().__init__(message, hint)
+        self.file = file
         self.line = line
         self.column = column
         self.source_line = source_line
@@ -221,7 +226,7 @@ class ScriptCompileError(EngineError):
     def __str__(self) -> str:
         if self.line is None or self.node is not None:
             return super().__str__()
-        text = f"line {self.line}:{self.column}: {self.message}"
+        text = f"{self.file and self.file + ', '}line {self.line}:{self.column}: {self.message}"
         if self.source_line:
             # Tabs are copied, so that the caret stands under its character in every terminal.
             before = self.source_line[: self.column or 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from onnx_systemds.engine.prepared_script import failure_chain
 
 SETTINGS = "systemds.xml"
 """The name of a file with settings of the engine."""
+_FILE = re.compile(r"^(?:\w[\w ]* : )?ERROR: (\S[^\[\n]*) \[line [1-9]", re.MULTILINE)
+"""How the compiler names the file of a fault: that of the program, or one that it sources."""
 _COMPLAINT = "token recognition error"
 _REFUSALS = ("ParseException", "LanguageException", "HopsException")
 
@@ -112,7 +115,7 @@ def _run(jvm: Jvm, gateway: Any, program: Path, text: str, words: Sequence[str],
     try:
         finished = execute(gateway, program, words, jvm.directory, native_blas)
     except java_error as error:
-        failure = _failure(failure_chain(error), text)
+        failure = _failure(failure_chain(error), program, text)
         jvm.read_to_the_end(gateway.jvm.java.lang.System.out)
         raise failure from None
     except Exception as error:
@@ -139,7 +142,17 @@ def _check_library(gateway: Any, native_blas: str) -> None:
         raise EngineError(f"the library {native_blas} is not found by LD_LIBRARY_PATH")
 
 
-def _failure(chain: Sequence[JavaFailure], text: str) -> EngineError:
-    if any(failure.kind.endswith(_REFUSALS) for failure in chain):
+def _failure(chain: Sequence[JavaFailure], program: Path, text: str) -> EngineError:
+    if not any(failure.kind.endswith(_REFUSALS) for failure in chain):
+        return runtime_error(chain)
+    places = [found for failure in chain if (found := _FILE.search(failure.message))]
+    file = places[-1].group(1) if places else str(program)
+    if file == str(program):
         return compile_error(chain, text)
-    return runtime_error(chain)
+    try:
+        text = Path(file).read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):  # a builtin's is in a jar
+        text = ""
+    error = compile_error(chain, text)
+    error.file = file
+    return error
