@@ -340,6 +340,8 @@ def test_columns_find_their_inputs(tmp_path: Path, text: str, given: Any, expect
         (MLP, ("5.1,-3,1.4e-1, .2",), "(?s)are numbers: .*add --no-header"),
         (ANY, ("0,2",), "are numbers"),
         (TWO, ("a_0,b,c",), '(?s)there is no column "a_1".*by --columns$'),
+        (MLP, ("X_1,q,r,s",), '(?s)there is no column "X_0", "X_2", "X_3"; its columns: "X_1", "q"'),
+        (MLP, ("X_1,X_0,X_2,X_4",), '(?s)there is no column "X_3"'),
         (TWO, ("1.5,Graz,3",), '(?s)there is no column "a_0", "a_1", "b".*add --no-header'),
         (TWO, ("p,q,r,s", "", False), "take 2 \\+ 1 columns, here are 4"),
         ("lists (seq(float[n]) a) => (float[k] y) { y = ConcatFromSequence<axis=0>(a) }", ("p",), "no column of a table"),

@@ -57,15 +57,16 @@ def table_inputs(
     if not script.inputs:
         raise TranspileError("the model has no inputs", table.path)
     names = list(table.names)
+    own = [name for name in names if name not in others]
     if chosen is not None:
         dealt: list[list[int]] = _dealt(script.inputs, [_place(name, names, table) for name in chosen], table)
-    elif not has_header or (len(script.inputs) == 1 and not _is_named(script.inputs[0], names)):
+    elif not has_header or (len(script.inputs) == 1 and _takes_all(script.inputs[0], own)):
         if has_header and isinstance(table, CsvTable) and _is_row(names):
             raise TranspileError(
                 f"the names of its columns are numbers: {quoted_list(names)}", table.path,
                 "if they are a row, add --no-header; if they are names, choose columns by --columns NAME,NAME,...",
             )
-        dealt = _dealt(script.inputs, [place for place, name in enumerate(names) if name not in others], table)
+        dealt = _dealt(script.inputs, [place for place, name in enumerate(names) if name in own], table)
     else:
         wanted = [name for port in script.inputs for name in _names(port, names)]
         missing = [name for name in wanted if name not in names]
@@ -142,10 +143,15 @@ def _is_row(names: Sequence[str]) -> bool:
     return not counts_columns(names) and all(_NUMBER.fullmatch(name.strip()) for name in names)
 
 
-def _is_named(port: Port, names: Sequence[str]) -> bool:
-    """Whether the file has the columns of an input by its own name; of an open number of columns, these alone."""
-    wanted = _names(port, names)
-    return set(wanted) <= set(names) and (_width(port) is not None or len(wanted) == len(names))
+def _takes_all(port: Port, names: Sequence[str]) -> bool:
+    """Whether the only input takes all columns, in their order.
+
+    So it does where none has a name of its own, or these are counted from 1; of an open number, where any has another.
+    """
+    wanted, width = _names(port, names), _width(port)
+    if width is None:
+        return not (set(wanted) <= set(names) and len(wanted) == len(names))
+    return set(wanted).isdisjoint(names) or list(names) == [f"{port.name}_{place + 1}" for place in range(width)]
 
 
 def _width(port: Port) -> int | None:
