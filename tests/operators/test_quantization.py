@@ -99,6 +99,11 @@ CASES = [
     *[Case("QuantizeLinear", 25, {"x": x, "scale": scale(2)}, {"output_dtype": 23}, expected=lambda x, s, **_: np.nan_to_num(
         np.clip(x / s, -6, 6)).astype("float4_e2m1fn")) for x in (np.float32([[np.nan, 3, np.inf]]), np.float32(np.nan))],
     Case("QuantizeLinear", 19, {"x": SCATTERED.astype(np.float16), "scale": np.array(1.74, np.float16), "zero": np.array(51, np.int8)}),
+    # onnxruntime's quantizer gives masks of -Infinity an infinite scale
+    *[Case("QuantizeLinear", 13, {"x": np.array(x, np.float32), "scale": scale(size), "zero": np.array(3, dtype)},
+           constants=["scale"], note=f"{size} {np.ndim(x)}")
+      for size, x, dtype in ((np.inf, [[0, -np.inf], [np.inf, 1]], "int8"), (np.inf, -np.inf, "uint8"),
+                             (0, [[0, -1], [-np.inf, 1]], "uint8"))],
     # among the products of zeros and scales that are no finite numbers
     *[Case("DequantizeLinear", 13, {"x": SCATTERED, "scale": scales}, constants=constants, note=f"{scales} {constants}")
       for scales in (scale(np.nan), np.resize(np.float32([np.inf, 1, np.nan]), 12)) for constants in ([], ["scale"])],

@@ -154,7 +154,7 @@ def quantize_linear(node: NodeView) -> Fragment:
     bounds = (low - high - 1, high - low + 1) if zero is None else (low - zero, high - zero)
     # many zeros would have the engine make a matrix sparse, and dense again where the zero point is added
     lowest = -0.25 if bounds[0] == 0 else bounds[0]
-    near = Operand(f"min(max({quotient.text}, {lowest}), {bounds[1]})", quotient.kind)
+    near = _lowest_for_nan(node, Operand(f"min(max({quotient.text}, {lowest}), {bounds[1]})", quotient.kind), lowest)
     near = _in_precision(node, near, precision)
     function, *shift = ("nearest_integer_plus", literal(zero)) if zero else ("nearest_integer",)
     whole = applied(node, function, near, *shift)
@@ -173,6 +173,20 @@ def _one_zero(node: NodeView) -> float | None:
         return None
     first = known.ravel()[0]
     return int(first) if node.dtype(2) in INTEGER_DTYPES else float(first)
+
+
+def _lowest_for_nan(node: NodeView, quotient: Operand, lowest: float) -> Operand:
+    """The lowest number, as onnxruntime has it, for quotients of infinities or of zeros.
+
+    onnxruntime's quantizer gives masks of -Infinity an infinite scale.
+    """
+    known = node.constant("y_scale")
+    if known is None or bool(np.isfinite(known).all() and known.all()):
+        return quotient
+    if quotient.kind == SINGLE:
+        name = node.named("quotient", quotient.text)
+        return Operand(f"ifelse({name} != {name}, {lowest}, {name})", SINGLE)
+    return Operand(f"replace(target={quotient.text}, pattern=NaN, replacement={lowest})", quotient.kind)
 
 
 def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
