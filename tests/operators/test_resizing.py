@@ -52,6 +52,9 @@ def with_specials(x: Array, *specials: float) -> Array:
 NAN, INF = float("nan"), float("inf")
 UP, DOWN = scales(1, 1, 2, 3), scales(1, 1, 0.5, 0.6)
 CASES = [
+    # 212.99999999999997 in FP64, whose fraction is cut off
+    resize(13, np.array([[218, 203]], np.uint8), None, np.array([1, 4]), mode="linear",
+           coordinate_transformation_mode="align_corners"),
     *[Case("Upsample", 7, {"x": X}, {"mode": mode, "scales": [1.0, 1.0, 2.0, 3.0]}) for mode in ("nearest", "linear")],
     Case("Upsample", 1, {"x": X}, {"mode": "nearest", "height_scale": 2.0, "width_scale": 3.0},
          expected=lambda x, **_: x.repeat(2, 2).repeat(3, 3)),

@@ -314,10 +314,13 @@ def _interpolated(node: NodeView, x: str, parts: str, view: View, *, by_rows: bo
 
 
 def _truncate(node: NodeView, steps: Steps, how: Resampling) -> None:
-    """Interpolated integers lose their fraction."""
+    """Interpolated integers lose their fraction.
+
+    Products with weights in FP64 may be 217.99999999999997 for 218: they are rounded to FP32 before.
+    """
     if how.mode != "nearest" and node.dtype("X") in INTEGER_DTYPES:
         view = split_view(steps.dims, 1)
-        x = steps.matrix(view)
+        x = node.named("interpolated", node.call("single_precision", steps.matrix(view)))
         steps.set(f"sign({x}) * floor(abs({x}))", view, 0, steps.dims[0])
 
 
