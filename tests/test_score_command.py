@@ -24,6 +24,8 @@ from onnx_systemds.runtime.row_blocks import row_blocks
 from onnx_systemds.runtime.row_sources import ArrayRows
 from onnx_systemds.runtime.table_inputs import table_inputs
 from onnx_systemds.tables.csv_files import CsvTable
+from onnx_systemds.tables.opening import open_table
+from onnx_systemds.tables.reading import FLOAT, Column
 from onnx_systemds.tables.writing import CsvWriter
 from tests.invoking import invoke
 
@@ -185,6 +187,16 @@ def test_parquet_on_both_sides(tmp_path: Path) -> None:
     assert found.column_names == ["Y_0", "Y_1", "Y_2"]
     expected = judged(model, {"X": x})[0]
     np.testing.assert_allclose(np.column_stack([column.to_numpy() for column in found.columns]), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_parquet_with_equal_names_is_refused(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.table([arrow.array([1.0]), arrow.array([2.0])], names=["a", "a"])
+    parquet.write_table(table, tmp_path / "x.parquet")
+    opened = open_table(tmp_path / "x.parquet", has_header=True)
+    with pytest.raises(TranspileError, match='there are several columns "a"'):
+        next(opened.blocks([Column(place, "a", FLOAT) for place in range(2)], 5))
+    opened.close()
 
 
 @pytest.mark.engine

@@ -38,6 +38,9 @@ class ParquetTable:
     def blocks(self, columns: Sequence[Column], rows: int) -> Iterator[list[Array]]:
         """See `Table`. Raises TranspileError."""
         wanted = list(dict.fromkeys(column.name for column in columns))
+        twice = next((name for name in wanted if self.names.count(name) > 1), None)
+        if twice is not None:  # pyarrow finds columns by their names
+            raise TranspileError(f"there are several columns {quoted(twice)}", self.path)
         try:
             for batch in self._file.iter_batches(rows, columns=wanted):
                 found = [self._converted(batch.column(column.name), column) for column in columns]
