@@ -57,16 +57,16 @@ def table_inputs(
     if not script.inputs:
         raise TranspileError("the model has no inputs", table.path)
     names = list(table.names)
-    own = [name for name in names if name not in others]
+    own = [place for place, name in enumerate(names) if name not in others]
     if chosen is not None:
         dealt: list[list[int]] = _dealt(script.inputs, [_place(name, names, table) for name in chosen], table)
-    elif not has_header or (len(script.inputs) == 1 and _takes_all(script.inputs[0], own)):
+    elif not has_header or (len(script.inputs) == 1 and _takes_all(script.inputs[0], [names[place] for place in own])):
         if has_header and isinstance(table, CsvTable) and _is_row(names):
             raise TranspileError(
                 f"the names of its columns are numbers: {quoted_list(names)}", table.path,
                 "if they are a row, add --no-header; if they are names, choose columns by --columns NAME,NAME,...",
             )
-        dealt = _dealt(script.inputs, [place for place, name in enumerate(names) if name in own], table)
+        dealt = _dealt(script.inputs, own, table)
     else:
         wanted = [name for port in script.inputs for name in _names(port, names)]
         missing = [name for name in wanted if name not in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ class ParquetTable:
     def blocks(self, columns: Sequence[Column], rows: int) -> Iterator[list[Array]]:
         """See `Table`. Raises TranspileError."""
         wanted = list(dict.fromkeys(column.name for column in columns))
-        twice = next((name for name in wanted if self.names.count(name) > 1), None)
+        counts = Counter(self.names)
+        twice = next((name for name in wanted if counts[name] > 1), None)
         if twice is not None:  # pyarrow finds columns by their names
             raise TranspileError(f"there are several columns {quoted(twice)}", self.path)
         try:
