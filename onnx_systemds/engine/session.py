@@ -296,6 +296,7 @@ class Session:
 
     def _abandon(self) -> None:
         """Let go of the JVM in a forked child, without touching it."""
+        self._lock = threading.RLock()  # a thread that held it is not there any more
         self._finalizer.detach()
         disconnect(self._gateway)
         if self._jvm.process.stdin is not None:

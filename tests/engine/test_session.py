@@ -445,8 +445,19 @@ def test_session_left_open_ends_at_exit_in_silence() -> None:
 
 def test_forked_child_leaves_the_session_alone(session: Session) -> None:
     script = session.prepare(ADD_ONE, ["X"], ["Y"])
+    held, forked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with session._operation(None, "holding the lock while the process forks"):
+            held.set()
+            forked.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
     child = os.fork()
     if child == 0:
+        signal.alarm(60)  # it fails rather than hang
         refused = False
         try:
             script({"X": ONE})
@@ -454,6 +465,8 @@ def test_forked_child_leaves_the_session_alone(session: Session) -> None:
             refused = True
         session.close()
         os._exit(0 if refused and session.closed else 1)
+    forked.set()
+    thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert script({"X": ONE})["Y"].tolist() == [[2.0]]
 
