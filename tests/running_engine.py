@@ -87,14 +87,15 @@ class LentJvm:
         return getattr(self._jvm, name)
 
 
-_JVMS: list[Jvm] = []
+_JVMS: dict[str, Jvm] = {}
 
 
 def lend_jvm(**_: object) -> LentJvm:
-    """One for a program of `run_program`: all that this process runs have the same, as long as it lives."""
-    if not _JVMS or not _JVMS[-1].alive:
-        _JVMS.append(start_jvm())
-    return LentJvm(_JVMS[-1])
+    """One for a program of `run_program`: all that this process runs in a folder have the same, as long as it lives."""
+    folder = os.getcwd()
+    if folder not in _JVMS or not _JVMS[folder].alive:
+        _JVMS[folder] = start_jvm()
+    return LentJvm(_JVMS[folder])
 
 
 def printed_by(gateway: Any) -> Callable[[], str]:
