@@ -14,7 +14,6 @@ from onnx_systemds.cli.options import FILE
 from onnx_systemds.errors import TranspileError
 
 _LIBRARIES = ("openblas", "mkl")
-_HEAP = re.compile(r"[1-9]\d*[kKmMgG]?")
 _FAULT = "ERROR api.DMLScript: "
 """How the line begins in which the engine's compiler says what is wrong, and where; its error says the last of them."""
 _CONSEQUENCE = re.compile(r":Cannot invoke |line \d+:\d+ $")
@@ -48,9 +47,10 @@ def run_script(
     It prints what the program prints. Exit code 1 if the engine refuses it, or it stops.
     """
     from onnx_systemds.engine.errors import EngineError
+    from onnx_systemds.engine.launcher import HEAP_SIZE
     from onnx_systemds.engine.programs import run_as_told
 
-    if heap is not None and not _HEAP.fullmatch(heap):
+    if heap is not None and not HEAP_SIZE.fullmatch(heap):
         raise click.BadParameter(f"{heap!r} is not a size such as 4g or 800m", param_hint="--heap")
     if native_blas is not None and "-config" in words:
         raise click.UsageError("--native-blas is a setting: say it in the file of -config")

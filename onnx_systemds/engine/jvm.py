@@ -83,9 +83,7 @@ class Jvm:
         line = uuid.uuid4().hex
         event = self._events[line] = threading.Event()
         stream.println(line)
-        seen = -1
-        while not event.wait(_SECONDS_TO_READ) and (self._is_telling or self._count != seen):
-            seen = self._count
+        self._wait_while_it_speaks(lambda: event.wait(_SECONDS_TO_READ))
 
     def wait_for_end(self, seconds: float) -> int | None:
         """Wait for the process and its last words; return its exit code, None if it still runs."""
@@ -94,10 +92,7 @@ class Jvm:
         except subprocess.TimeoutExpired:
             return None
         if self._reader is not threading.current_thread():
-            seen = -1
-            while self._reader.is_alive() and (self._is_telling or self._count != seen):
-                seen = self._count
-                self._reader.join(1.0)
+            self._wait_while_it_speaks(self._has_all_read)
         return code
 
     def forget_settings(self) -> None:
@@ -114,6 +109,16 @@ class Jvm:
         if self.process.stdin is not None:
             self.process.stdin.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _wait_while_it_speaks(self, is_over: Callable[[], bool]) -> None:
+        """Wait for what waits a while itself, again as long as lines come or one is being handed on."""
+        seen = -1
+        while not is_over() and (self._is_telling or self._count != seen):
+            seen = self._count
+
+    def _has_all_read(self) -> bool:
+        self._reader.join(1.0)
+        return not self._reader.is_alive()
 
     def _drain(self, stream: IO[bytes]) -> None:
         with stream:

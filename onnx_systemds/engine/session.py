@@ -17,7 +17,7 @@ import numpy as np
 
 from onnx_systemds.engine.errors import EngineClosed, EngineError, EngineTimeout, compile_error, token_error
 from onnx_systemds.engine.jvm import Jvm
-from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, connect, disconnect, start_jvm
+from onnx_systemds.engine.launcher import connect, disconnect, load_native_blas, start_jvm
 from onnx_systemds.engine.prepared_script import PreparedScript, ResultMatrix, failure_chain
 from onnx_systemds.engine.transfer import Channel, Matrix
 from onnx_systemds.engine.watchdog import Watchdog
@@ -78,8 +78,7 @@ class Session:
         self._native_blas = native_blas
         self._lock = threading.RLock()
         self._process_id = os.getpid()
-        environment = {} if native_blas == "none" else NATIVE_ENVIRONMENT
-        self._jvm = start_jvm(max_heap=max_heap, java=java, environment=environment)
+        self._jvm = start_jvm(max_heap=max_heap, java=java, native_blas=native_blas)
         try:
             self._gateway = connect(self._jvm)
         except BaseException:
@@ -257,10 +256,7 @@ class Session:
         self._single_threaded = self._connect({"sysds.cp.parallel.ops": "false"})
         self.processors = jvm.java.lang.Runtime.getRuntime().availableProcessors()
         if self._native_blas != "none":
-            self._native = jvm.org.apache.sysds.utils.NativeHelper
-            self._native.initialize("none", self._native_blas)
-            if not self._native.isNativeLibraryLoaded():
-                raise EngineError(f"the library of native_blas={self._native_blas!r} is not found by LD_LIBRARY_PATH")
+            self._native = load_native_blas(self._gateway, self._native_blas)
         self._uses_native_blas = self._native_blas != "none"
         self._connection = connection
         self._jvm.forget_settings()

@@ -333,8 +333,9 @@ def test_misuse_is_refused_before_the_engine(session: Session) -> None:
         script.pin("W", [[1.0]])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sequence of names"):
         session.prepare(ADD_ONE, "X", ["Y"])
-    with pytest.raises(ValueError, match="max_heap"):
-        Session(max_heap="4g -version")
+    for heap in ("4g -version", "0g"):
+        with pytest.raises(ValueError, match="max_heap"):
+            Session(max_heap=heap)
     script.close()
     script.close()
     with pytest.raises(EngineClosed):
