@@ -59,9 +59,9 @@ def score(  # noqa: PLR0913 - an argument for each option
     """Score the rows of a file with MODEL.onnx, block by block, in bounded memory.
 
     The names of the inputs select the columns of a table. An input with several columns takes NAME_0, NAME_1 ...; a
-    single input takes all columns if there are none with such names. A missing value is NaN, or an empty string.
-    The columns of the results are named after the outputs: NAME_0, NAME_1 ... for several, NAME_KEY for maps. Arrays of
-    .npz files are named as for run.
+    single input takes all columns if there are none with such names, or if they are counted from 1. A missing value is
+    NaN, or an empty string. The columns of the results are named after the outputs: NAME_0, NAME_1 ... for several,
+    NAME_KEY for maps. Arrays of .npz files are named as for run.
     """
     sizes = options.sizes()
     with opened(model, options) as (loaded, stages, sources):

@@ -127,10 +127,8 @@ def _names(port: Port, names: Sequence[str]) -> list[str]:
         return [port.name]
     if width is not None:
         return [f"{port.name}_{number}" for number in range(width)]
-    found: list[str] = []
-    while f"{port.name}_{len(found)}" in names:
-        found.append(f"{port.name}_{len(found)}")
-    return found or [f"{port.name}_0"]
+    counted = re.compile(rf"{re.escape(port.name)}_\d+")
+    return [f"{port.name}_{number}" for number in range(max(1, sum(map(bool, map(counted.fullmatch, names)))))]
 
 
 def counts_columns(names: Sequence[str]) -> bool:
@@ -144,14 +142,9 @@ def _is_row(names: Sequence[str]) -> bool:
 
 
 def _takes_all(port: Port, names: Sequence[str]) -> bool:
-    """Whether the only input takes all columns, in their order.
-
-    So it does where none has a name of its own, or these are counted from 1; of an open number, where any has another.
-    """
-    wanted, width = _names(port, names), _width(port)
-    if width is None:
-        return not (set(wanted) <= set(names) and len(wanted) == len(names))
-    return set(wanted).isdisjoint(names) or list(names) == [f"{port.name}_{place + 1}" for place in range(width)]
+    """Whether the only input takes all columns in their order: none has a name of its own, or all count from 1."""
+    wanted = _names(port, names)
+    return set(wanted).isdisjoint(names) or list(names) == [f"{port.name}_{place + 1}" for place in range(len(wanted))]
 
 
 def _width(port: Port) -> int | None:
