@@ -39,6 +39,7 @@ CASES: list[tuple[str, str, Callable[[Array], Array], Sequence[str]]] = [
     ("a product that is used again", "P = X %*% W\nY = bias_add(P, b) + P * 2", lambda x: shifted(x) + 2 * (x @ BOUND["W"]), []),
     ("what is used again", "R = max(bias_add(X %*% W, b), 0)\nS = bias_multiply(R, b)\nY = R %*% V + S %*% V",
      lambda x: (np.maximum(shifted(x), 0) * (1 + SPREAD)) @ BOUND["V"], []),
+    ("an offset of a scalar", "Y = as.matrix(as.scalar(colSums(X) %*% W[, 1]) + 0.5)", lambda x: x.sum(axis=0, keepdims=True) @ BOUND["W"][:, :1] + 0.5, []),
     ("a mean", "Y = rowSums(X) / 12 + 1", lambda x: x.mean(axis=1, keepdims=True) + 1, ["ReduceMean", "Add"]),
     ("no mean", "Y = rowSums(X) / 11", lambda x: x.sum(axis=1, keepdims=True) / 11, ["ReduceSum", "Div"]),
     ("a sum that is used again", "s = rowSums(X)\nY = s / 12 + s", lambda x: x.mean(1, keepdims=True) + x.sum(1, keepdims=True),

@@ -26,7 +26,7 @@ def offset_of_view(fusing: Fusing, node: Node) -> bool:
             continue
         rows, count = product.outputs[0].dims
         own = as_ints(result.dims[1:])
-        if own is None or math.prod(own) != count or math.prod(own) > _MOST_OFFSETS or result.dims[0] != rows:
+        if own is None or math.prod(own) != count or math.prod(own) > _MOST_OFFSETS or result.dims[:1] != (rows,):
             continue
         if product.operand().rank != 2 or (known.ndim == result.rank and known.shape[0] != 1):
             continue
