@@ -26,6 +26,7 @@ from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.dims import Dim, Expression, depends_on_run, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_any_schema, is_unknown_size
+from onnx_systemds.inference.finite_numbers import with_finiteness
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
@@ -113,8 +114,8 @@ def _check_declared(output: ValueInfo, value: Value, context: Context) -> None:
 
 def infer_body(graph: Graph, inputs: Sequence[Value], outer: Mapping[str, Value], context: Context) -> TypedGraph:
     """Infer a sub-graph for known inputs; names that it does not define are looked up in ``outer``."""
-    # a weight that is given to it is an input as any other
-    own: dict[str, Value] = {given.name: value if value.weight is None else replace(value, weight=None)
+    # a weight that is given to it is an input as any other; what it is given another time may be infinite
+    own: dict[str, Value] = {given.name: replace(value, weight=None, is_finite=False)
                              for given, value in zip(graph.inputs, inputs)}
     return _infer_nodes(graph, own, ChainMap(own, _writable(outer)), context)
 
@@ -272,7 +273,7 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     if len(outputs) < len(node.outputs):
         outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
     outputs = tuple(_without_elements(output) for output in outputs)
-    return with_contents(facts, outputs)
+    return with_finiteness(facts, with_contents(facts, outputs))
 
 
 def _without_elements(output: Value) -> Value:

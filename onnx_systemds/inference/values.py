@@ -56,6 +56,7 @@ class Value:
     element: what is known of each item of a sequence or optional (see `lists`); None when nothing is.
     items: the names of the items, where they are known at conversion.
     is_count: whether an integer is certainly not negative.
+    is_finite: whether it certainly holds no NaN and no infinity, though its type has them (see `finite_numbers`).
     keys: a sequence of maps with the same keys is the matrix of their values; these are the keys of its columns.
     ramp: how the elements follow from their places, where they do so evenly (see `ramps`).
     """
@@ -69,6 +70,7 @@ class Value:
     element: Value | None = None
     items: tuple[str, ...] | None = None
     is_count: bool = False
+    is_finite: bool = False
     keys: tuple[int, ...] | tuple[str, ...] = ()
     ramp: Ramp | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from onnx_systemds.dml.printer import print_statement
@@ -104,6 +105,11 @@ CASES = [
            constants=["scale"], note=f"{size} {np.ndim(x)}")
       for size, x, dtype in ((np.inf, [[0, -np.inf], [np.inf, 1]], "int8"), (np.inf, -np.inf, "uint8"),
                              (0, [[0, -1], [-np.inf, 1]], "uint8"))],
+    *[Case("QuantizeLinear", 21, {"x": np.float32([[1, np.nan, -np.inf], [np.nan, 0, 90]]), "scale": size,
+                                  "zero": np.full(size.shape, 3, dtype)}, constants=constants, note=f"nan {constants}")
+      for dtype in ("uint8", "int8", "int16") for size in (scale(0.5), np.float32([2, 0.25, 1]))
+      for constants in ([], ["scale", "zero"])],
+    Case("QuantizeLinear", 21, {"x": scale(np.nan), "scale": scale(0.5), "zero": np.array(3, np.int8)}, note="nan"),
     # among the products of zeros and scales that are no finite numbers
     *[Case("DequantizeLinear", 13, {"x": SCATTERED, "scale": scales}, constants=constants, note=f"{scales} {constants}")
       for scales in (scale(np.nan), np.resize(np.float32([np.inf, 1, np.nan]), 12)) for constants in ([], ["scale"])],
@@ -221,6 +227,17 @@ def test_a_zero_point_of_0_does_not_stand_there() -> None:
     text = print_statement(script.main)
     assert " * matrix(cbind(scale_, scale_)" in text
     assert " - " not in text and "(-" not in text and "zero" not in text
+
+
+def test_only_what_may_be_nan_is_looked_at_for_it() -> None:
+    """Numbers that come from integers, by operators and weights that are finite, are not."""
+    text = import_model(onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        chain (float[2, 4] x, float[4, 4] v) => (float[2, 4] y, float[2, 4] z)
+        <float s = {0.5}, int8 o = {3}, float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}>
+        { q0 = QuantizeLinear(x, s, o) d0 = DequantizeLinear(q0, s, o) p = MatMul(d0, w) r = Sigmoid(p)
+          q1 = QuantizeLinear(r, s, o) y = DequantizeLinear(q1, s, o) u = MatMul(y, v)
+          q2 = QuantizeLinear(u, s, o) z = DequantizeLinear(q2, s, o) }""")).text
+    assert text.count("pattern=NaN") == 2 and "q1 = nearest_integer_plus(single_precision(min(max(1 / " in text
 
 
 @pytest.mark.parametrize("size, is_rounded", [(0.5, False), (1e38, True)])

@@ -9,6 +9,7 @@ import numpy as np
 from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
+from onnx_systemds.inference.finite_numbers import holds_finite_numbers
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.model.ir import Array
@@ -176,12 +177,12 @@ def _one_zero(node: NodeView) -> float | None:
 
 
 def _lowest_for_nan(node: NodeView, quotient: Operand, lowest: float) -> Operand:
-    """The lowest number, as onnxruntime has it, for quotients of infinities or of zeros.
+    """The lowest number for NaN, as onnxruntime has it: of the data, of infinities and of a scale of 0.
 
     onnxruntime's quantizer gives masks of -Infinity an infinite scale.
     """
     known = node.constant("y_scale")
-    if known is None or bool(np.isfinite(known).all() and known.all()):
+    if known is not None and known.all() and np.isfinite(known).all() and holds_finite_numbers(node.value(0)):
         return quotient
     if quotient.kind == SINGLE:
         name = node.named("quotient", quotient.text)
