@@ -224,7 +224,7 @@ class _Writer:
             texts: Any = [str(item).encode() for item in tensor.constant.ravel().tolist()]
             return helper.make_tensor(self.name(tensor), TensorProto.STRING, tensor.constant.shape, texts)
         if tensor.kind == NARROW:
-            array = tensor.constant.astype(helper.tensor_dtype_to_np_dtype(self.types[NARROW]))
+            array = rounded(tensor.constant, helper.tensor_dtype_to_np_dtype(self.types[NARROW]))
         else:
             array = tensor.constant if tensor.kind == WIDE else self.narrowed(tensor.constant)
         return numpy_helper.from_array(array, self.name(tensor))

@@ -42,6 +42,8 @@ CASES = [
     case("operators without the type", "Y = sin(X) + cos(X) * tan(X / 4)", {"X": X}),
     case("constants beyond the type", "Y = exp(X - 1e-9 + (X - X) * 3e38)\nZ = (X * 1e6) / 1e6\nV = X * 10000 * 2e-7",
          {"X": X}, ("Y", "Z", "V")),
+    case("a state that begins beyond the type",
+         "m = -1e30\nk = 0\nfor (i in 1:nrow(X)) {\n  v = sum(X[i, ])\n  if (v * 2 > m) {\n    m = v\n    k = i\n  }\n}", {"X": X}, ("m", "k"), symbols={"X": ["N", 8]}),
     case("a count beside numbers", "Y = X / nrow(X) + seq(1, nrow(X))", {"X": X}, symbols={"X": ["N", 8]}),
     case("a loop", "s = X\nn = 0\nwhile (sum(abs(s)) < 1000) {\n  s = s * 1.5 + W\n  n = n + 1\n}", {"X": X, "W": X * 0.1}, ("s", "n")),
     case("a loop of an opset that hands on no bfloat16", "s = X\nwhile (sum(abs(s)) < 1000) {\n  s = s * 1.5\n}\nif (sum(s) > 0) { s = s + 1 }",
@@ -55,6 +57,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("error:overflow")
 @pytest.mark.parametrize("row", CASES, ids=str)
 def test_numbers(row: ExportCase) -> None:
     check_export(row)
