@@ -28,6 +28,8 @@ LINES = [
     ("Y = exp(X, 2)", "2:5", "exp takes at most 1 arguments, not 2"),
     ("Y = outer(X)", "2:5", "outer needs the argument y"),
     ('Y = ifelse("FALSE", X, X * 2)', "2:5", "a string where a boolean is needed"),
+    ('Y = X * as.double("1_000")', "2:9", 'the string "1_000" is no number'),
+    ('Y = X * as.integer("Inf")', "2:9", 'the string "Inf" is no integer'),
     ("Y = rbind()", "2:5", "there is nothing to join"),
     ("Y = matrix(X, rows=2, colz=1)", "2:5", "matrix has no argument colz"),
     ('Y = removeEmpty(target=X, margin="row")', "2:5", "not rows or cols"),

@@ -199,6 +199,8 @@ FUNCTIONS = [
     row("powers that overflow in float32", 'Y = glmPredict(X=X * 200, B=matrix("1 1 1 1", 4, 1), dfam=2, link=2)'),
     row("infinite factors beside products", "Y = (X / 0) %*% t(X)\nZ = (X %*% t(X)) / 0\nV = (X %*% t(X)) * (1 / 0) + 1", outputs=["Y", "Z", "V"]),
     row("arguments", "Y = X * $k", arguments={"k": 3}),
+    row("strings as booleans", 'Y = X\nif (as.logical("true")) { Y = Y + 1 }\nif (as.logical("True") | as.logical("1")) { Y = Y + 2 }\n'
+        'if (as.logical("TRUE") & as.logical($b)) { Y = Y + 4 }', arguments={"b": "true"}),
     row("arguments as Java reads them", 'Y = X\nif ($a == "1_0") { Y = Y + 1 }\nif ($b == "x y") { Y = Y + 2 }\n'
         'if ($c == "inf") { Y = Y + 4 }\nif ($d + "" == "7.0") { Y = Y + 8 }\nif ($e * 2 == 5) { Y = Y + 16 }\nif ($t) { Y = Y + 32 }',
         arguments={"a": "1_0", "b": "'x y'", "c": "inf", "d": " 7", "e": "2.5f", "t": "TRUE"}),

@@ -75,6 +75,8 @@ CASES = [
     row("a cell compared", 's = as.scalar(F[2, 1])\nY = matrix(0, 1, 1)\nif (s != "c" & s == "b") { Y = Y + 1 }'),
     row("an integer in a cell", "n = as.integer(as.scalar(F[2, 2]))\nY = matrix(n, 1, 1)"),
     row("a number in a cell", "n = as.double(as.scalar(F[nrow(F), 2]))\nY = matrix(n, 1, 1)"),
+    row("booleans in cells", 'F = cbind(F, frame("true", rows=nrow(F), cols=1), frame(data=["TRUE", "True"], rows=nrow(F), cols=2))\n'
+        "Y = matrix(0, 1, ncol(F))\nfor (j in 1:ncol(F)) {\n  if (as.logical(as.scalar(F[1, j]))) { Y[1, j] = 1 }\n}"),
     row("cells in a loop", 'Y = matrix(0, nrow(F), 1)\nfor (i in 1:nrow(F)) {\n  s = as.scalar(F[i, 1])\n'
         '  if (s == "a") { Y[i, 1] = i }\n}'),
     row("cells assigned", 'Y = F\nY[1, 1] = "q"\nY[2, ] = F[1, ]\nY[, 3] = F[, 1]'),
@@ -397,7 +399,7 @@ REFUSED = [
     ("G = as.frame(matrix(1, nrow(F), 1))\nY = cbind(F, G) == cbind(G, F)", "a frame of texts and numbers, which no tensor can hold"),
     ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),
     ("Y = sum(F)", "a frame"),
-    ("b = as.logical(as.scalar(F[1, 1]))\nY = matrix(0, 1, 1)\nif (b) { Y = Y + 1 }", "a string where a boolean is needed"),
+    ("b = as.scalar(F[1, 1])\nY = matrix(0, 1, 1)\nif (b) { Y = Y + 1 }", "a string where a boolean is needed"),
     ("n = as.scalar(F[1, 2])\nY = matrix(0, n, 1)", "a string where an integer is needed"),
     ("s = as.scalar(F[1, 2])\nY = exp(s)", "a string"),
 ]

@@ -12,8 +12,8 @@ from onnx_systemds.exporting.builtins.api import BOOL, INT, Context, Matrix, Sca
 from onnx_systemds.exporting.builtins.composed_functions import COMPOSED
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
-from onnx_systemds.exporting.builtins.texts import number_in
-from onnx_systemds.exporting.graph.nodes import made_by, source_of
+from onnx_systemds.exporting.builtins.texts import equal_texts, number_in, text
+from onnx_systemds.exporting.graph.nodes import TEXT, made_by, source_of
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
@@ -249,11 +249,11 @@ def as_integer(ctx: Context, x: Value) -> Value:
     return ctx.scalar(ctx.whole(tensor if tensor.kind in (BOOL, INT) else numbers(ctx, tensor)))
 
 
-def _integer_in(text: str) -> int:
-    try:
-        return int(float(text))
-    except (ValueError, OverflowError):
-        raise UnsupportedCase(f"the string {quoted(text)} is no integer") from None
+def _integer_in(content: str) -> int:
+    number = number_in(content)
+    if number is None or not math.isfinite(number):
+        raise UnsupportedCase(f"the string {quoted(content)} is no integer")
+    return int(number)
 
 
 @builtin("as.double")
@@ -263,22 +263,29 @@ def as_double(ctx: Context, x: Value) -> Value:
     if isinstance(value.content, Expression):
         return _double(value.content)
     if value.known is not None:
-        try:
-            return known_scalar(float(value.known))
-        except ValueError:
-            raise UnsupportedCase(f"the string {quoted(str(value.known))} is no number") from None
+        number = number_in(value.known) if isinstance(value.known, str) else float(value.known)
+        if number is None:
+            raise UnsupportedCase(f"the string {quoted(str(value.known))} is no number")
+        return known_scalar(number)
     return ctx.scalar(numbers(ctx, ctx.tensor(value)))
+
+
+_TRUE = ("TRUE", "true")
 
 
 @builtin("as.logical", "as.boolean")
 def as_logical(ctx: Context, x: Value) -> Value:
-    """A scalar as a boolean."""
+    """A scalar as a boolean; of the strings, `TRUE` and `true` are true."""
     value = as_scalar(ctx, x)
     if isinstance(value.known, str):
-        return known_scalar(value.known == "TRUE")
+        return known_scalar(value.known in _TRUE)
     if value.known is not None:
         return known_scalar(bool(value.known))
-    return ctx.scalar(ctx.truth(value))
+    content = ctx.tensor(value)
+    if content.kind != TEXT:
+        return ctx.scalar(ctx.truth(value))
+    upper, lower = (equal_texts(ctx, content, text(ctx, word)) for word in _TRUE)
+    return ctx.scalar(upper | lower)
 
 
 @builtin("as.scalar", "castAsScalar")

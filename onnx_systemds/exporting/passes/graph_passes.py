@@ -250,7 +250,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
             activations.lowered_by_logarithm, extreme_factors.almost_neutral),
     "Sub": (convolution_joins.lowered, activations.normalized_logarithm, activations.doubled_sigmoid,
             extreme_factors.almost_neutral),
-    "Clip": (activations.hard_sigmoid,),
+    "Clip": (activations.hard_sigmoid, simplifications.clipped_relu),
     "Mul": (convolution_joins.scaled, activations.hard_swish, idioms.gelu, idioms.normalized_scaled,
             simplifications.moved_back, extreme_factors.scaled_product, extreme_factors.almost_neutral),
     "Div": (simplifications.inverse, views.mean, convolution_joins.divided, activations.hard_swish, softmax,

@@ -41,6 +41,15 @@ def clipped(fusing: Fusing, node: Node) -> bool:
     return False
 
 
+def clipped_relu(fusing: Fusing, node: Node) -> bool:
+    """A Relu between limits, which onnxruntime itself would join, and refuse in float64."""
+    relu, limits = fusing.single(node.operand(), "Relu"), [number_of(limit) for limit in node.inputs[1:]]
+    if relu is None or len(limits) < 2 or limits[0] is None or limits[1] is None:
+        return False
+    lowest = fusing.builder.constant(np.float64(min(max(limits[0], 0.0), limits[1])), node.outputs[0].kind)
+    return fusing.become(node, "Clip", [relu.operand(), lowest, node.operand(2)])
+
+
 def chosen_truths(fusing: Fusing, node: Node) -> bool:
     """Booleans of which a condition chooses one: onnxruntime has no Where for them."""
     condition, yes, no = (node.operand(place) for place in range(3))
