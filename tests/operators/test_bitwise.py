@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import parser
 
+from onnx_systemds import import_model
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, check_case
 
 NUMPY = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor}
@@ -102,3 +105,15 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+def test_bits_of_computed_numbers() -> None:
+    """What is computed has more digits than the type: it is rounded half to even, also next to powers of 2."""
+    model = parser.parse_model("""<ir_version: 13, opset_import: ["": 26]>
+        g (float[n] x, float[n] d) => (int32[n] y) { q = Div(x, d) y = BitCast<to = 6>(q) }""")
+    x = np.concatenate([FLOATS, 2.0 ** np.arange(-149, 128)]).astype(np.float32)
+    for divisor in (np.float32(3), np.float32(4)):  # by 4, halves come up among the smallest numbers
+        with ScoringFunction(import_model(model)) as function:
+            found = function({"x": x, "d": np.full_like(x, divisor)})["y"]
+        is_nan = np.isnan(x)
+        np.testing.assert_array_equal(found[~is_nan], (x / divisor).view(np.int32)[~is_nan])

@@ -52,7 +52,7 @@ def test_floats_without_saturation(target: str) -> None:
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
 def test_powers(mode: str) -> None:
     """float8e8m0 in every rounding mode."""
-    x = np.array([1, 1.25, 1.5, 1.75, 0.3, 4, 5, 7, 1000, 2.0**-100], np.float32)
+    x = np.array([1, 1.25, 1.5, 1.75, 0.3, 4, 5, 7, 1000, 2.0**-100, 1.5 * 2.0**-127, 2.0**127], np.float32)
     expected = numpy_helper.to_float8e8m0(x, True, mode).astype(np.float64)
     case = Case("Cast", 24, {"x": x}, {"to": to("float8e8m0"), "round_mode": mode})
     np.testing.assert_array_equal(run(case), expected)

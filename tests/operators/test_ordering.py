@@ -69,6 +69,9 @@ CASES = [
                                 (14, {"exclusive": 1, "reverse": 1})] for axis in AXES],
     Case("CumSum", 14, {"x": np.array([[np.nan, np.inf, 1], [np.inf, -np.inf, 1], [-np.inf, 2, 1]], np.float32),
                         "a": np.array(1)}, constants=["a"], note="infinite"),
+    *[Case(op, opset, {"x": np.vstack([BAD, -BAD]), "a": np.array(axis)}, {"reverse": axis}, constants=["a"], note=f"infinite {axis}",
+           expected=lambda x, a, f=f, **kw: cumulated(f, int(f is np.cumprod), x, a, **kw))
+      for op, opset, f in (("CumSum", 14, np.cumsum), ("CumProd", 26, np.cumprod)) for axis in (0, 1)],
     Case("CumSum", 14, {"x": random(3, 4, dtype="int32"), "a": np.array(0)}, constants=["a"]),
     *[Case(op, opset, {"x": WORDS.astype(dtype), "a": np.array(axis)}, attributes, constants=["a"],
            note=f"{dtype} wraps {axis}", expected=lambda x, a, f=f, **kw: cumulated(f, int(f is np.cumprod), x, a, **kw))

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import TranspileError
 from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
@@ -137,6 +138,7 @@ CASES = [
     deform(19, IMAGE, random(6, 2, 2, 2, seed=1), (6, 5), group=2, mask=True),
     deform(19, IMAGE, random(8, 1, 2, 2, seed=1), (6, 5), group=4, offset_group=2),
     deform(19, IMAGE, random(4, 4, 1, 1, seed=1), (7, 6), offset_group=4, bias=True),
+    deform(19, random(2, 6, 5, 6), random(3, 2, 3, 2, seed=1), (3, 5), True, True, group=3),
     deform(22, IMAGE[:1], random(3, 4, 2, 2, seed=1), (6, 5), offset_group=2, kernel_shape=[2, 2]),
     deform(22, with_specials(IMAGE, (0, 0, 2, 2), (1, 3, 4, 5)), random(6, 2, 2, 2, seed=1), (6, 5), group=2),
     whole_deform(with_specials(IMAGE, (0, 0, 2, 2)), random(2, 4, 3, 3, seed=1), (5, 4)),
@@ -158,9 +160,13 @@ def test_constant_weight() -> None:
     check_case(replace(case, constants=["w"]))
 
 
-def test_wrong_batch_index() -> None:
-    with pytest.raises(Exception, match="batch index is out of range"):
-        check_case(align(16, X, images=IMAGES + 1))
+@pytest.mark.parametrize("case", [
+    align(16, X, images=IMAGES + 1), align(16, X, images=-IMAGES),
+    *[pool(1, X, WHOLE + np.float32([beyond, 0, 0, 0, 0]), pooled_shape=[1, 1]) for beyond in (1, -1)],
+], ids=str)
+def test_wrong_batch_index(case: Case) -> None:
+    with pytest.raises(ScriptRuntimeError, match="batch index is out of range"):
+        check_case(case)
 
 
 def test_other_ranks_are_refused() -> None:

@@ -50,7 +50,7 @@ def with_specials(x: Array, *specials: float) -> Array:
 
 
 NAN, INF = float("nan"), float("inf")
-UP, DOWN = scales(1, 1, 2, 3), scales(1, 1, 0.5, 0.6)
+UP, DOWN, FRACTIONS = scales(1, 1, 2, 3), scales(1, 1, 0.5, 0.6), scales(1, 1, 1.7, 0.6)
 CASES = [
     # 212.99999999999997 in FP64, whose fraction is cut off
     resize(13, np.array([[218, 203]], np.uint8), None, np.array([1, 4]), mode="linear",
@@ -156,6 +156,8 @@ def test_factors_of_symbolic_sizes() -> None:
 GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)
 NOWHERE = np.resize(np.array([NAN, INF, -INF], np.float32), GRID.shape)
 BOXES = np.abs(random(1, 6, 4, seed=5))
+HALVES = np.where(np.arange(3)[:, None] == 1, -1, np.round(2 * random(2, 3, 6, seed=6)) / 2).astype(np.float32)
+OVERLAPPING = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 0.5, 1], [2, 2, 1, 1], [1, 1, 0, 0]]], np.float32)
 CASES += [
     *[Case("GridSample", opset, {"x": random(2, 3, 5, 6), "g": GRID},
            {"mode": mode, "padding_mode": padding, "align_corners": align}, note=f"{mode} {padding} {align}")
@@ -163,6 +165,9 @@ CASES += [
       for padding in ("zeros", "border", "reflection") for align in (0, 1)],
     *[Case("GridSample", 16, {"x": with_specials(random(2, 3, 5, 6), *specials), "g": GRID}, {"mode": mode},
            note=f"{mode} {specials}") for mode, specials in [("bilinear", (NAN, INF, -INF)), ("bicubic", (NAN,))]],
+    *[Case("GridSample", 16, {"x": random(2, 3, size, 6), "g": 5 * GRID},
+           {"mode": mode, "padding_mode": "reflection", "align_corners": align}, note=f"reflected often {mode} {align}")
+      for mode in ("bilinear", "bicubic") for size, align in ((5, 0), (1, 1))],
     Case("AffineGrid", 20, {"theta": random(2, 2, 3) * np.array([[[1]], [[NAN]]], np.float32), "size": np.array([2, 1, 2, 2])},
          constants=["size"], note="NaN"),
     *[Case("GridSample", 20, {"x": random(2, 3, 1, 6), "g": np.where(np.abs(GRID) > 0.7, NOWHERE, GRID)}, {"padding_mode": padding},
@@ -177,6 +182,12 @@ CASES += [
     *[Case("NonMaxSuppression", opset, {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]),
                                        "iou": np.array([0.3], np.float32)}, {"center_point_box": centre},
            note=f"centre {centre}") for opset, centre in [(10, 0), (11, 1)]],
+    # scores are equal, also to their threshold, and one class has none above it
+    *[Case("NonMaxSuppression", 11, {"boxes": np.abs(random(2, 6, 4, seed=5)), "scores": HALVES, "n": np.array([3]),
+                                     "iou": np.array([0.3], np.float32), **threshold}, note=f"batch of 2 {[*threshold]}")
+      for threshold in ({}, {"score": np.array([0.5], np.float32)})],
+    Case("NonMaxSuppression", 11, {"boxes": OVERLAPPING, "scores": np.array([[[0.9, 0.8, 0.7, 0.6, 0.9]]], np.float32),
+                                   "n": np.array([9]), "iou": np.array([0.5], np.float32)}, note="overlaps are the threshold"),
     # more boxes than are compared at once
     *[Case("NonMaxSuppression", 11, {"boxes": np.abs(random(1, 600, 4, seed=10)), "scores": random(1, 2, 600, seed=11),
                                      "n": np.array([most]), "iou": np.array([0.5], np.float32)}, note=f"600 boxes, {most}")
@@ -186,6 +197,14 @@ CASES += [
 NMS = {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]), "iou": np.array([0.3], np.float32)}
 CASES += [
     at_sizes(resize(13, X, UP, mode="nearest"), {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)}),
+    *[at_sizes(case, {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 7, 9)}) for case in [
+        *[resize(opset, X, FRACTIONS, mode="nearest", coordinate_transformation_mode=coordinates)
+          for opset, coordinates in [(19, "half_pixel_symmetric"), (11, "tf_half_pixel_for_nn")]],
+        *[resize(13, X, scales(1, 1, 2.5, 0.5), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode=mode)
+          for mode in ("round_prefer_floor", "round_prefer_ceil", "ceil")],
+        Case("Resize", 10, {"x": X, "s": FRACTIONS}, constants=["s"]),
+        by_reference(resize(13, X, FRACTIONS, mode="linear", coordinate_transformation_mode="align_corners")),
+    ]],
     # the axes have functions of their own, which call the same one with other numbers
     *[at_sizes(resize(13, X, None, np.array([1, 2, 5, 7]), mode=mode), {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)})
       for mode in ("nearest", "linear")],
