@@ -56,6 +56,8 @@ class ParquetTable:
         types = self._arrow.types
         if types.is_dictionary(content.type):
             content = content.dictionary_decode()
+        if types.is_null(content.type):  # all of them are missing
+            content = content.cast(self._arrow.string() if column.kind == TEXT else self._arrow.float64())
         kind = content.type
         is_text = types.is_string(kind) or types.is_large_string(kind)
         is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
@@ -67,7 +69,8 @@ class ParquetTable:
         if is_decimal:  # by Python, which rounds right
             return np.array([math.nan if number is None else float(number) for number in content.to_pylist()])
         if column.kind == FLOAT:
-            return np.asarray(content.cast(self._arrow.float64()).to_numpy(zero_copy_only=False))
+            doubles = content.cast(self._arrow.float64(), safe=False)  # the nearest to integers beyond 2^53, as of csv
+            return np.asarray(doubles.to_numpy(zero_copy_only=False))
         if content.null_count:
             raise self._wrong(content.is_null().to_numpy(zero_copy_only=False), column, None)
         numbers: Array = np.asarray(content.to_numpy(zero_copy_only=False))

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -49,8 +50,11 @@ def test_csv(tmp_path: Path) -> None:
 
 
 def test_csv_of_numbers_only(tmp_path: Path) -> None:
-    blocks: Blocks = [{"y": np.array([0.1, 1 / 3]), "b": np.array([True, False]), "h": np.array([0.5, 2], np.float16)}]
-    assert written(tmp_path / "a.csv", blocks).read_text() == "y,b,h\n0.1,true,0.5\n0.3333333333333333,false,2.0\n"
+    blocks: Blocks = [
+        {"y": np.array([0.1, 1 / 3]), "b": np.array([True, False]), "h": np.array([0.5, 2], np.float16), "i": np.int32([16777217, -1]),
+         "bf": np.array([0.5, 3], ml_dtypes.bfloat16), "deep": np.arange(4.0).reshape(2, 1, 2)}]
+    assert written(tmp_path / "a.csv", blocks).read_text().splitlines() == [
+        "y,b,h,i,bf,deep_0,deep_1", "0.1,true,0.5,16777217,0.5,0.0,1.0", "0.3333333333333333,false,2.0,-1,3.0,2.0,3.0"]
 
 
 def test_numbers_read_back_the_same() -> None:
@@ -129,6 +133,9 @@ def test_parquet(tmp_path: Path) -> None:
         ([1, None, 3], INTEGER, 'row 2, column "x" is empty, an integer is needed'),
         ([1.0, 2.5], INTEGER, 'row 2, column "x": "2.5" is no integer'),
         ([1, 2], BOOLEAN, 'row 2, column "x": "2" is no boolean'),
+        (np.array([1, 2**63], np.uint64), INTEGER, 'row 2, column "x": "9223372036854775808" is no integer'),
+        ([2.0**53], INTEGER, 'row 1, column "x": "9007199254740992.0" is no integer'),
+        ([None], INTEGER, 'row 1, column "x" is empty, an integer is needed'),
     ],
 )
 def test_parquet_of_other_types(tmp_path: Path, values: list[Any], kind: str, message: str) -> None:
@@ -145,6 +152,17 @@ def test_parquet_with_gaps_and_other_forms_of_text(tmp_path: Path) -> None:
     ((f, t),) = ParquetTable(tmp_path / "a.parquet").blocks([Column(0, "f", FLOAT), Column(1, "t", TEXT)], 10)
     np.testing.assert_array_equal(f, [1, np.nan, 3])
     assert t.tolist() == ["a", "", "b"]
+
+
+def test_parquet_with_large_integers_and_columns_of_nothing(tmp_path: Path) -> None:
+    """The times of pandas in nanoseconds are beyond 2^53; a column without values has no type."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    content = {"x": [2**60 + 1, None], "u": np.array([2**64 - 1, 0], np.uint64), "none": [None, None]}
+    parquet.write_table(arrow.table(content), tmp_path / "a.parquet")
+    columns = [Column(0, "x", FLOAT), Column(1, "u", FLOAT), Column(2, "none", FLOAT), Column(2, "none", TEXT)]
+    ((x, u, none, text),) = ParquetTable(tmp_path / "a.parquet").blocks(columns, 10)
+    np.testing.assert_array_equal([x, u, none], [[2.0**60, np.nan], [2.0**64, 0], [np.nan, np.nan]])
+    assert text.tolist() == ["", ""]
 
 
 def test_parquet_with_decimals(tmp_path: Path) -> None:
