@@ -57,6 +57,12 @@ def test_plain_numbers_need_no_other_parser(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(CsvTable, "_exact", None)
     np.testing.assert_array_equal(read(tmp_path / "a.csv", "x,y\n" + NUMBERS, "ff"), EXPECTED)
     assert read(tmp_path / "a.csv", "x,n,y\n1,2,3\n4,5,6\n", "-if") == [[2, 5], [3, 6]]
+    np.testing.assert_array_equal(read(tmp_path / "a.csv", "x,y,z\n1,,3\n4,5,6\n", "fff"), [[1, 4], [math.nan, 5], [3, 6]])
+
+
+@pytest.mark.usefixtures("parser")
+def test_large_integers(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.csv", "x\n9007199254740993\n-9007199254740993\n", "i") == [[2**53 + 1, -(2**53) - 1]]
 
 
 @pytest.mark.usefixtures("parser")
@@ -78,7 +84,7 @@ def test_all_kinds_without_quotes(tmp_path: Path) -> None:
 
 
 def test_without_a_header(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "a.csv").write_text("5,6\n3,4\n")
     assert CsvTable(tmp_path / "a.csv", has_header=False).names == ["1", "2"]
     assert read(tmp_path / "a.csv", "1,2\n3,4\n5,6", "ff", has_header=False) == [[1, 3, 5], [2, 4, 6]]
     assert read(tmp_path / "a.csv", '"1\n",2\n3,4\n', "tt", has_header=False) == [["1\n", "3"], ["2", "4"]]
@@ -119,6 +125,8 @@ def test_header_only(tmp_path: Path) -> None:
         ("x,y\n1,2\n3,\n", "fi", 'line 3, column "y" is empty, an integer is needed'),
         ("x\n1\n2.5\n", "i", 'line 3, column "x": "2.5" is no integer'),
         ("x\n1\n0xFFFFFFFFFFFFFFFF\n", "i", 'line 3, column "x": "0xFFFFFFFFFFFFFFFF" is no integer'),
+        ("x\n1\n0XFF\n", "i", 'line 3, column "x": "0XFF" is no integer'),
+        ("x\n1\n1_0\n", "i", 'line 3, column "x": "1_0" is no integer'),
         ("x\n1\ninf\n", "i", 'line 3, column "x": "inf" is no integer'),
         ("x\n1\n1e17\n", "i", 'line 3, column "x": "1e17" is no integer'),
         ("x\n9223372036854775808\n", "i", '"9223372036854775808" is no integer'),
@@ -129,6 +137,7 @@ def test_header_only(tmp_path: Path) -> None:
         ('x,y\n1,2\n3,"4\n', "ff", "line 3: unexpected end of data"),
         ('x,y\n1,"2,5"\n', "ff", '"2,5" is no number\n  hint: the decimal sign is a point'),
         (b"x,y\n1,\xff\n", "ft", "a.csv: it is not UTF-8: invalid start byte\n  hint: save it as text in UTF-8"),
+        (b"x\n" + b"1\n" * 10000 + b"\xff\n", "f", "it is not UTF-8: invalid start byte"),  # not in what is read first
         ("x,y\n1,2\n".encode("utf-16"), "ff", "a.csv: it is not UTF-8"),
         (gzip.compress(b"x,y\n1,2\n", mtime=0), "ff", "a.csv: it is compressed\n  hint: unpack it first"),
     ],
