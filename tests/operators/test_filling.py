@@ -156,14 +156,15 @@ def test_positions_of_a_sequence() -> None:
         helper.make_node("Sub", ["length", "four"], ["less"]),  # fewer than no places are none
         helper.make_node("Range", ["zero", "less", "two"], ["few"]),
         helper.make_node("Size", ["few"], ["number"]),
+        helper.make_node("Range", ["length", "zero", "minus"], ["back"]),
     ]
-    constants = {name: number(value, "int64") for name, value in (("zero", 0), ("one", 1), ("two", 2), ("four", 4))}
+    constants = {name: number(value, "int64") for name, value in (("zero", 0), ("one", 1), ("two", 2), ("four", 4), ("minus", -2))}
     constants["axes"] = ints(0)
     infos = [
         helper.make_tensor_value_info("x", 1, ["n", "seq"]),
         helper.make_tensor_value_info("limit", 7, []),
     ]
-    outputs = [onnx.ValueInfoProto(name=name) for name in ("positions", "count", "rows", "zeros", "number")]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("positions", "count", "rows", "zeros", "number", "back")]
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "positions", infos, outputs, tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -171,6 +172,7 @@ def test_positions_of_a_sequence() -> None:
         for seq, limit in [(5, 4), (1, 6)]:
             got = function({"x": random(2, seq), "limit": number(limit, "int64")})
             np.testing.assert_array_equal(got["positions"], np.arange(seq))
+            np.testing.assert_array_equal(got["back"], np.arange(seq, 0, -2))
             np.testing.assert_array_equal(got["count"], [limit])
             np.testing.assert_array_equal(got["number"], len(range(0, seq - 4, 2)))
             np.testing.assert_array_equal(got["rows"], np.tile(np.arange(limit), (2, 1)))

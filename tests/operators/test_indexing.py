@@ -55,6 +55,9 @@ SCATTERS = [
     *[Case("ScatterElements", opset, {"x": X, "i": random(3, 4, 5, dtype="int64") % 4, "u": random(3, 4, 5, seed=3)},
            {"axis": 1, "reduction": reduction}, note=reduction)
       for opset, reduction in [(16, "add"), (16, "mul"), (18, "add"), (18, "mul"), (18, "max"), (18, "min")]],
+    *[Case("ScatterElements", 18, {"x": np.array([[np.iinfo(dtype).max, 5, 3]], dtype), "i": ints([0, 0, 1]),
+                                   "u": np.array([[2, np.iinfo(dtype).max, 100]], dtype)},
+           {"axis": 1, "reduction": reduction}, note=f"{dtype} wraps") for dtype in ("int32", "uint8") for reduction in ("add", "mul")],
     Case("ScatterElements", 18, {"x": BAD, "i": np.array([[1, 1]]), "u": np.array([[np.inf, 7]], np.float32)},
          {"axis": 1, "reduction": "add"}, note="infinite"),
     *[Case("ScatterND", opset, {"x": X, "i": np.array([[2], [0]]), "u": random(2, 4, 5, seed=3)}) for opset in (11, 13)],

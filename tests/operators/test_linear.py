@@ -58,6 +58,7 @@ CASES = [
         for opset in (7, 9, 11, 13)
         for ta, tb, bias, constants in [(0, 0, (5,), []), (1, 0, (3, 1), []), (0, 1, (3, 5), ["b"]), (1, 1, (1, 5), ["b", "c"])]
     ],
+    Case("Gemm", 13, {"a": random(4, 3), "b": random(5, 4, seed=1), "c": random(5)}, {"transA": 1, "transB": 1}, note="no constants"),
     Case("Gemm", 13, {"a": A, "b": B}),
     Case("Gemm", 13, {"a": A, "b": B, "c": np.array(3, np.float32)}, note="scalar bias"),
     *[
