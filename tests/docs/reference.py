@@ -16,6 +16,7 @@ from onnx_systemds.engine import PreparedScript, Session
 from onnx_systemds.exporting import api
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.verifying import Report, verify_model
+from onnx_systemds.verifying.operation_nodes import verify_nodes
 from onnx_systemds.verifying.scripts import verify_script
 
 WIDTH = 120
@@ -109,6 +110,7 @@ def python() -> str:
     sections = [
         ("from onnx_systemds import ...", own), ("from onnx_systemds.verifying import verify_model", [verify_model, Report]),
         ("from onnx_systemds.verifying.scripts import verify_script", [verify_script]),
+        ("from onnx_systemds.verifying.operation_nodes import verify_nodes", [verify_nodes]),
         ("from onnx_systemds.engine import Session", [Session, PreparedScript]),
         ("from onnx_systemds.plugins import load_plugins", [load_plugins]),
         ("from onnx_systemds.operators import ...", operators), ("from onnx_systemds.exporting.api import ...", export),

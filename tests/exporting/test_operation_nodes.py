@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import InputSpec, export_nodes, systemds_module
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.verifying.operation_nodes import verify_nodes
 
 pytestmark = pytest.mark.engine  # the API starts a JVM of its own
 RANDOM = np.random.default_rng(3)
@@ -118,9 +119,8 @@ def check(results: dict[str, Any], inputs: dict[str, Any], dims: dict[str, Any],
     given = {name: np.asarray(node.compute(), object if str(node) == "FrameNode" else np.float64)
              for name, node in inputs.items()}
     assert [each.name for each in session.get_inputs()] == list(given)
-    answers = dict(zip(found, session.run(None, given)))
-    for name, node in results.items():
-        np.testing.assert_allclose(answers[name], computed(node), rtol=1e-9, atol=1e-9)
+    for answer, node in zip(session.run(None, given), results.values()):
+        np.testing.assert_allclose(answer, computed(node), rtol=1e-9, atol=1e-9)
 
 
 def computed(node: Any) -> Any:
@@ -129,6 +129,14 @@ def computed(node: Any) -> Any:
     if str(call) != "MultiReturnNode":
         return node.compute()
     return next(value for result, value in zip(call, call.compute()) if result is node)
+
+
+def test_both_sides_are_compared(context: Any) -> None:
+    rows = context.from_py(ROWS)
+    results = {**of_a_trained_model(context, rows), "total": rows.sum(), "drawn": rows @ context.rand(4, 2)}
+    report = verify_nodes(results, {"rows": rows}, dtype="float64")
+    assert [output.passed for output in report.outputs] == [True, True, True, False]  # other numbers are drawn for the model
+    assert "rows: float64 [7, 4]" in "\n".join(report.lines())
 
 
 def test_inputs_with_as_many_rows_have_one_size(context: Any) -> None:
