@@ -65,6 +65,11 @@ CASES = [
           (None, None, ("w",)), (np.array(3, np.uint8), None, ("w", "xz")),
           (np.array(3, np.uint8), np.array(2, np.uint8), ("w", "xz", "wz")),
           (np.array(3, np.uint8), np.array(2, np.uint8), ())]],
+    # a zero point for each filter, which onnxruntime 1.31 does not take
+    *[Case("ConvInteger", 10, {"x": random(2, 2, 3, 3, dtype="uint8"), "w": random(4, 2, 3, 3, seed=2, dtype="uint8"), "xz": np.array(3, np.uint8),
+                               "wz": np.array([0, 2, 9, 255], np.uint8)}, constants=constants, note=f"{constants}",
+           expected=lambda x, w, xz, wz: np.einsum("nchw,fchw->nf", x - 3.0, w - wz[:, None, None, None] * 1.0).astype(np.int32)[:, :, None, None])
+      for constants in (("w", "wz"), ())],
     *[Case("ConvInteger", 10, {"x": np.full((2, terms // 9, 3, 3), 255, np.uint8),
                                "w": np.full((1, terms // 9, 3, 3), 255, np.uint8)}, note=f"sums of {terms} numbers",
            expected=lambda x, w: np.einsum("nchw,fchw->nf", x.astype(np.int64), w).astype(np.int32)[:, :, None, None])
