@@ -96,6 +96,10 @@ CASES = [
     Case("Softplus", 1, {"x": SPECIAL}), Case("ThresholdedRelu", 10, {"x": SPECIAL}, {"alpha": 1.0}, expected=lambda
          x, alpha: np.where(x > alpha, x, 0).astype(np.float32)),
     Case("Asinh", 9, {"x": SPECIAL}, expected=np.arcsinh, tolerance=1e-6),
+    # small and large results, each apart: what is tolerated goes by the largest one
+    *[Case(op, 22, {"x": np.array(numbers, np.float32)}, note=f"of {numbers[0]}") for op, several in [
+        ("Asinh", [(1e-10, -1e-9), (1e10, -3e38, 3e8)]), ("Acosh", [(1 + 2**-23, 1 + 2**-22)]), ("Atanh", [(1e-10, -1e-9), (1 - 2**-24, 0.9999)])]
+      for numbers in several],
     Case("Acosh", 9, {"x": np.array([1, 1.0001, 2, 1e20, np.inf, 0.5], np.float32)}, expected=np.arccosh),
     *[Case("Acosh", 22, {"x": np.array([-3, -1e9, -2e16, -1e30, -np.inf, 0, 1], dtype)}, expected=np.arccosh, note=dtype)
       for dtype in ("float32", "float64")],
