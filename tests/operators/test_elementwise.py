@@ -130,8 +130,8 @@ CASES = [
     *[at_sizes(Case("Mod", 13, {"a": np.array([[1e20, 3e38, -1e20, 0, 0, 0], [1.5, -2, 1e10, 0, 0, 0]], np.float32),
                                 "b": np.array(divisor, np.float32)}, {"fmod": 1}, constants={"b"}, note=f"quotients by {divisor}"),
                {"a": ["n", 6]}, {"a": np.array([[0, 0, 0, 1e30, 0, 0]], np.float32)}) for divisor in (3.0, 1e-3, 0.0)],
-    Case("Mod", 13, {"a": FLOATS, "b": np.array([[3], [-3], [2.5], [np.inf], [-np.inf]], np.float32)}, {"fmod": 1},
-         expected=lambda a, b, fmod: np.fmod(a, b)),
+    *[Case("Mod", 13, {"a": FLOATS, "b": np.array([[3], [-3], [2.5], [np.inf], [-np.inf], [0], [np.nan]], np.float32)}, {"fmod": fmod},
+           note=f"of floats {fmod}", expected=lambda a, b, fmod: np.fmod(a, b) if fmod else np.mod(a, b)) for fmod in (0, 1)],
     *[Case(op, 13, {"x": whole_range(dtype, 8)}, expected=f, note=dtype)
       for op, f in (("Neg", np.negative), ("Abs", np.abs), ("Sign", np.sign)) for dtype in ("int8", "int16", "int32")],
     Case("Where", 16, {"c": random(3, 4, dtype="bool"), "a": random(3, 1), "b": random(4)}),
@@ -166,6 +166,8 @@ CASES = [
     *[Case(op, 7, {"a": np.array(True), "b": np.array(False)}, note="rank 0") for op in LOGIC],
     *[Case("Pow", opset, {"a": np.abs(X), "b": random(*dims, seed=1)}) for opset in (7, 13, 15)
       for dims in [(5,), (3, 1, 1), (), (2, 3, 4, 5)]],
+    Case("Pow", 15, {"a": np.array([0, 1, -1, 2, -2, np.inf, 0.5], np.float32),
+                     "b": np.array([[0], [-0.5], [-2], [-np.inf], [np.inf], [np.nan], [3]], np.float32)}, note="special numbers"),
     Case("Pow", 15, {"a": random(3, 4), "b": np.array([0, 2, 3, -1], np.int64)}, expected=powers),
     Case("Pow", 13, {"a": random(3, 4, dtype="int32"), "b": np.array([0, 1, 2, 3], np.int32)}),
     *[Case("Mod", opset, {"a": random(2, 3, 4, dtype="int64"), "b": np.array([3, -2, 5, -7])}, {"fmod": fmod})
