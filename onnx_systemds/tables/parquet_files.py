@@ -22,12 +22,13 @@ class ParquetTable:
         self.path = path
         parquet = pyarrow("pyarrow.parquet", path)
         self._arrow = pyarrow("pyarrow", path)
+        self._unreadable = (self._arrow.ArrowException, OSError)  # which it raises of damaged headers
         self._stream = path.open("rb")
         try:
             self._file = parquet.ParquetFile(self._stream)
-        except self._arrow.ArrowException as error:
+        except self._unreadable as error:
             self._stream.close()
-            raise TranspileError(f"it cannot be read as parquet: {escaped(str(error))}", path) from error
+            raise self._not_parquet(error) from error
         self.names: list[str] = self._file.schema_arrow.names
         self.size: int | None = self._file.metadata.num_rows
         self.done = 0
@@ -49,8 +50,11 @@ class ParquetTable:
                 self.done += batch.num_rows
                 if batch.num_rows:
                     yield found
-        except self._arrow.ArrowException as error:
-            raise TranspileError(f"it cannot be read as parquet: {escaped(str(error))}", self.path) from error
+        except self._unreadable as error:
+            raise self._not_parquet(error) from error
+
+    def _not_parquet(self, error: Exception) -> TranspileError:
+        return TranspileError(f"it cannot be read as parquet: {escaped(str(error))}", self.path)
 
     def _converted(self, content: Any, column: Column) -> Array:
         types = self._arrow.types

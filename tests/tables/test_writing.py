@@ -182,6 +182,18 @@ def test_what_is_no_parquet(tmp_path: Path) -> None:
         ParquetTable(tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("place", ["first page", "footer"])
+def test_damaged_parquet(tmp_path: Path, place: str) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"x": range(100)}), tmp_path / "a.parquet", use_dictionary=False)
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    start = 4 if place == "first page" else len(content) - 60
+    content[start : start + 36] = b"\xff" * 36
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(TranspileError, match=r"a\.parquet: it cannot be read as parquet: \S"):
+        list(ParquetTable(tmp_path / "a.parquet").blocks([Column(0, "x", FLOAT)], 10))
+
+
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
