@@ -130,6 +130,7 @@ DEPENDENT = [
     rows("what the row before gave", EMPTY + "Y[1,] = X[1,]\nfor (n in seq(2, nrow(X), 1)) { Y[n,] = Y[n-1,] / 2 + X[n,] }"),
     rows("a state", EMPTY + "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { s = tanh(s + X[n,])\nY[n,] = s }"),
     rows("a sum on its way", EMPTY + "s = 0\nfor (n in 1:nrow(X)) { s = s + sum(X[n,])\nY[n,] = X[n,] * s }"),
+    rows("the variable after its loop", "s = 0\nfor (n in seq(2, 2 * nrow(X), 2)) { s = tanh(s + sum(X[n/2,])) + n }\nY = as.matrix(s + n)"),
     rows("rows that overlap", "Y = matrix(0, nrow(X) + 1, 6)\nfor (n in 1:nrow(X)) { Y[n:(n+1),] = rbind(X[n,], X[n,] + 1) }"),
     rows("one row for all", EMPTY + "for (n in 1:nrow(X)) { Y[1,] = X[n,] + Y[1,] * 2 }"),
     rows("ranges of rows, centered", f"{RANGES} {{ {RANGE}\nY[beg:end,] = X[beg:end,] - colMeans(X[beg:end,]) }}"),
