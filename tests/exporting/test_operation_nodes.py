@@ -64,6 +64,12 @@ def of_results_that_belong_together(context: Any, rows: Any) -> dict[str, Any]:
     return {"cluster": kmeansPredict(((rows - center) / width) @ components, found)}
 
 
+def of_one_draw(context: Any, rows: Any) -> dict[str, Any]:
+    """Two constants are made of the same random numbers."""
+    drawn = context.rand(4, 3)
+    return {"none": rows @ (drawn * 2) - (rows @ drawn) * 2}
+
+
 def of_a_list(context: Any, rows: Any) -> dict[str, Any]:
     model = context.list(context.from_py(W), rows * 2)
     return {"y": rows @ model[0]}
@@ -92,6 +98,7 @@ def of_many_nodes(context: Any, rows: Any) -> dict[str, Any]:
     (centered, {"y": ["N", 2]}),
     (of_a_trained_model, {"probabilities": ["N", 2], "label": ["N", 1]}),
     (of_results_that_belong_together, {"cluster": ["N", 1]}),
+    (of_one_draw, {"none": ["N", 3]}),
     (of_a_list, {"y": ["N", 2]}),
     (of_a_script, {"y": ["N", 2]}),
     (of_a_model, {"y": ["N", 1]}),
@@ -128,7 +135,10 @@ def computed(node: Any) -> Any:
     call = next(iter(node.unnamed_input_nodes), None)
     if str(call) != "MultiReturnNode":
         return node.compute()
-    return next(value for result, value in zip(call, call.compute()) if result is node)
+    found = next(value for result, value in zip(call, call.compute()) if result is node)
+    for result in call:
+        result.dml_name = ""
+    return found
 
 
 def test_both_sides_are_compared(context: Any) -> None:
