@@ -113,6 +113,8 @@ CONTROL = [
         'if ((1 - o) / o == "Infinity") { Y = Y + 2 }\nif ("-Infinity" != (1 - o) / o) { Y = -Y }\nif ("" + (TRUE + TRUE) == "2.0") { Y = Y + 5 }'),
     row("nested if", "Y = X\nif (sum(X) > 0) { if (max(X) > 1) { Y = X * 2 } } else { Y = -X }"),
     row("unrolled", "Y = X\nfor (i in 1:3) { Y[, i] = Y[, i] * i }"),
+    row("a row that is added up with what may be several", "Y = matrix(0, 1, ncol(X))\nfor (i in 1:ncol(P)) { Y = Y + (X > as.scalar(P[1, i])) }",
+        {"X": X["X"][:1], "P": numbers(1, 3)}, {"X": ["N", "D"], "P": [1, "M"]}, [{"P": numbers(1, 1)}]),
     row("loop over rows", "Y = matrix(0, nrow(X), 4)\nfor (i in 1:nrow(X)) { Y[i, ] = X[i, ] * i }"),
     row("accumulating loop", "s = 0\nfor (i in 1:nrow(X)) { s = s + sum(X[i, ]) * i }\nY = X * s"),
     row("growing loop", "Y = X[1, ]\nfor (i in 2:nrow(X)) { Y = rbind(Y, X[i, ] + i) }"),

@@ -153,6 +153,8 @@ def _gathered(batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -
     op, parts = next(((op, parts) for op, parts in found if parts is not None), ("", None))
     if parts is None or (op in ("Max", "Min") and may_not_run(batching.trips)):
         return None
+    if not all(map(graph.computable, state.dims)):  # a row that becomes several by what is added
+        return None
     for part in parts:
         every = batching.repeated(batching.of(part), part.dims)
         reduced = graph.reduce(_GATHERED[op], every, (0,), keepdims=False)
