@@ -25,6 +25,9 @@ CASES = [
     ExportCase("logarithms of what may be 0", "Y = abs(X) * log(abs(X) + 1e-300) + (X != 0) * log(max(abs(X), 1e-200))", X),
     ExportCase("entropies of shares that are hardly in doubt", "p = 1 / (1 + exp(-X * 10))\nq = 1 / (1 + exp(X * 15))\n"
                "Y = p * log(p) + (1 - p) * log(1 - p)\nZ = log(q) + log(sigmoid(X * 12))", X, ("Y", "Z")),
+    ExportCase("a loss of shares that are limited", "p = min(max(1 / (1 + exp(-X * 20)), 1e-15), 1 - 1e-15)\ny = X > 0\n"
+               "Y = mean(y * log(p) + (1 - y) * log(1 - p))\nr = min(max(X, -(1 - 1e-9)), 1 - 1e-9)\n"
+               "Z = is.infinite(log((1 + r) / (1 - r))) + is.infinite(log(1 - ifelse(X >= 1, 1 - 1e-9, X)))", X, ("Y", "Z")),
     ExportCase("a loss of shares that are an output, too", "S = X * 70\nE = exp(S - rowMaxs(S))\nP = E / rowSums(E)\n"
                "Y = (X >= rowMaxs(X)) * log(P) + (X < 0) * log(P) / 200", X, ("Y", "P")),
     ExportCase("probabilities of a cloglog link", "Y = glmPredict(X=X, B=matrix(1, 1, 1), dfam=2, link=4, verbose=FALSE)",

@@ -1,7 +1,8 @@
-"""Known bounds of inputs in float32: they divide decimals as they do in doubles, `put_decimal_bounds`.
+"""Known bounds in float32: they divide decimals as they do in doubles, and 1 stays beyond a limit just below it.
 
 An input of 0.3 is below 0.1 + 0.2, as of ``seq(0.1, 1, 0.1)``, in doubles, and equal to it once both are rounded. What
-is calculated from inputs is rounded itself, so that its bounds stay as they are.
+is calculated from inputs is rounded itself, so that its bounds stay as they are. But a probability that is limited by
+1 - 1e-15, for the sake of ``log(1 - p)``, must not become 1.
 """
 
 from __future__ import annotations
@@ -20,19 +21,32 @@ from onnx_systemds.exporting.passes.magnitudes import KEEPING
 _BELOW_THE_BOUND = {"LessOrEqual": True, "Greater": True, "Less": False, "GreaterOrEqual": False}
 """By comparison of data with a bound: whether the bound is on the side below, or else on that above."""
 _MOST = 1 << 16
+_LIMITING = ("Min", "Max", "Clip", "Where")
+_BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
 def put_decimal_bounds(builder: GraphBuilder) -> None:
-    """Change the bounds that would divide decimals in another way, where a model of float32 compares its inputs."""
+    """Change the bounds that would divide numbers in another way, where a model of float32 compares or limits them."""
     if builder.dtype != "float32" or builder.narrow:
         return
     nodes = list(all_nodes(builder))
+    for node in nodes:
+        if node.op in _LIMITING:
+            node.inputs = tuple(map(_below_one, node.inputs))
     comparing = [node for node in nodes if node.op in _BELOW_THE_BOUND or node.op == "Equal"]
     if not comparing:
         return
     calculated, contents = _calculated(nodes), _contents(nodes)
     for node in comparing:
         _put_bounds(node, calculated, contents)
+
+
+def _below_one(limit: Tensor | None) -> Tensor | None:
+    """Return a limit that is between -1 and 1 as one that is so in float32, too."""
+    known = None if limit is None or limit.kind != FLOAT else limit.constant
+    if limit is None or known is None or known.size != 1 or not _BELOW_ONE < abs(known.item()) < 1:
+        return limit
+    return Tensor(FLOAT, limit.dims, limit.hint, np.copysign(_BELOW_ONE, known), limit.graph)
 
 
 def _calculated(nodes: Iterable[Node]) -> Collection[Tensor]:
