@@ -7,6 +7,8 @@ onnxruntime is made more exact than it comes, by the same model with what it com
   same weights as uint8 (both they and their zero points raised by 128) they are exact.
 * Products with weights of 4 bits round their activations to 8 bits where ``accuracy_level`` allows it, and where the
   optimiser makes them of DequantizeLinear and MatMul. They are set to compute in FP32.
+* A StringNormalizer asks for the locale en_US where it names none, which few containers have; C.UTF-8 changes the case
+  of the same letters.
 * Between QuantizeLinear and DequantizeLinear its optimiser puts integer kernels, which saturate in the same way and
   round elsewhere; a model with such pairs is run as it is written.
 """
@@ -170,6 +172,7 @@ def judge(model: ModelProto | Path, feeds: Mapping[str, Any], folder: Path | Non
     _write_out_sigmoids(exact.graph)
     _full_accuracy(exact.graph)
     _unsigned_weights(exact.graph)
+    _common_locale(exact.graph)
     quantized = any(node.op_type == "QuantizeLinear" for node in exact.graph.node)
     folder = model.parent if isinstance(model, Path) else folder
     return run(exact, feeds, optimized=not quantized, folder=folder)
@@ -214,6 +217,15 @@ def _full_accuracy(graph: GraphProto) -> None:
                 _full_accuracy(attribute.g)
             elif attribute.name == "accuracy_level":
                 del node.attribute[position]
+
+
+def _common_locale(graph: GraphProto) -> None:
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _common_locale(attribute.g)
+        if node.op_type == "StringNormalizer" and not any(given.name == "locale" for given in node.attribute):
+            node.attribute.append(helper.make_attribute("locale", "C.UTF-8"))
 
 
 def _unsigned_weights(graph: GraphProto) -> None:

@@ -106,3 +106,12 @@ def test_what_to_do_where_no_judge_runs_a_model(operator: str, advice: str) -> N
     with pytest.raises(TranspileError, match="neither onnxruntime nor") as refused:
         judgement(model, {"a": np.zeros((2, 4), np.float32)})
     assert refused.value.hint == advice
+
+
+def test_texts_without_the_locale_that_is_the_default() -> None:
+    """Where onnxruntime finds no en_US.UTF-8, as in most containers, it refuses a StringNormalizer that names no locale."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (string[2] x) => (string[2] y) { y = StringNormalizer<case_change_action = "LOWER"> (x) }""")
+    judged = judgement(model, {"x": np.array(["Ab", "ÉTÉ"], object)})
+    assert judged.judge.startswith("onnxruntime")
+    assert judged.outputs["y"].tolist() == ["ab", "été"]
