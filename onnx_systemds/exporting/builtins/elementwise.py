@@ -101,9 +101,9 @@ def _halves_up(x: Tensor) -> Tensor:
 
 
 @builtin("sigmoid")
-def sigmoid(ctx: Context, x: Value) -> Value:
+def sigmoid(ctx: Context, X: Value) -> Value:
     """``1 / (1 + exp(-X))``."""
-    return mapped(ctx, lambda t: t.apply("Sigmoid"), x)
+    return mapped(ctx, lambda t: t.apply("Sigmoid"), X)
 
 
 @builtin("max")
