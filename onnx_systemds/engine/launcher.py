@@ -190,7 +190,7 @@ def start_jvm(*, max_heap: str | None = None, java: str | None = None, native_bl
         try:
             jvm.wait_for_gateway(_STARTUP_SECONDS)
         except EngineError:
-            exited = process.poll() is not None
+            exited = jvm.wait_for_end(1.0) is not None  # its output ends a moment before it does
             jvm.kill()
             raise diagnose(found, jvm.tail(), exited=exited) from None
         except BaseException:

@@ -40,6 +40,7 @@ PROMPTLY = 30.0  # seconds, on the busiest machine
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
     with Session(timeout=60.0, max_heap="2g") as opened:
+        opened.prepare(IDENTITY, ["X"], ["Y"])  # SystemDS starts with the first operation, and its channel opens
         yield opened
 
 
@@ -505,8 +506,9 @@ def test_java_without_vector_module(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "apt-get install" in caught.value.hint
 
 
-def test_java_that_does_not_start_says_why(tmp_path: Path) -> None:
-    java = fake_java(tmp_path, "echo 'Unrecognized option: -Xno'; exit 1")
+@pytest.mark.parametrize("end", ["", "exec >&- 2>&-; sleep 0.2; "], ids=["at once", "a moment after its output"])
+def test_java_that_does_not_start_says_why(tmp_path: Path, end: str) -> None:
+    java = fake_java(tmp_path, f"echo 'Unrecognized option: -Xno'; {end}exit 1")
     with pytest.raises(EngineUnavailable, match="ended at once:\nUnrecognized option: -Xno"):
         Session(java=java)
 
